@@ -1,0 +1,158 @@
+"""The plain values that travel between rooms: repository, refs, rules, run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from spark_core.errors import SettingsError
+
+_RUN_KEY = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z")
+_RUN_KEY_FORMAT = "%Y-%m-%dT%H-%M-%SZ"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository as the server describes it.
+
+    Attributes:
+        id: Repository name.
+        storage_namespace: URI as the server gives it; a trailing slash is kept.
+        default_branch: Name of the default branch.
+        creation_date: When it was created, in UTC; part of telling two instances of one name apart.
+        storage_id: Which of several storages holds it; empty for a single one.
+        read_only: The server refuses writes and both prepare calls.
+    """
+
+    id: str
+    storage_namespace: str
+    default_branch: str
+    creation_date: datetime
+    storage_id: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit as the graph needs it.
+
+    Attributes:
+        id: Commit id (hex).
+        parents: Parent ids in stored order.
+        creation_date: Aware instant in UTC; instants beyond what `datetime` holds are clamped to its ends.
+        metarange_id: Id of its metarange; empty for a repository's first commit.
+        version: 0 (the main parent of a merge is the last one) or 1 (it is the first one).
+        generation: Distance from the root as the server recorded it.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    creation_date: datetime
+    metarange_id: str
+    version: int = 1
+    generation: int = 0
+
+    @property
+    def main_parent(self) -> str | None:
+        """The parent that the branch stood on before this commit (`lakefs-facts` 4.2 step 1)."""
+        if not self.parents:
+            return None
+        return self.parents[0] if self.version >= 1 else self.parents[-1]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch and its head."""
+
+    id: str
+    commit_id: str
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag and the commit it names."""
+
+    id: str
+    commit_id: str
+
+
+@dataclass(frozen=True)
+class Refs:
+    """The whole commit graph of a repository at one moment.
+
+    Attributes:
+        commits: Every commit, by id.
+        branches: Every branch, hidden ones included.
+        tags: Every tag.
+    """
+
+    commits: Mapping[str, Commit]
+    branches: tuple[Branch, ...]
+    tags: tuple[Tag, ...]
+
+
+@dataclass(frozen=True)
+class RetentionRules:
+    """Garbage-collection rules: days to keep, by branch.
+
+    Attributes:
+        default_retention_days: For branches without a rule and for commits that no branch leads to.
+        branches: Days by exact branch name.
+    """
+
+    default_retention_days: int
+    branches: Mapping[str, int] = field(default_factory=dict)
+
+    def days_for(self, branch_id: str) -> int:
+        """Return the days that apply to a branch."""
+        return self.branches.get(branch_id, self.default_retention_days)
+
+
+@dataclass(frozen=True, order=True)
+class RunKey:
+    """The instant a run stands for; also its name.
+
+    Examples:
+        >>> RunKey.parse("2026-11-20T02-00-00Z").instant.isoformat()
+        '2026-11-20T02:00:00+00:00'
+        >>> str(RunKey.parse("2026-11-20T02-00-00Z"))
+        '2026-11-20T02-00-00Z'
+    """
+
+    instant: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> RunKey:
+        """Read a run key.
+
+        Raises:
+            SettingsError: If the text is not `YYYY-MM-DDTHH-MM-SSZ`.
+        """
+        if _RUN_KEY.fullmatch(text):
+            try:
+                return cls(datetime.strptime(text, _RUN_KEY_FORMAT).replace(tzinfo=UTC))
+            except ValueError:
+                pass  # right shape, impossible date: the same refusal below
+        raise SettingsError(
+            f"run key {text!r} is not an instant like 2026-11-20T02-00-00Z (UTC, dashes instead of colons)."
+        )
+
+    @classmethod
+    def at(cls, instant: datetime) -> RunKey:
+        """Make the key of an aware instant, cut to whole seconds.
+
+        Raises:
+            ValueError: If `instant` has no timezone.
+        """
+        if instant.tzinfo is None:
+            raise ValueError("a run key needs a timezone-aware instant")
+        return cls(instant.astimezone(UTC).replace(microsecond=0))
+
+    def __str__(self) -> str:
+        return self.instant.strftime(_RUN_KEY_FORMAT)
+
+    def cutoff(self, min_age: timedelta) -> datetime:
+        """Return the instant before which an object must have been written to be considered."""
+        return self.instant - min_age

@@ -1,0 +1,134 @@
+"""The columns of every table, as Arrow schemas; Spark's types are derived from them.
+
+Addresses are relative to the storage namespace unless a column says otherwise.
+Instants are microseconds in UTC, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+INSTANT = pa.timestamp("us", tz="UTC")
+
+# What a store's listing yields: `key` is relative to the store's root.
+OBJECT_LISTING = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", INSTANT, nullable=False),
+        # MD5 of the content in hex where the store's listing gives it, else null.
+        pa.field("checksum", pa.string()),
+    ]
+)
+
+# What a range file holds, one row an entry, in key order.
+RANGE_ENTRIES = pa.schema(
+    [
+        pa.field("path", pa.binary(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        # 0 BY_PREFIX (deprecated), 1 RELATIVE, 2 FULL
+        pa.field("address_type", pa.int32(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+    ]
+)
+
+# What a metarange file holds, one row a range, in key order.
+METARANGE_RANGES = pa.schema(
+    [
+        pa.field("range_id", pa.string(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        pa.field("max_key", pa.binary(), nullable=False),
+        pa.field("estimated_size_bytes", pa.int64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+
+# 1. An object found in the store under the namespace. Key: address.
+NAMESPACE_SLICES = pa.schema(
+    [
+        pa.field("slice", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", INSTANT, nullable=False),
+        pa.field("checksum", pa.string()),
+    ]
+)
+
+# 2. A staged object inside the namespace. Duplicates allowed (pages and diffs overlap).
+UNCOMMITTED_ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("created_at", INSTANT),
+    ]
+)
+
+# 3. A commit that retains its objects. Key: commit_id.
+RETAINED_COMMITS = pa.schema(
+    [
+        pa.field("commit_id", pa.string(), nullable=False),
+        pa.field("metarange_id", pa.string(), nullable=False),
+        # Null when only the server's list knows the commit.
+        pa.field("created_at", INSTANT),
+        # Why, in words: "head of main", "main: within 21 days", "tag v1", ...
+        pa.field("reason", pa.string(), nullable=False),
+        # "lakegc", "server" or "server+lakegc": whose reading keeps it.
+        pa.field("retained_by", pa.string(), nullable=False),
+        # When it stops being retained if nothing moves; null: as long as the ref exists.
+        pa.field("retained_until", INSTANT),
+        # Whether a branch points at it.
+        pa.field("is_head", pa.bool_(), nullable=False),
+    ]
+)
+
+# 4. An address inside the namespace that a retained commit reaches. Key: address, head_path.
+COMMITTED_ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # Spark's xxhash64 of the address.
+        pa.field("address_hash", pa.int64(), nullable=False),
+        # Path of the entry where a branch head has it, else null; with the checksum it finds twins.
+        pa.field("head_path", pa.binary()),
+        pa.field("checksum", pa.string()),
+    ]
+)
+
+# 5. An object that may go. Key: address.
+EXPIRED_ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", INSTANT, nullable=False),
+        pa.field("slice", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+
+# 6. What happened to one of them. Key: address.
+DELETION_REPORT = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # deleted, already_gone, refused, failed
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("error", pa.string()),
+        pa.field("attempts", pa.int32(), nullable=False),
+        pa.field("deleted_at", INSTANT),
+    ]
+)
+
+# What the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
+SERVER_UNCOMMITTED = pa.schema(
+    [
+        pa.field("physical_address", pa.string(), nullable=False),
+        pa.field("creation_date", pa.int64(), nullable=False),
+    ]
+)
+
+
+def spark_type(schema: pa.Schema) -> StructType:
+    """Translate an Arrow schema to Spark's, keeping order and nullability."""
+    return from_arrow_schema(schema)
