@@ -1,0 +1,301 @@
+"""Work out the retained commits from the commit graph, the branches, the tags and the rules.
+
+The server's own algorithm walks from every starting point (branch heads and
+commits that nobody's main parent is) down the main parents, and its result
+depends on the order of the walks (`lakefs-facts` 4.4). Here every commit is
+seen once: main parents form a forest, so the longest retention that reaches a
+commit is the longest of its own starting points and of its children, and one
+pass from the children to the parents settles everything. The result is what the
+server's walks would give if each of them went down to the root: it does not
+depend on any order and always contains the server's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from spark_core.errors import IncompleteReadError, RepositoryStateError
+from spark_core.model import Refs, RetentionRules
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_DAY_US = timedelta(days=1) // _MICROSECOND
+_LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_NO_LINE = -1
+_NO_COMMIT = -1
+# Names that a reason lists before it only counts; a head can carry a thousand branches.
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Why a commit is retained.
+
+    Attributes:
+        commit_id: The commit.
+        reason: In words: "head of main", "main: within 21 days", "tag v1", ...
+        until: When it stops being retained if no branch, tag or rule moves, the
+            clock margin included; None as long as the branch, the tag or the
+            absence of rules holds it.
+        is_head: Whether a branch points at it.
+    """
+
+    commit_id: str
+    reason: str
+    until: datetime | None
+    is_head: bool
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A kind of starting point: a branch, or (None) the commits that no branch leads to."""
+
+    days: int
+    branch: str | None
+
+    @property
+    def days_in_words(self) -> str:
+        return "1 day" if self.days == 1 else f"{self.days} days"
+
+
+def retained_commits(
+    refs: Refs,
+    rules: RetentionRules | None,
+    now: datetime,
+    *,
+    clock_margin: timedelta = timedelta(hours=1),
+    tags_protect: bool = True,
+) -> list[Retention]:
+    """Work out which commits the rules retain, with the reason and until when.
+
+    A commit P is retained if a branch points at it, or if some line of main
+    parents comes down to P from a commit C that is strictly younger than the
+    line's threshold: so each line keeps what is young enough and the first
+    older commit, the state it had at the threshold. A line starts at a branch
+    (its rule's days, else the default) or at a commit that is nobody's main
+    parent and no branch's head (the default; it counts as its own child, so it
+    is kept only while itself young). Without rules every commit is retained.
+
+    Args:
+        refs: The whole graph; every parent, head and tagged commit must be in it.
+        rules: Days by branch; None if the repository has no rules.
+        now: Aware instant that the ages are counted from.
+        clock_margin: Taken off every threshold, so that clocks and daylight
+            saving (the server counts calendar days in its own time zone) can only
+            keep more.
+        tags_protect: Keep the commit that a tag points at. The server does not.
+
+    Returns:
+        One value for each retained commit, in order of commit id.
+
+    Raises:
+        RepositoryStateError: If there is no commit or no branch at all.
+        IncompleteReadError: If a parent, head or tagged commit is missing from
+            the graph, or the graph has a cycle.
+        ValueError: If `now` has no timezone or the margin is negative.
+
+    References:
+        lakeFS v1.84 pkg/graveler/retention/active_commits.go and
+        starting_point_iterator.go; `lakefs-facts` 4.2-4.5.
+    """
+    if now.tzinfo is None:
+        raise ValueError("retained_commits needs a timezone-aware now")
+    if clock_margin < timedelta(0):
+        raise ValueError(f"clock_margin {clock_margin} is negative: it would retain less than the rules say")
+    _refuse_empty(refs)
+    heads = _names_by_commit((branch.commit_id, branch.id) for branch in refs.branches)
+    tags = _names_by_commit((tag.commit_id, tag.id) for tag in refs.tags)
+    _refuse_unknown(refs, heads, "branch")
+    _refuse_unknown(refs, tags, "tag")
+    reached = _Reached(refs, heads, rules, now, clock_margin)
+    retained = []
+    for position, commit_id in enumerate(refs.commits):
+        if commit_id in heads:
+            retained.append(Retention(commit_id, f"head of {_some(heads[commit_id])}", None, is_head=True))
+        elif tags_protect and commit_id in tags:
+            retained.append(Retention(commit_id, f"tag {_some(tags[commit_id])}", None, is_head=False))
+        elif rules is None:
+            retained.append(Retention(commit_id, "no rules: every commit is retained", None, is_head=False))
+        elif reached.is_retained(position):
+            retained.append(Retention(commit_id, reached.reason(position), reached.until(position), is_head=False))
+    return sorted(retained, key=lambda retention: retention.commit_id)
+
+
+class _Reached:
+    """What the lines of main parents bring to every commit, by position in the graph.
+
+    Instants are integers, microseconds since 1970: sums of commit dates and days
+    leave the range of `datetime` on a repository with odd dates, and a million of
+    them are compared.
+    """
+
+    def __init__(
+        self,
+        refs: Refs,
+        heads: dict[str, list[str]],
+        rules: RetentionRules | None,
+        now: datetime,
+        clock_margin: timedelta,
+    ) -> None:
+        self._now_us = (now - _EPOCH) // _MICROSECOND
+        self._margin_us = clock_margin // _MICROSECOND
+        rules = rules or RetentionRules(default_retention_days=0)
+        # Longest retention first: the lowest index that reaches a commit is the one that counts.
+        # A branch comes before the unled line of the same days, because its name tells more.
+        self._lines = sorted(
+            [_Line(rules.days_for(branch.id), branch.id) for branch in refs.branches]
+            + [_Line(rules.default_retention_days, None)],
+            key=lambda line: (-line.days, line.branch is None, line.branch or ""),
+        )
+        size = len(refs.commits)
+        self._created_us = [(commit.creation_date - _EPOCH) // _MICROSECOND for commit in refs.commits.values()]
+        # The line of longest retention that comes through a commit.
+        self._line = [_NO_LINE] * size
+        self._led_by_branch = [False] * size
+        # Latest instant to which any way keeps it, and the line of that way.
+        self._until_us: list[int | None] = [None] * size
+        self._keeper = [_NO_LINE] * size
+        self._walk(refs, heads)
+
+    def _walk(self, refs: Refs, heads: dict[str, list[str]]) -> None:
+        """Pass once over the graph, every commit after all of its children."""
+        position = {commit_id: at for at, commit_id in enumerate(refs.commits)}
+        order = _children_first(refs, position)
+        index_of_branch = {line.branch: index for index, line in enumerate(self._lines)}
+        main_parents = [
+            _NO_COMMIT if commit.main_parent is None else position[commit.main_parent]
+            for commit in refs.commits.values()
+        ]
+        for commit_id, names in heads.items():
+            self._start(position[commit_id], min(index_of_branch[name] for name in names))
+            self._led_by_branch[position[commit_id]] = True
+        for at in set(range(len(position))).difference(main_parents, map(position.__getitem__, heads)):
+            self._start(at, index_of_branch[None])
+            self._keep(at, child=at)
+        for at in order:
+            main = main_parents[at]
+            if main != _NO_COMMIT:
+                self._start(main, self._line[at])
+                self._led_by_branch[main] |= self._led_by_branch[at]
+                self._keep(main, child=at)
+
+    def _start(self, at: int, line: int) -> None:
+        """Let a line come through a commit; the longest retention stays."""
+        if self._line[at] == _NO_LINE or line < self._line[at]:
+            self._line[at] = line
+
+    def _keep(self, at: int, *, child: int) -> None:
+        """Keep a commit as long as the child that a line came down from is young enough."""
+        line = self._line[child]
+        until_us = self._created_us[child] + self._lines[line].days * _DAY_US + self._margin_us
+        best = self._until_us[at]
+        if best is None or until_us > best or (until_us == best and line < self._keeper[at]):
+            self._until_us[at] = until_us
+            self._keeper[at] = line
+
+    def is_retained(self, at: int) -> bool:
+        """Tell whether any line keeps the commit; exactly at the threshold is too old."""
+        until_us = self._until_us[at]
+        return until_us is not None and until_us > self._now_us
+
+    def until(self, at: int) -> datetime:
+        """Give the instant at which the last line lets the commit go, at most the end of time."""
+        return _EPOCH + timedelta(microseconds=min(self._until_us[at] or 0, _LAST_US))
+
+    def reason(self, at: int) -> str:
+        """Say in words which line keeps the commit longest."""
+        line = self._lines[self._keeper[at]]
+        if line.branch is not None:
+            subject = line.branch
+        elif self._led_by_branch[at]:
+            subject = "a side line without a branch"
+        else:
+            subject = "no branch leads here"
+        threshold_us = self._now_us - line.days * _DAY_US
+        if (self._until_us[at] or 0) - self._margin_us <= self._now_us:
+            return f"{subject}: {line.days_in_words} ended within the clock margin"
+        if self._created_us[at] > threshold_us:
+            return f"{subject}: within {line.days_in_words}"
+        return f"{subject}: its state {line.days_in_words} ago"
+
+
+def _refuse_empty(refs: Refs) -> None:
+    """Refuse a graph that no living repository has: for seconds after its deletion the server shows one."""
+    for what, found in (("commits", len(refs.commits)), ("branches", len(refs.branches))):
+        if found == 0:
+            raise RepositoryStateError(
+                f"the repository's refs hold no {what}, at least one was expected: it is bare, being deleted, or was not "
+                "read; nothing was deleted. Look at the repository on the server and run again if it lives."
+            )
+
+
+def _names_by_commit(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group the names of refs by the commit they point at, sorted."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for commit_id, name in sorted(pairs):
+        names[commit_id].append(name)
+    return dict(names)
+
+
+def _refuse_unknown(refs: Refs, names: dict[str, list[str]], kind: str) -> None:
+    """Refuse refs that point at commits which the graph does not hold."""
+    for commit_id, pointing in names.items():
+        if commit_id not in refs.commits:
+            raise IncompleteReadError(
+                f"{kind} {_some(pointing)} points at commit {commit_id}, which is not among the {len(refs.commits)} "
+                "commits that were read; nothing was deleted. A commit made while the refs were being dumped looks "
+                "like this: run again."
+            )
+
+
+def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
+    """Order the commits so that each comes after all of its children.
+
+    Raises:
+        IncompleteReadError: If a parent is not in the graph, or the graph has a cycle.
+    """
+    parents = _parents(refs, position)
+    children_left = [0] * len(parents)
+    for own in parents:
+        for parent in own:
+            children_left[parent] += 1
+    order = [at for at, left in enumerate(children_left) if left == 0]
+    # The list grows while it is read: it is the queue and, in the end, the order.
+    for at in order:
+        for parent in parents[at]:
+            children_left[parent] -= 1
+            if children_left[parent] == 0:
+                order.append(parent)
+    if len(order) < len(parents):
+        stuck = min(commit_id for commit_id, at in position.items() if children_left[at])
+        raise IncompleteReadError(
+            f"commit {stuck} is among its own ancestors or above such a commit: the commit graph has a cycle, which no "
+            "lakeFS repository has; nothing was deleted. Read the refs dump again; if it stays, the repository is damaged."
+        )
+    return order
+
+
+def _parents(refs: Refs, position: dict[str, int]) -> list[list[int]]:
+    """Translate every commit's parents to positions.
+
+    Raises:
+        IncompleteReadError: If a parent is not in the graph.
+    """
+    try:
+        return [[position[parent] for parent in commit.parents] for commit in refs.commits.values()]
+    except KeyError as missing:
+        parent = missing.args[0]
+        child = next(commit.id for commit in refs.commits.values() if parent in commit.parents)
+        raise IncompleteReadError(
+            f"commit {parent}, a parent of {child}, is not among the {len(refs.commits)} commits that were read; "
+            "nothing was deleted. Read the refs dump again; if it is still missing, the repository is damaged."
+        ) from None
+
+
+def _some(names: Sequence[str]) -> str:
+    """List the first names and count the rest."""
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"

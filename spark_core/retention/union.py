@@ -1,0 +1,108 @@
+"""Unite our reading of the retained commits with the server's list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core.errors import IncompleteReadError
+from spark_core.model import Refs
+from spark_core.retention.retained import Retention
+from spark_core.schemas import RETAINED_COMMITS
+
+# Reason of a commit that only the server's list retains.
+SERVER_ONLY = "the server's list"
+
+
+def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -> pa.Table:
+    """Unite the two readings: a commit that either of them retains is retained.
+
+    A commit in the server's list that the refs do not know was made between the
+    two readings, or the refs are not whole. It is kept with the metarange of the
+    server's list, and `unknown_commits` names it for the guard.
+
+    Args:
+        ours: What `retained_commits` gave; each commit is in `refs`.
+        server_rows: Columns commit_id and metarange_id as the server lists them
+            (`lakefs.read_retained`); None without rules, when there is no list.
+        refs: The graph that ours was worked out from.
+
+    Returns:
+        Columns of `schemas.RETAINED_COMMITS`, sorted by commit_id, which is the key.
+
+    Raises:
+        IncompleteReadError: If the two readings give one commit different metaranges.
+    """
+    listed = _metaranges(server_rows)
+    rows = []
+    for retention in ours:
+        commit = refs.commits[retention.commit_id]
+        _refuse_other_metarange(commit.id, commit.metarange_id, listed)
+        rows.append(
+            {
+                "commit_id": commit.id,
+                "metarange_id": commit.metarange_id,
+                "created_at": commit.creation_date,
+                "reason": retention.reason,
+                "retained_by": "server+lakegc" if commit.id in listed else "lakegc",
+                "retained_until": retention.until,
+                "is_head": retention.is_head,
+            }
+        )
+    known = {row["commit_id"] for row in rows}
+    for commit_id, metarange_id in listed.items():
+        if commit_id in known:
+            continue
+        dumped = refs.commits.get(commit_id)
+        if dumped is not None:
+            _refuse_other_metarange(commit_id, dumped.metarange_id, listed)
+        rows.append(
+            {
+                "commit_id": commit_id,
+                "metarange_id": metarange_id,
+                "created_at": None if dumped is None else dumped.creation_date,
+                "reason": SERVER_ONLY,
+                "retained_by": "server",
+                "retained_until": None,
+                "is_head": False,
+            }
+        )
+    rows.sort(key=lambda row: str(row["commit_id"]))
+    return pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
+
+
+def unknown_commits(retained: pa.Table) -> list[str]:
+    """List the retained commits that only the server's list knows.
+
+    Args:
+        retained: Columns of `schemas.RETAINED_COMMITS`.
+
+    Returns:
+        Their ids, sorted; empty if every commit was found in the refs.
+    """
+    return sorted(retained.filter(pc.is_null(retained["created_at"]))["commit_id"].to_pylist())
+
+
+def _metaranges(server_rows: pa.Table | None) -> dict[str, str]:
+    """Index the server's list by commit id."""
+    listed: dict[str, str] = {}
+    if server_rows is None:
+        return listed
+    pairs = zip(server_rows["commit_id"].to_pylist(), server_rows["metarange_id"].to_pylist(), strict=True)
+    for commit_id, metarange_id in pairs:
+        _refuse_other_metarange(commit_id, metarange_id, listed)
+        listed[commit_id] = metarange_id
+    return listed
+
+
+def _refuse_other_metarange(commit_id: str, metarange_id: str, listed: dict[str, str]) -> None:
+    """Refuse two metaranges for one commit: a commit never changes, so one reading is wrong."""
+    other = listed.get(commit_id, metarange_id)
+    if other != metarange_id:
+        raise IncompleteReadError(
+            f"commit {commit_id} has metarange {metarange_id or '(empty)'} in one reading and {other or '(empty)'} in the "
+            "server's list; a commit has one metarange for ever, so one of the readings is not of this repository; "
+            "nothing was deleted. Run again; if it stays, compare the refs dump and commits.csv of this run."
+        )
