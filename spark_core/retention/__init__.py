@@ -4,7 +4,7 @@ Pure: takes the commit graph and the rules, returns values. Reading either is
 the business of `spark_core.lakefs` and `spark_core.graveler`.
 """
 
-from spark_core.retention.retained import Retention, retained_commits
+from spark_core.retention.retained import Retention, require_whole, retained_commits
 from spark_core.retention.union import SERVER_ONLY, merge, unknown_commits
 
-__all__ = ["SERVER_ONLY", "Retention", "merge", "retained_commits", "unknown_commits"]
+__all__ = ["SERVER_ONLY", "Retention", "merge", "require_whole", "retained_commits", "unknown_commits"]

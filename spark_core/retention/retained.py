@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from spark_core.errors import IncompleteReadError, RepositoryStateError
-from spark_core.model import Refs, RetentionRules
+from spark_core.model import Branch, Refs, RetentionRules, Tag
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -105,11 +105,9 @@ def retained_commits(
         raise ValueError("retained_commits needs a timezone-aware now")
     if clock_margin < timedelta(0):
         raise ValueError(f"clock_margin {clock_margin} is negative: it would retain less than the rules say")
-    _refuse_empty(refs)
-    heads = _names_by_commit((branch.commit_id, branch.id) for branch in refs.branches)
-    tags = _names_by_commit((tag.commit_id, tag.id) for tag in refs.tags)
-    _refuse_unknown(refs, heads, "branch")
-    _refuse_unknown(refs, tags, "tag")
+    require_whole(refs)
+    heads = _names_by_commit(refs.branches)
+    tags = _names_by_commit(refs.tags)
     reached = _Reached(refs, heads, rules, now, clock_margin)
     retained = []
     for position, commit_id in enumerate(refs.commits):
@@ -222,42 +220,56 @@ class _Reached:
         return f"{subject}: its state {line.days_in_words} ago"
 
 
-def _refuse_empty(refs: Refs) -> None:
-    """Refuse a graph that no living repository has: for seconds after its deletion the server shows one."""
+def require_whole(refs: Refs) -> None:
+    """Refuse a graph that is empty or lacks a commit that something in it names.
+
+    A commit that lands while the refs are being dumped leaves a branch whose
+    head the dump does not know: reading again cures it.
+
+    Raises:
+        RepositoryStateError: If there is no commit or no branch at all.
+        IncompleteReadError: If a parent, head or tagged commit is missing.
+    """
     for what, found in (("commits", len(refs.commits)), ("branches", len(refs.branches))):
         if found == 0:
             raise RepositoryStateError(
                 f"the repository's refs hold no {what}, at least one was expected: it is bare, being deleted, or was not "
                 "read; nothing was deleted. Look at the repository on the server and run again if it lives."
             )
+    named = [(branch.commit_id, f"the head of branch {branch.id}") for branch in refs.branches]
+    named += [(tag.commit_id, f"the commit of tag {tag.id}") for tag in refs.tags]
+    for commit_id, role in named:
+        if commit_id not in refs.commits:
+            raise _missing(commit_id, role, refs)
+    for commit in refs.commits.values():
+        for parent in commit.parents:
+            if parent not in refs.commits:
+                raise _missing(parent, f"a parent of {commit.id}", refs)
 
 
-def _names_by_commit(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _missing(commit_id: str, role: str, refs: Refs) -> IncompleteReadError:
+    return IncompleteReadError(
+        f"commit {commit_id}, {role}, is not among the {len(refs.commits)} commits that were read; nothing was deleted. "
+        "A commit made while the refs were being dumped looks like this: run again; if it is still missing, the "
+        "repository is damaged."
+    )
+
+
+def _names_by_commit(refs: Iterable[Branch | Tag]) -> dict[str, list[str]]:
     """Group the names of refs by the commit they point at, sorted."""
     names: dict[str, list[str]] = defaultdict(list)
-    for commit_id, name in sorted(pairs):
-        names[commit_id].append(name)
+    for ref in sorted(refs, key=lambda ref: ref.id):
+        names[ref.commit_id].append(ref.id)
     return dict(names)
-
-
-def _refuse_unknown(refs: Refs, names: dict[str, list[str]], kind: str) -> None:
-    """Refuse refs that point at commits which the graph does not hold."""
-    for commit_id, pointing in names.items():
-        if commit_id not in refs.commits:
-            raise IncompleteReadError(
-                f"{kind} {_some(pointing)} points at commit {commit_id}, which is not among the {len(refs.commits)} "
-                "commits that were read; nothing was deleted. A commit made while the refs were being dumped looks "
-                "like this: run again."
-            )
 
 
 def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
     """Order the commits so that each comes after all of its children.
 
     Raises:
-        IncompleteReadError: If a parent is not in the graph, or the graph has a cycle.
+        IncompleteReadError: If the graph has a cycle.
     """
-    parents = _parents(refs, position)
+    parents = [[position[parent] for parent in commit.parents] for commit in refs.commits.values()]
     children_left = [0] * len(parents)
     for own in parents:
         for parent in own:
@@ -276,23 +288,6 @@ def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
             "lakeFS repository has; nothing was deleted. Read the refs dump again; if it stays, the repository is damaged."
         )
     return order
-
-
-def _parents(refs: Refs, position: dict[str, int]) -> list[list[int]]:
-    """Translate every commit's parents to positions.
-
-    Raises:
-        IncompleteReadError: If a parent is not in the graph.
-    """
-    try:
-        return [[position[parent] for parent in commit.parents] for commit in refs.commits.values()]
-    except KeyError as missing:
-        parent = missing.args[0]
-        child = next(commit.id for commit in refs.commits.values() if parent in commit.parents)
-        raise IncompleteReadError(
-            f"commit {parent}, a parent of {child}, is not among the {len(refs.commits)} commits that were read; "
-            "nothing was deleted. Read the refs dump again; if it is still missing, the repository is damaged."
-        ) from None
 
 
 def _some(names: Sequence[str]) -> str:

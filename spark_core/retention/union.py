@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_core.errors import IncompleteReadError
 from spark_core.model import Refs
@@ -73,16 +72,17 @@ def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -
     return pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
 
 
-def unknown_commits(retained: pa.Table) -> list[str]:
-    """List the retained commits that only the server's list knows.
+def unknown_commits(server_rows: pa.Table, refs: Refs) -> list[str]:
+    """List the commits of the server's list that the refs do not know, for the guard to judge.
 
     Args:
-        retained: Columns of `schemas.RETAINED_COMMITS`.
+        server_rows: Columns commit_id and metarange_id as the server lists them.
+        refs: The graph that was read.
 
     Returns:
-        Their ids, sorted; empty if every commit was found in the refs.
+        Their ids, sorted; `merge` keeps them all the same.
     """
-    return sorted(retained.filter(pc.is_null(retained["created_at"]))["commit_id"].to_pylist())
+    return sorted(set(server_rows["commit_id"].to_pylist()) - refs.commits.keys())
 
 
 def _metaranges(server_rows: pa.Table | None) -> dict[str, str]:

@@ -186,14 +186,14 @@ def test_a_missing_second_parent_refuses_although_no_line_goes_through_it() -> N
 
 
 def test_a_head_that_is_not_among_the_commits_refuses_by_name() -> None:
-    with pytest.raises(IncompleteReadError, match="branch dev points at commit Z, which is not among the 1 commits"):
+    with pytest.raises(IncompleteReadError, match="commit Z, the head of branch dev, is not among the 1 commits"):
         retained_commits(graph("A:1", branches={"main": "A", "dev": "Z"}), DAYS_10, NOW)
 
 
 @pytest.mark.parametrize("protect", [True, False])
 def test_a_tag_on_an_unknown_commit_refuses_even_if_tags_do_not_protect(*, protect: bool) -> None:
     refs = graph("A:1", branches={"main": "A"}, tags={"v1": "Z"})
-    with pytest.raises(IncompleteReadError, match="tag v1 points at commit Z"):
+    with pytest.raises(IncompleteReadError, match="commit Z, the commit of tag v1, is not"):
         retained_commits(refs, None, NOW, tags_protect=protect)
 
 

@@ -64,8 +64,8 @@ def test_a_commit_that_only_the_server_knows_is_kept_and_named() -> None:
         "retained_until": None,
         "is_head": False,
     }
-    assert unknown_commits(table) == ["Z"]
-    assert unknown_commits(merge(OURS, server("A", "D"), REFS)) == []
+    assert unknown_commits(server("D", "Z"), REFS) == ["Z"]
+    assert unknown_commits(server("A", "D"), REFS) == []
 
 
 def test_an_empty_metarange_is_a_value_like_any_other() -> None:
