@@ -1,0 +1,91 @@
+"""What may ever be collected, and the slices it lies in: rules on relative addresses alone."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DEFAULT_PROTECTED_PREFIX = "_lakefs"
+
+# A segment that a file system folds away, and that not every client can name on an object store.
+FOLDED_SEGMENT = r"(?:^|/)\.{0,2}(?:/|$)"
+_CONTROL = r"[\x00-\x1f\x7f]"
+_NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
+_FLAT = r"^[0-9a-f]{32}$"
+
+
+def arrow_pattern(text: str) -> re.Pattern[str]:
+    """Compile a pattern so that `$` means what it means to Arrow's engine: the very end."""
+    return re.compile(text.replace("$", r"\Z"), re.DOTALL)
+
+
+FOLDED_SEGMENT_PATTERN = arrow_pattern(FOLDED_SEGMENT)
+CONTROL_PATTERN = arrow_pattern(_CONTROL)
+NOT_NAMEABLE_PATTERN = arrow_pattern(_NOT_NAMEABLE)
+_FLAT_PATTERN = arrow_pattern(_FLAT)
+
+
+def nested_repository(address: str, *, protected_prefix: str = DEFAULT_PROTECTED_PREFIX) -> bool:
+    """Say whether a key below `data/` belongs to the tables of another repository made inside this one."""
+    return address.startswith("data/") and any(
+        f"/{prefix}/" in address for prefix in {DEFAULT_PROTECTED_PREFIX, protected_prefix}
+    )
+
+
+def is_collectable(address: str, *, flat: bool = False, protected_prefix: str = DEFAULT_PROTECTED_PREFIX) -> bool:
+    """Say whether an object may ever be a candidate: only data, and only what can be named safely.
+
+    Everything else is protected: the server's tables, `dummy`, multipart parts at
+    the root, whatever somebody put beside them. Keys with folded segments or
+    control characters are not named alike by every client, so they stay too.
+
+    Args:
+        address: Relative address.
+        flat: Whether the old layout is collected too: exactly 32 lower-case hex digits at the root.
+        protected_prefix: The server's table prefix.
+
+    Examples:
+        >>> is_collectable("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
+        True
+        >>> is_collectable("_lakefs/dummy"), is_collectable("data/"), is_collectable("data/a/../b")
+        (False, False, False)
+    """
+    if flat and _FLAT_PATTERN.search(address):
+        return True
+    return (
+        address.startswith("data/")
+        and not NOT_NAMEABLE_PATTERN.search(address)
+        and not nested_repository(address, protected_prefix=protected_prefix)
+    )
+
+
+def collectable_batch(
+    addresses: pa.StringArray, *, flat: bool = False, protected_prefix: str = DEFAULT_PROTECTED_PREFIX
+) -> pa.BooleanArray:
+    """Do `is_collectable` for a whole column; null addresses give null."""
+    kept = pc.and_not(pc.starts_with(addresses, "data/"), pc.match_substring_regex(addresses, _NOT_NAMEABLE))
+    for prefix in sorted({DEFAULT_PROTECTED_PREFIX, protected_prefix}):
+        kept = pc.and_not(kept, pc.match_substring(addresses, f"/{prefix}/"))
+    return pc.or_(kept, pc.match_substring_regex(addresses, _FLAT)) if flat else kept
+
+
+def slice_of(address: str) -> str:
+    """Return the slice of an address: the direct child directory of `data/`, a shard where there are shards.
+
+    Returns:
+        Its name; empty for a file directly under `data/`, for flat names and for anything outside `data/`.
+
+    Examples:
+        >>> slice_of("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"), slice_of("data/!ab/c/x/y"), slice_of("data/x")
+        ('gqv3epl4fd2o8m3men70', '!ab', '')
+    """
+    name, slash, _ = address.removeprefix("data/").partition("/")
+    return name if slash and address.startswith("data/") else ""
+
+
+def slice_batch(addresses: pa.StringArray) -> pa.StringArray:
+    """Do `slice_of` for a whole column; null addresses give null."""
+    names = pc.struct_field(pc.extract_regex(addresses, r"^data/(?P<slice>[^/]*)/"), "slice")
+    return pc.if_else(pc.is_null(addresses), pa.scalar(None, pa.string()), pc.fill_null(names, ""))
