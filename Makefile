@@ -1,0 +1,56 @@
+# The one entry for people and CI; `make` alone lists what there is.
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.set-up
+# More words for pytest: make test ARGS="-k namespace -x"
+ARGS ?=
+
+# Nothing that is started from here reports to anybody.
+export DAGSTER_DISABLE_TELEMETRY := yes
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help setup demo test test-deep bench test-live lint format ui clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything in it, at the versions of constraints.txt (checks Java 17 and Python 3.11 first)
+
+$(READY): pyproject.toml constraints.txt
+	@.ci/setup $(VENV)
+	@touch $@
+
+demo: $(READY) ## watch a whole garbage collection of a repository made for it, with the proof at the end
+	@$(BIN)/lakegc demo
+
+test: $(READY) ## run the tests (ARGS="-k words" for some of them)
+	$(BIN)/python -m pytest -q -m "not deep and not bench" $(ARGS)
+
+test-deep: $(READY) ## run the long property tests
+	$(BIN)/python -m pytest -q -m deep --timeout=3600 $(ARGS)
+
+bench: $(READY) ## measure: entries per second, time, requests by kind, peak memory
+	$(BIN)/python -m pytest -q -s -m bench --timeout=3600 $(ARGS)
+
+test-live: $(READY) ## run the tests that need a lakeFS server (each that is left out says what it needs)
+	$(BIN)/python -m pytest -rs tests/live $(ARGS)
+
+lint: $(READY) ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY) ## put the code into its form
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+ui: $(READY) ## open Dagster's UI on the sandbox of the last demo (Ctrl-C ends both)
+	@$(BIN)/lakegc ui --sandbox
+
+clean: ## take away caches and the demo's sandbox; .venv and .lakegc stay
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log dist
+	find spark_core lakegc_dagster tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	if [ -f .sandbox/lakegc.toml ]; then rm -rf .sandbox; fi
