@@ -1,0 +1,44 @@
+"""Whole runs of the engine without Dagster, the way an orchestrator would drive it."""
+
+from dataclasses import dataclass
+
+from spark_core import mark, sweep, verdict
+from spark_core.guards import CheckResult
+from spark_core.run import Run
+from spark_core.tables import StoredTable
+from spark_core.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The five tables of a mark."""
+
+    tables: mark.Mark
+    expired: StoredTable
+
+    def addresses(self, run: Run) -> list[str]:
+        return sorted(row.address for row in self.expired.frame(run.spark, ["address"]).collect())
+
+
+def mark_only(run: Run) -> Marked:
+    """Make tables 1 to 5 in their order."""
+    slices = run.keep(mark.namespace_slices(run))
+    uncommitted = run.keep(mark.uncommitted_addresses(run, slices))
+    commits = run.keep(mark.retained_commits(run, uncommitted))
+    committed = run.keep(mark.committed_addresses(run, commits))
+    tables = mark.Mark(slices, uncommitted, commits, committed)
+    return Marked(tables, run.keep(mark.expired_addresses(run, tables)))
+
+
+def mark_and_conclude(run: Run) -> tuple[Marked, Verdict, list[CheckResult]]:
+    """Mark and store the verdict."""
+    marked = mark_only(run)
+    stored, results = verdict.conclude(run)
+    return marked, stored, results
+
+
+def sweep_only(run: Run) -> dict[str, str]:
+    """Sweep a concluded mark; address -> outcome."""
+    report = run.keep(sweep.sweep(run))
+    sweep.require_complete(report)
+    return {row.address: row.outcome for row in report.frame(run.spark, ["address", "outcome"]).collect()}
