@@ -1,0 +1,401 @@
+"""Objects: uploading, staging, reading, deleting, copying, listing and the differences between refs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from itertools import groupby
+
+from lakegc_dagster.sandbox.blockstore import FULL, RELATIVE, SCHEME
+from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
+from lakegc_dagster.sandbox.refs import Ref, resolve
+from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
+from lakegc_dagster.sandbox.times import from_seconds
+from lakegc_dagster.sandbox.xids import xid_seconds
+from spark_core.graveler import Entry, entry_identity
+
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+_MAX_PATH = 1024
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a path differs: `added`, `removed` or `changed`; `entry` is the newer side's, else the older's."""
+
+    type: str
+    path: bytes
+    entry: Entry
+
+
+def check_path(path: str) -> bytes:
+    """Return the key of a path.
+
+    Raises:
+        ApiError: 400 if it is empty or too long.
+    """
+    if not path:
+        raise bad_request("argument path: required value: validation error")
+    if len(path) > _MAX_PATH:
+        raise bad_request(
+            f"argument path: invalid value: validation error: {len(path)} is above maximum length ({_MAX_PATH})"
+        )
+    return path.encode()
+
+
+def upload(
+    core: Core,
+    repository_id: str,
+    branch_id: str,
+    path: str,
+    data: bytes,
+    *,
+    content_type: str = DEFAULT_CONTENT_TYPE,
+    metadata: Mapping[str, str] | None = None,
+    only_new: bool = False,
+    force: bool = False,
+) -> Entry:
+    """Write an object to the store, then stage its entry.
+
+    Raises:
+        ApiError: 404, 403 for a read-only repository, 412 if `only_new` and the path exists.
+    """
+    repository = core.writable(repository_id, force=force)
+    key = check_path(path)
+    if core.state.branch(repository.number, branch_id) is None:
+        raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    if only_new and find(core, repository, branch_id, key) is not None:
+        raise ApiError(HTTPStatus.PRECONDITION_FAILED, "path already exists")
+    now = core.now()
+    address = core.ids.object_address()
+    core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
+    entry = Entry(
+        path=key,
+        address=address,
+        address_type=RELATIVE,
+        size_bytes=len(data),
+        checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
+        last_modified=now,
+        content_type=content_type,
+        metadata=dict(metadata or {}),
+    )
+    core.state.stage(repository.number, branch_id, [StagedChange(key, entry)])
+    return entry
+
+
+def stage(
+    core: Core,
+    repository_id: str,
+    branch_id: str,
+    path: str,
+    *,
+    physical_address: str,
+    checksum: str,
+    size_bytes: int,
+    content_type: str | None,
+    metadata: Mapping[str, str] | None,
+    mtime: int | None,
+    link: bool,
+    force: bool = False,
+) -> Entry:
+    """Stage an entry whose object is already in a store, or said to be.
+
+    An address that begins with the repository's own namespace becomes
+    relative; the local store's own form does not begin with it, so it is
+    stored whole, as on the real server (`lakefs-facts` 11.35).
+
+    Args:
+        core: The sandbox.
+        repository_id: The repository.
+        branch_id: The branch.
+        path: Path of the entry.
+        physical_address: Absolute address of the object.
+        checksum: Its checksum; quotes are dropped.
+        size_bytes: Its size.
+        content_type: Its type; a default when missing.
+        metadata: User metadata.
+        mtime: Unix seconds; the clock's instant when missing.
+        link: Whether an address inside the namespace must carry our signature.
+        force: Go on although the repository is read-only.
+
+    Raises:
+        ApiError: 404, 403, 400 for an address of another kind of store or without a good signature.
+    """
+    repository = core.writable(repository_id, force=force)
+    key = check_path(path)
+    core.branch(repository, branch_id)
+    if "://" not in physical_address:
+        raise ApiError(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            f'could not parse URI: parse "{physical_address}": invalid URI for request',
+        )
+    if not physical_address.startswith(SCHEME):
+        raise bad_request("physical address is not valid for block adapter: local")
+    prefix = repository.storage_namespace.rstrip("/") + "/"
+    address, address_type = physical_address, FULL
+    if physical_address.startswith(prefix + "data/"):
+        address, address_type = physical_address.removeprefix(prefix), RELATIVE
+        if link:
+            _check_signature(core, repository_id, branch_id, path, address)
+    checksum = checksum.strip(' "')
+    if not checksum:
+        raise bad_request("checksum is required")
+    entry = Entry(
+        path=key,
+        address=address,
+        address_type=address_type,
+        size_bytes=size_bytes,
+        checksum=checksum,
+        last_modified=core.now() if mtime is None else from_seconds(mtime),
+        content_type=content_type or DEFAULT_CONTENT_TYPE,
+        metadata=dict(metadata or {}),
+    )
+    core.state.stage(repository.number, branch_id, [StagedChange(key, entry)])
+    return entry
+
+
+def _signature(core: Core, repository_id: str, branch_id: str, path: str, address: str) -> str:
+    signed = json.dumps({"repository": repository_id, "branch": branch_id, "path": path, "address": address})
+    # The directory is the key: an address from another sandbox is not ours.
+    digest = hmac.new(str(core.directory).encode(), signed.encode(), hashlib.sha256).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def signed_address(core: Core, repository_id: str, branch_id: str, path: str) -> str:
+    """Allocate an address for an upload outside the server, signed for one path of one branch."""
+    core.writable(repository_id)
+    check_path(path)
+    address = core.ids.object_address()
+    return f"{address},{_signature(core, repository_id, branch_id, path, address)}"
+
+
+def _check_signature(core: Core, repository_id: str, branch_id: str, path: str, address: str) -> None:
+    name, comma, signature = address.partition(",")
+    if not comma:
+        raise bad_request("address is not signed: link address invalid")
+    if not hmac.compare_digest(signature, _signature(core, repository_id, branch_id, path, name)):
+        raise bad_request("invalid address signature: link address invalid")
+    allocated = from_seconds(xid_seconds(name.rpartition("/")[2]))
+    if core.now() - allocated > core.behaviour.grace:
+        raise bad_request("link address expired")
+
+
+def find(core: Core, repository: RepositoryRecord, ref: str, key: bytes) -> Entry | None:
+    """Return what a ref has at a path, staged changes of a branch included; None for nothing."""
+    return find_at(core, repository, resolve(core, repository, ref), key)
+
+
+def find_at(core: Core, repository: RepositoryRecord, ref: Ref, key: bytes) -> Entry | None:
+    """Return what a resolved ref has at a path; None for nothing."""
+    if ref.branch is not None:
+        change = core.state.staged(repository.number, ref.branch.id, key)
+        if change is not None:
+            return change.entry
+    return core.trees.get(repository.storage_namespace, ref.commit.metarange_id, key)
+
+
+def stat(core: Core, repository_id: str, ref: str, path: str) -> tuple[RepositoryRecord, Entry]:
+    """Return the entry of a path, whether or not its object is in the store.
+
+    Raises:
+        ApiError: 404 if there is none.
+    """
+    repository = core.repository(repository_id)
+    entry = find(core, repository, ref, check_path(path))
+    if entry is None:
+        raise not_found()
+    return repository, entry
+
+
+def read(core: Core, repository_id: str, ref: str, path: str) -> tuple[Entry, bytes]:
+    """Return an entry and the bytes of its object.
+
+    Raises:
+        ApiError: 404 if there is no entry, 410 if its object is gone.
+    """
+    repository, entry = stat(core, repository_id, ref, path)
+    return entry, core.blockstore.read(repository.storage_namespace, entry.address, entry.address_type)
+
+
+def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str], *, force: bool = False) -> None:
+    """Delete paths from a branch; a path that is not there is no error, and objects stay in the store.
+
+    Raises:
+        ApiError: 404 without the branch, 403 for a read-only repository.
+    """
+    repository = core.writable(repository_id, force=force)
+    branch = core.branch(repository, branch_id)
+    head = core.head(repository, branch)
+    changes = []
+    for path in paths:
+        key = path.encode()
+        if (
+            core.state.staged(repository.number, branch_id, key) is not None
+            or core.trees.get(repository.storage_namespace, head.metarange_id, key) is not None
+        ):
+            changes.append(StagedChange(key, None))
+    core.state.stage(repository.number, branch_id, changes)
+
+
+def copy(
+    core: Core,
+    repository_id: str,
+    branch_id: str,
+    path: str,
+    *,
+    source_path: str,
+    source_ref: str | None = None,
+    force: bool = False,
+) -> Entry:
+    """Copy an object to a new address and stage it.
+
+    Raises:
+        ApiError: 404, 403; 500 if the source's object is gone, as on the real server.
+    """
+    repository = core.writable(repository_id, force=force)
+    key = check_path(path)
+    if core.state.branch(repository.number, branch_id) is None:
+        raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    _, source = stat(core, repository_id, source_ref or branch_id, source_path)
+    try:
+        data = core.blockstore.read(repository.storage_namespace, source.address, source.address_type)
+    except ApiError as error:
+        if error.status is not HTTPStatus.GONE:
+            raise
+        file = core.blockstore.file(repository.storage_namespace, source.address, source.address_type)
+        raise ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, f"open {file}: no such file or directory") from None
+    now = core.now()
+    address = core.ids.object_address()
+    core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
+    entry = replace(source, path=key, address=address, address_type=RELATIVE, last_modified=now)
+    core.state.stage(repository.number, branch_id, [StagedChange(key, entry)])
+    return entry
+
+
+def set_metadata(core: Core, repository_id: str, branch_id: str, path: str, metadata: Mapping[str, str]) -> None:
+    """Replace the user metadata of an entry, staging it anew at the same address.
+
+    Raises:
+        ApiError: 404, 403.
+    """
+    repository = core.writable(repository_id)
+    branch = core.branch(repository, branch_id)
+    _, entry = stat(core, repository_id, branch.id, path)
+    core.state.stage(repository.number, branch_id, [StagedChange(entry.path, replace(entry, metadata=dict(metadata)))])
+
+
+def reset(core: Core, repository_id: str, branch_id: str, kind: str, path: str = "", *, force: bool = False) -> None:
+    """Forget staged changes: all of a branch (`reset`), below a prefix (`common_prefix`) or of one path (`object`).
+
+    Raises:
+        ApiError: 404, 403, 400 for another kind.
+    """
+    repository = core.writable(repository_id, force=force)
+    core.branch(repository, branch_id)
+    key = path.encode()
+    if kind == "reset":
+        core.state.drop_staged(repository.number, branch_id)
+    elif kind == "object":
+        core.state.drop_staged(repository.number, branch_id, [key])
+    elif kind == "common_prefix":
+        staged = core.state.staged_from(repository.number, branch_id, key)
+        core.state.drop_staged(
+            repository.number, branch_id, [change.path for change in staged if change.path.startswith(key)]
+        )
+    else:
+        raise bad_request("unknown reset type")
+
+
+def entries(core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b"") -> Iterator[Entry]:
+    """Yield what a ref has at or after a path, staged changes laid over the commit, in the order of the bytes."""
+    committed = core.trees.iterate(repository.storage_namespace, ref.commit.metarange_id, start)
+    if ref.branch is None:
+        yield from committed
+        return
+    staged = iter(core.state.staged_from(repository.number, ref.branch.id, start))
+    change = next(staged, None)
+    for entry in committed:
+        while change is not None and change.path < entry.path:
+            if change.entry is not None:
+                yield change.entry
+            change = next(staged, None)
+        if change is not None and change.path == entry.path:
+            if change.entry is not None:
+                yield change.entry
+            change = next(staged, None)
+        else:
+            yield entry
+    while change is not None:
+        if change.entry is not None:
+            yield change.entry
+        change = next(staged, None)
+
+
+def uncommitted(
+    core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes = b""
+) -> Iterator[Difference]:
+    """Yield how a branch's staged changes differ from its head, in the order of their paths.
+
+    An entry of the same identity as the committed one is no difference,
+    whatever its address (`lakefs-facts` 7.2-1 and 11.30).
+    """
+    metarange_id = core.head(repository, branch).metarange_id
+    for change in core.state.staged_from(repository.number, branch.id, start):
+        committed = core.trees.get(repository.storage_namespace, metarange_id, change.path)
+        if change.entry is None:
+            if committed is not None:
+                yield Difference("removed", change.path, committed)
+        elif committed is None:
+            yield Difference("added", change.path, change.entry)
+        elif entry_identity(committed) != entry_identity(change.entry):
+            yield Difference("changed", change.path, change.entry)
+
+
+def differences(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Difference]:
+    """Yield how one sorted list of entries differs from another, from left to right."""
+    pairs = sorted(
+        [(entry.path, 0, entry) for entry in left] + [(entry.path, 1, entry) for entry in right],
+        key=lambda row: row[:2],
+    )
+    for path, group in groupby(pairs, key=lambda row: row[0]):
+        sides = {side: entry for _, side, entry in group}
+        if 1 not in sides:
+            yield Difference("removed", path, sides[0])
+        elif 0 not in sides:
+            yield Difference("added", path, sides[1])
+        elif entry_identity(sides[0]) != entry_identity(sides[1]):
+            yield Difference("changed", path, sides[1])
+
+
+def tree_differences(core: Core, repository: RepositoryRecord, left: str, right: str) -> Iterator[Difference]:
+    """Yield how one committed tree differs from another; ranges that both have are not read.
+
+    Args:
+        core: The sandbox.
+        repository: The repository.
+        left: Metarange id of the older side.
+        right: Metarange id of the newer side.
+    """
+    namespace = repository.storage_namespace
+    left_ranges = core.trees.ranges(namespace, left)
+    right_ranges = core.trees.ranges(namespace, right)
+    shared = {table.id for table in left_ranges} & {table.id for table in right_ranges}
+
+    def only(ranges: Iterable[str]) -> Iterator[Entry]:
+        for identifier in ranges:
+            if identifier not in shared:
+                yield from core.trees.entries(namespace, identifier).entries
+
+    return differences(only(table.id for table in left_ranges), only(table.id for table in right_ranges))
+
+
+def age(core: Core, repository_id: str, address: str, instant: datetime) -> None:
+    """Set the modification time of an object in the store, leaving its name and its entries as they are."""
+    repository = core.repository(repository_id)
+    core.blockstore.set_modified(repository.storage_namespace, address, instant)

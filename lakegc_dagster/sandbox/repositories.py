@@ -1,0 +1,90 @@
+"""Repositories: making, listing and deleting them."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+from lakegc_dagster.sandbox.blockstore import SCHEME
+from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict, not_found
+from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
+from lakegc_dagster.sandbox.trees import META_PREFIX
+from spark_core.graveler import CommitRecord, Timestamp
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
+_DUMMY = b"this is dummy data - created by the sandbox to check access\n\n"
+
+
+def check_name(repository_id: str) -> None:
+    """Refuse what cannot be a repository's name.
+
+    Raises:
+        ApiError: 400.
+    """
+    if not _NAME.fullmatch(repository_id):
+        raise bad_request("argument repository: repository id: invalid value: validation error")
+
+
+def create(
+    core: Core,
+    repository_id: str,
+    storage_namespace: str,
+    *,
+    default_branch: str = "main",
+    bare: bool = False,
+    read_only: bool = False,
+) -> RepositoryRecord:
+    """Create a repository with one empty commit on its default branch; a bare one has neither.
+
+    Only an ordinary repository looks whether its namespace is in use, and
+    only an ordinary one writes its marker (`lakefs-facts` 11.4, 11.38).
+
+    Raises:
+        ApiError: 409 if the name is taken, 400 if the namespace is in use or no local one.
+    """
+    check_name(repository_id)
+    if core.state.repository(repository_id) or core.lingering(repository_id):
+        raise conflict("error creating repository: not unique")
+    if not storage_namespace.startswith(SCHEME) or not storage_namespace.removeprefix(SCHEME).strip("/"):
+        raise bad_request(f"failed to create repository: {storage_namespace}: invalid address, must match: local")
+    segments = storage_namespace.removeprefix(SCHEME).strip("/").split("/")
+    if any(segment in {"", ".", ".."} for segment in segments):
+        raise ApiError(HTTPStatus.FORBIDDEN, f"{storage_namespace}: forbidden")
+    if not bare and not read_only:
+        for key in (f"{META_PREFIX}/dummy", "dummy"):
+            if core.blockstore.has(storage_namespace, key):
+                raise bad_request(
+                    f"failed to create repository: found lakeFS objects in the storage (:{storage_namespace}) "
+                    f"key({key}): storage namespace already in use"
+                )
+        core.blockstore.write(storage_namespace, f"{META_PREFIX}/dummy", _DUMMY)
+    now = core.now()
+    with core.state.transaction():
+        repository = core.state.add_repository(
+            repository_id, storage_namespace, default_branch, int(now.timestamp()), read_only=read_only
+        )
+        if not bare:
+            first = CommitRecord(
+                committer="",
+                message="Repository created",
+                creation_date=Timestamp.of(now),
+                metarange_id="",
+            ).with_id()
+            core.state.add_commits(repository.number, [first])
+            core.state.put_branch(repository.number, BranchRecord(default_branch, first.id, hidden=False))
+    return repository
+
+
+def delete(core: Core, repository_id: str, *, force: bool = False) -> None:
+    """Delete a repository; its namespace stays, and for a while it goes on answering.
+
+    Raises:
+        ApiError: 404 if there is none, 403 if it is read-only and the request does not insist.
+    """
+    repository = core.state.repository(repository_id)
+    if repository is None:
+        raise not_found("repository")
+    core.writable(repository_id, force=force)
+    core.state.delete_repository(repository.number)
+    core.linger(repository)

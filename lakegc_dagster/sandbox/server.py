@@ -1,0 +1,212 @@
+"""The sandbox server: one process, one directory, loopback only."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import string
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lakegc_dagster.sandbox import routes_config, routes_gc, routes_objects, routes_refs, routes_repositories
+from lakegc_dagster.sandbox.clock import SandboxClock
+from lakegc_dagster.sandbox.core import Behaviour, Core
+from lakegc_dagster.sandbox.errors import ApiError
+from lakegc_dagster.sandbox.web import Credentials, Requests, failure, route
+
+_HOST = "127.0.0.1"
+_START_SECONDS = 20.0
+_CREDENTIALS_FILE = "credentials.json"
+
+
+def application(core: Core, credentials: Credentials, requests: Requests) -> Starlette:
+    """Make the web application."""
+    endpoints = [
+        *routes_config.ENDPOINTS,
+        *routes_repositories.ENDPOINTS,
+        *routes_refs.ENDPOINTS,
+        *routes_objects.ENDPOINTS,
+        *routes_gc.ENDPOINTS,
+    ]
+
+    async def unknown(_request: Request, _error: Exception) -> Response:
+        return failure(ApiError(HTTPStatus.NOT_FOUND, "invalid API endpoint"))
+
+    handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {HTTPException: unknown}
+    return Starlette(
+        routes=[route(endpoint, core, credentials, requests) for endpoint in endpoints],
+        exception_handlers=handlers,  # type: ignore[arg-type]  # starlette types the answer as its own union
+    )
+
+
+def _credentials(directory: Path, access_key_id: str | None, secret_access_key: str | None) -> Credentials:
+    """Return the given key pair, or the directory's own: made at the first start, the same ever after."""
+    if access_key_id and secret_access_key:
+        return Credentials(access_key_id, secret_access_key)
+    file = directory / _CREDENTIALS_FILE
+    if not file.exists():
+        letters = string.ascii_uppercase + string.digits
+        pair = {
+            "access_key_id": "SANDBOX" + "".join(secrets.choice(letters) for _ in range(13)),
+            "secret_access_key": secrets.token_urlsafe(30),
+        }
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(pair, indent=2) + "\n")
+    stored = json.loads(file.read_text())
+    return Credentials(stored["access_key_id"], stored["secret_access_key"])
+
+
+class Sandbox:
+    """A lakeFS-compatible server on local files, in a thread of this process.
+
+    It writes the true table format, keeps its state in its directory, and can
+    be stopped and started again on it.
+
+    Args:
+        directory: Where everything lies; made when missing.
+        port: Port on loopback; 0 takes a free one.
+        grace: The grace period that the server tells.
+        uncommitted_page_rows: Size of a page of prepare_uncommitted; None for one page.
+        deletion_lag: How long a deleted repository goes on answering as if empty.
+        access_key_id: Key to use instead of the directory's own.
+        secret_access_key: Secret that belongs to it.
+
+    Attributes:
+        core: The sandbox's rooms, for callers that skip HTTP; they hold `core.lock`.
+        behaviour: What may be turned while it runs.
+
+    Examples:
+        >>> with Sandbox(Path("/tmp/sandbox")) as sandbox:  # doctest: +SKIP
+        ...     sandbox.endpoint
+        'http://127.0.0.1:43210'
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        port: int = 0,
+        grace: timedelta = timedelta(hours=24),
+        uncommitted_page_rows: int | None = None,
+        deletion_lag: timedelta = timedelta(seconds=5),
+        access_key_id: str | None = None,
+        secret_access_key: str | None = None,
+    ) -> None:
+        self.behaviour = Behaviour(grace=grace, uncommitted_page_rows=uncommitted_page_rows, deletion_lag=deletion_lag)
+        self.clock = SandboxClock()
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._credentials = _credentials(self._directory, access_key_id, secret_access_key)
+        self._requests = Requests(Counter())
+        self._port = port
+        self._core: Core | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def core(self) -> Core:
+        """The running sandbox's rooms.
+
+        Raises:
+            RuntimeError: If it is not running.
+        """
+        if self._core is None:
+            raise RuntimeError(f"the sandbox in {self._directory} is not running; start it first")
+        return self._core
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the server, without the API's path."""
+        return f"http://{_HOST}:{self._port}"
+
+    @property
+    def access_key_id(self) -> str:
+        """The key that the server accepts."""
+        return self._credentials.access_key_id
+
+    @property
+    def secret_access_key(self) -> str:
+        """The secret that belongs to it."""
+        return self._credentials.secret_access_key
+
+    @property
+    def blockstore(self) -> Path:
+        """Root of the local blockstore, for the server and for everybody on this machine."""
+        return self._directory.resolve() / "blockstore"
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Requests served, by the name that lakefs-sdk gives the call."""
+        return self._requests.counts
+
+    def observe(self, observer: Callable[[str], None] | None) -> None:
+        """Have a function called with each endpoint's name before it is served; None ends it.
+
+        It runs in the server's thread and may change the sandbox through
+        `core`: so a test commits or deletes in the middle of somebody's run.
+        """
+        self._requests.observer = observer
+
+    def start(self) -> None:
+        """Start serving and return when requests are answered.
+
+        Raises:
+            RuntimeError: If the server does not come up.
+            OSError: If the port is taken.
+        """
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((_HOST, self._port))
+        self._port = listener.getsockname()[1]
+        self._core = Core(self._directory, self.behaviour, self.clock)
+        config = uvicorn.Config(
+            application(self._core, self._credentials, self._requests),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            # A person's script may pause for minutes between two calls on one connection.
+            timeout_keep_alive=600,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [listener]}, name="lakegc-sandbox", daemon=True
+        )
+        self._thread.start()
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise RuntimeError(f"the sandbox in {self._directory} did not start serving on {self.endpoint}")
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        """Stop serving; the state stays in the directory. Stopping twice is no error."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+        if self._core is not None:
+            self._core.close()
+        self._server = self._thread = self._core = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,396 @@
+"""What the sandbox remembers between two starts: repositories, refs, commits and staged changes, in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from lakegc_dagster.sandbox.times import from_nanoseconds, to_nanoseconds
+from spark_core.graveler import CommitRecord, Entry, Timestamp
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS repositories (
+    number INTEGER PRIMARY KEY, id TEXT UNIQUE, storage_namespace TEXT, default_branch TEXT,
+    creation_date INTEGER, read_only INTEGER);
+CREATE TABLE IF NOT EXISTS branches (
+    repository INTEGER, id TEXT, commit_id TEXT, hidden INTEGER, PRIMARY KEY (repository, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tags (
+    repository INTEGER, id TEXT, commit_id TEXT, PRIMARY KEY (repository, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS commits (
+    repository INTEGER, id TEXT, committer TEXT, message TEXT, created_seconds INTEGER, created_nanos INTEGER,
+    metarange_id TEXT, metadata TEXT, parents TEXT, version INTEGER, generation INTEGER, PRIMARY KEY (repository, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS staged (
+    repository INTEGER, branch TEXT, path BLOB, tombstone INTEGER, address TEXT, address_type INTEGER,
+    size_bytes INTEGER, checksum TEXT, last_modified INTEGER, content_type TEXT, metadata TEXT,
+    PRIMARY KEY (repository, branch, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tasks (
+    id TEXT PRIMARY KEY, repository INTEGER, kind TEXT, update_time TEXT, body TEXT) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class RepositoryRecord:
+    """A repository.
+
+    Attributes:
+        number: Tells two instances of one name apart.
+        creation_date: Unix seconds.
+    """
+
+    number: int
+    id: str
+    storage_namespace: str
+    default_branch: str
+    creation_date: int
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class BranchRecord:
+    """A branch and its head."""
+
+    id: str
+    commit_id: str
+    hidden: bool
+
+
+@dataclass(frozen=True)
+class StagedChange:
+    """A staged change of one path; `entry` is None for a deletion."""
+
+    path: bytes
+    entry: Entry | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """An asynchronous task; the sandbox does the work when it is submitted.
+
+    Attributes:
+        body: What the finished task answers besides its id and time.
+    """
+
+    id: str
+    kind: str
+    update_time: str
+    body: dict[str, object]
+
+
+class State:
+    """The sandbox's database; every call is one transaction.
+
+    Args:
+        file: The SQLite file; made when missing.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._lock = threading.RLock()
+        # Requests are answered by a pool of threads, one at a time (the core holds a lock).
+        self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=OFF")  # a sandbox may lose its last second when the machine dies
+        self._connection.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do several writes as one; many small ones are much faster this way."""
+        with self._lock:
+            if self._connection.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def _rows(self, sql: str, *values: object) -> list[tuple[object, ...]]:
+        with self._lock:
+            return self._connection.execute(sql, values).fetchall()
+
+    def _write(self, sql: str, *values: object) -> int:
+        with self._lock:
+            return self._connection.execute(sql, values).rowcount
+
+    # repositories
+
+    def add_repository(
+        self, repository_id: str, storage_namespace: str, default_branch: str, creation_date: int, *, read_only: bool
+    ) -> RepositoryRecord:
+        """Add a repository."""
+        with self._lock:
+            cursor = self._connection.execute(
+                "INSERT INTO repositories (id, storage_namespace, default_branch, creation_date, read_only)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (repository_id, storage_namespace, default_branch, creation_date, int(read_only)),
+            )
+        number = cursor.lastrowid or 0
+        return RepositoryRecord(number, repository_id, storage_namespace, default_branch, creation_date, read_only)
+
+    def repository(self, repository_id: str) -> RepositoryRecord | None:
+        """Return a repository, None when there is none."""
+        rows = self._rows("SELECT * FROM repositories WHERE id = ?", repository_id)
+        return _repository(rows[0]) if rows else None
+
+    def repositories(self) -> list[RepositoryRecord]:
+        """Return all repositories by name."""
+        return [_repository(row) for row in self._rows("SELECT * FROM repositories ORDER BY id")]
+
+    def delete_repository(self, number: int) -> None:
+        """Forget a repository and all that belongs to it; files stay."""
+        with self.transaction():
+            for table in ("branches", "tags", "commits", "staged", "tasks"):
+                self._write(f"DELETE FROM {table} WHERE repository = ?", number)  # noqa: S608 - names from the line above
+            self._write("DELETE FROM repositories WHERE number = ?", number)
+
+    # branches and tags
+
+    def branch(self, repository: int, branch_id: str) -> BranchRecord | None:
+        """Return a branch, None when there is none."""
+        rows = self._rows(
+            "SELECT id, commit_id, hidden FROM branches WHERE repository = ? AND id = ?", repository, branch_id
+        )
+        return _branch(rows[0]) if rows else None
+
+    def branches(self, repository: int) -> list[BranchRecord]:
+        """Return all branches by name, hidden ones too."""
+        return [
+            _branch(row)
+            for row in self._rows(
+                "SELECT id, commit_id, hidden FROM branches WHERE repository = ? ORDER BY id", repository
+            )
+        ]
+
+    def put_branch(self, repository: int, branch: BranchRecord) -> None:
+        """Make or move a branch."""
+        self._write(
+            "INSERT OR REPLACE INTO branches VALUES (?, ?, ?, ?)",
+            repository,
+            branch.id,
+            branch.commit_id,
+            int(branch.hidden),
+        )
+
+    def delete_branch(self, repository: int, branch_id: str) -> None:
+        """Forget a branch and what is staged on it."""
+        with self.transaction():
+            self.drop_staged(repository, branch_id)
+            self._write("DELETE FROM branches WHERE repository = ? AND id = ?", repository, branch_id)
+
+    def tag(self, repository: int, tag_id: str) -> str | None:
+        """Return the commit of a tag, None when there is none."""
+        rows = self._rows("SELECT commit_id FROM tags WHERE repository = ? AND id = ?", repository, tag_id)
+        return str(rows[0][0]) if rows else None
+
+    def tags(self, repository: int) -> list[tuple[str, str]]:
+        """Return all tags as (name, commit id), by name."""
+        return [
+            (str(row[0]), str(row[1]))
+            for row in self._rows("SELECT id, commit_id FROM tags WHERE repository = ? ORDER BY id", repository)
+        ]
+
+    def put_tag(self, repository: int, tag_id: str, commit_id: str) -> None:
+        """Make a tag."""
+        self._write("INSERT OR REPLACE INTO tags VALUES (?, ?, ?)", repository, tag_id, commit_id)
+
+    def delete_tag(self, repository: int, tag_id: str) -> bool:
+        """Forget a tag; False when there was none."""
+        return self._write("DELETE FROM tags WHERE repository = ? AND id = ?", repository, tag_id) > 0
+
+    # commits
+
+    def commit(self, repository: int, commit_id: str) -> CommitRecord | None:
+        """Return a commit, None when there is none."""
+        rows = self._rows("SELECT * FROM commits WHERE repository = ? AND id = ?", repository, commit_id)
+        return _commit(rows[0]) if rows else None
+
+    def commits(self, repository: int) -> dict[str, CommitRecord]:
+        """Return every commit of a repository by id, in the order of the ids."""
+        records = (
+            _commit(row) for row in self._rows("SELECT * FROM commits WHERE repository = ? ORDER BY id", repository)
+        )
+        return {record.id: record for record in records}
+
+    def commits_starting_with(self, repository: int, prefix: str) -> list[str]:
+        """Return the ids, two at most, that begin with a prefix of hex digits."""
+        return [
+            str(row[0])
+            for row in self._rows(
+                "SELECT id FROM commits WHERE repository = ? AND id >= ? AND id < ? LIMIT 2",
+                repository,
+                prefix,
+                prefix + "g",
+            )
+        ]
+
+    def add_commits(self, repository: int, records: Sequence[CommitRecord]) -> None:
+        """Add commits."""
+        with self.transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        repository,
+                        record.id,
+                        record.committer,
+                        record.message,
+                        record.creation_date.seconds,
+                        record.creation_date.nanos,
+                        record.metarange_id,
+                        json.dumps(dict(record.metadata), sort_keys=True),
+                        json.dumps(list(record.parents)),
+                        record.version,
+                        record.generation,
+                    )
+                    for record in records
+                ],
+            )
+
+    # staged changes
+
+    def stage(self, repository: int, branch_id: str, changes: Sequence[StagedChange]) -> None:
+        """Stage changes on a branch; the newest change of a path wins."""
+        with self.transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [_staged_row(repository, branch_id, change) for change in changes],
+            )
+
+    def staged(self, repository: int, branch_id: str, path: bytes) -> StagedChange | None:
+        """Return the staged change of a path, None when there is none."""
+        rows = self._rows(
+            "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path = ?", repository, branch_id, path
+        )
+        return _staged(rows[0]) if rows else None
+
+    def staged_from(self, repository: int, branch_id: str, path: bytes = b"") -> list[StagedChange]:
+        """Return a branch's staged changes at or after a path, in the order of their bytes."""
+        return [
+            _staged(row)
+            for row in self._rows(
+                "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path >= ? ORDER BY path",
+                repository,
+                branch_id,
+                path,
+            )
+        ]
+
+    def drop_staged(self, repository: int, branch_id: str, paths: Sequence[bytes] | None = None) -> None:
+        """Forget the staged changes of some paths, or of the whole branch."""
+        with self.transaction():
+            if paths is None:
+                self._write("DELETE FROM staged WHERE repository = ? AND branch = ?", repository, branch_id)
+                return
+            self._connection.executemany(
+                "DELETE FROM staged WHERE repository = ? AND branch = ? AND path = ?",
+                [(repository, branch_id, path) for path in paths],
+            )
+
+    # tasks
+
+    def put_task(self, repository: int, task: Task) -> None:
+        """Remember a finished task."""
+        self._write(
+            "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?, ?, ?)",
+            task.id,
+            repository,
+            task.kind,
+            task.update_time,
+            json.dumps(task.body),
+        )
+
+    def task(self, repository: int, kind: str, task_id: str) -> Task | None:
+        """Return a task of that repository and kind, None when there is none."""
+        rows = self._rows(
+            "SELECT id, kind, update_time, body FROM tasks WHERE repository = ? AND kind = ? AND id = ?",
+            repository,
+            kind,
+            task_id,
+        )
+        if not rows:
+            return None
+        identifier, kind_, update_time, body = (str(value) for value in rows[0])
+        return Task(identifier, kind_, update_time, json.loads(body))
+
+
+def _integer(value: object) -> int:
+    return cast("int", value)
+
+
+def _repository(row: tuple[object, ...]) -> RepositoryRecord:
+    number, identifier, namespace, branch, created, read_only = row
+    return RepositoryRecord(
+        _integer(number), str(identifier), str(namespace), str(branch), _integer(created), bool(read_only)
+    )
+
+
+def _branch(row: tuple[object, ...]) -> BranchRecord:
+    return BranchRecord(str(row[0]), str(row[1]), bool(row[2]))
+
+
+def _commit(row: tuple[object, ...]) -> CommitRecord:
+    _, identifier, committer, message, seconds, nanos, metarange_id, metadata, parents, version, generation = row
+    return CommitRecord(
+        id=str(identifier),
+        committer=str(committer),
+        message=str(message),
+        creation_date=Timestamp(_integer(seconds), _integer(nanos)),
+        metarange_id=str(metarange_id),
+        metadata=json.loads(str(metadata)),
+        parents=tuple(json.loads(str(parents))),
+        version=_integer(version),
+        generation=_integer(generation),
+    )
+
+
+def _staged_row(repository: int, branch_id: str, change: StagedChange) -> tuple[object, ...]:
+    entry = change.entry
+    if entry is None:
+        return (repository, branch_id, change.path, 1, "", 0, 0, "", 0, "", "{}")
+    return (
+        repository,
+        branch_id,
+        change.path,
+        0,
+        entry.address,
+        entry.address_type,
+        entry.size_bytes,
+        entry.checksum,
+        to_nanoseconds(entry.last_modified) + entry.last_modified_nanos,
+        entry.content_type,
+        json.dumps(dict(entry.metadata), sort_keys=True),
+    )
+
+
+def _staged(row: tuple[object, ...]) -> StagedChange:
+    _, _, path, tombstone, address, address_type, size, checksum, modified, content_type, metadata = row
+    path = cast("bytes", path)
+    if tombstone:
+        return StagedChange(path, None)
+    return StagedChange(
+        path,
+        Entry(
+            path=path,
+            address=str(address),
+            address_type=_integer(address_type),
+            size_bytes=_integer(size),
+            checksum=str(checksum),
+            last_modified=from_nanoseconds(_integer(modified)),
+            last_modified_nanos=_integer(modified) % 1000,
+            content_type=str(content_type),
+            metadata=json.loads(str(metadata)),
+        ),
+    )

@@ -1,0 +1,279 @@
+"""Committed trees: reading metaranges, and writing the next one as the server's committer does.
+
+A range that a change does not touch is kept by its id; records around a
+change flow into new ranges that break by the server's own rule.
+
+References:
+    `lakefs-facts` 2.1 and 11.7 (pkg/graveler/committed/commit.go, meta_range_writer.go).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from lakegc_dagster.sandbox.blockstore import Blockstore
+from lakegc_dagster.sandbox.errors import ApiError, no_data
+from lakegc_dagster.sandbox.state import StagedChange
+from spark_core.graveler import (
+    Entry,
+    TableFile,
+    decode_entry,
+    entry_identity,
+    read_metarange,
+    read_records,
+    write_metarange,
+    write_tables,
+)
+
+META_PREFIX = "_lakefs"
+_CACHED_RANGES = 64
+_CACHED_METARANGES = 512
+
+
+@dataclass(frozen=True)
+class RangeEntries:
+    """The entries of one range, with their paths for searching."""
+
+    paths: list[bytes]
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The outcome of applying changes.
+
+    Attributes:
+        metarange_id: Id of the new metarange; it is in the store.
+        changes: How many paths differ from the base.
+    """
+
+    metarange_id: str
+    changes: int
+
+
+class Trees:
+    """Reads and writes the committed tables of all repositories.
+
+    Args:
+        blockstore: Where the tables lie.
+        max_range_size_bytes: Estimated size at which a range closes.
+        raggedness: A range closes after one key in so many, by the key's hash.
+    """
+
+    def __init__(
+        self, blockstore: Blockstore, *, max_range_size_bytes: int = 20 << 20, raggedness: int = 50_000
+    ) -> None:
+        self._blockstore = blockstore
+        self._max_range_size_bytes = max_range_size_bytes
+        self._raggedness = raggedness
+        self._ranges: OrderedDict[tuple[str, str], RangeEntries] = OrderedDict()
+        self._metaranges: OrderedDict[tuple[str, str], list[TableFile]] = OrderedDict()
+
+    def store(self, storage_namespace: str, tables: Sequence[TableFile]) -> None:
+        """Write tables that the store does not have yet."""
+        for table in tables:
+            key = f"{META_PREFIX}/{table.id}"
+            if not self._blockstore.has(storage_namespace, key):
+                self._blockstore.write(storage_namespace, key, table.data)
+
+    def ranges(self, storage_namespace: str, metarange_id: str) -> list[TableFile]:
+        """Return the ranges of a metarange in key order, without their bytes; the empty id has none.
+
+        Raises:
+            ApiError: 410 if the metarange is not in the store.
+        """
+        if not metarange_id:
+            return []
+        cached = self._metaranges.get((storage_namespace, metarange_id))
+        if cached is not None:
+            self._metaranges.move_to_end((storage_namespace, metarange_id))
+            return cached
+        rows = read_metarange(self._table(storage_namespace, metarange_id), name=metarange_id).to_pylist()
+        ranges = [
+            TableFile(
+                id=row["range_id"],
+                data=b"",
+                min_key=row["min_key"],
+                max_key=row["max_key"],
+                count=row["count"],
+                estimated_size_bytes=row["estimated_size_bytes"],
+            )
+            for row in rows
+        ]
+        self._remember_metarange(storage_namespace, metarange_id, ranges)
+        return ranges
+
+    def _remember_metarange(self, storage_namespace: str, metarange_id: str, ranges: list[TableFile]) -> None:
+        self._metaranges[(storage_namespace, metarange_id)] = ranges
+        if len(self._metaranges) > _CACHED_METARANGES:
+            self._metaranges.popitem(last=False)
+
+    def _table(self, storage_namespace: str, table_id: str) -> bytes:
+        data = self._blockstore.read_key(storage_namespace, f"{META_PREFIX}/{table_id}")
+        if data is None:
+            raise no_data()
+        return data
+
+    def entries(self, storage_namespace: str, range_id: str) -> RangeEntries:
+        """Return the entries of a range.
+
+        Raises:
+            ApiError: 410 if the range is not in the store.
+        """
+        key = (storage_namespace, range_id)
+        cached = self._ranges.get(key)
+        if cached is None:
+            records = read_records(self._table(storage_namespace, range_id), name=range_id)
+            entries = [
+                decode_entry(payload, path=path, name=range_id)
+                for path, payload in zip(records.keys.to_pylist(), records.payloads.to_pylist(), strict=True)
+            ]
+            cached = RangeEntries([entry.path for entry in entries], entries)
+            self._ranges[key] = cached
+            if len(self._ranges) > _CACHED_RANGES:
+                self._ranges.popitem(last=False)
+        else:
+            self._ranges.move_to_end(key)
+        return cached
+
+    def get(self, storage_namespace: str, metarange_id: str, path: bytes) -> Entry | None:
+        """Return the entry of a path, None when the tree has none."""
+        ranges = self.ranges(storage_namespace, metarange_id)
+        position = bisect_left(ranges, path, key=lambda table: table.max_key)
+        if position == len(ranges) or path < ranges[position].min_key:
+            return None
+        found = self.entries(storage_namespace, ranges[position].id)
+        index = bisect_left(found.paths, path)
+        return found.entries[index] if index < len(found.paths) and found.paths[index] == path else None
+
+    def iterate(self, storage_namespace: str, metarange_id: str, start: bytes = b"") -> Iterator[Entry]:
+        """Yield the entries at or after a path, in the order of their bytes."""
+        ranges = self.ranges(storage_namespace, metarange_id)
+        for table in ranges[bisect_left(ranges, start, key=lambda table: table.max_key) :]:
+            found = self.entries(storage_namespace, table.id)
+            yield from found.entries[bisect_left(found.paths, start) :]
+
+    def apply(self, storage_namespace: str, metarange_id: str, changes: Sequence[StagedChange]) -> Applied:
+        """Write the tree that results from changing another.
+
+        A change to an entry of the same identity keeps the old entry, so
+        the old address, as the server does (`lakefs-facts` 11.30).
+
+        Args:
+            storage_namespace: Where the tables lie.
+            metarange_id: The tree to start from; empty for none.
+            changes: In the order of their paths, one a path.
+        """
+        walk = _Walk(self, storage_namespace, metarange_id)
+        for change in changes:
+            walk.change(change)
+        walk.finish()
+        metarange = write_metarange(walk.written)
+        self.store(storage_namespace, [*(table for table in walk.written if table.data), metarange])
+        kept = [
+            TableFile(table.id, b"", table.min_key, table.max_key, table.count, table.estimated_size_bytes)
+            for table in walk.written
+        ]
+        self._remember_metarange(storage_namespace, metarange.id, kept)
+        return Applied(metarange.id, walk.changes)
+
+    def write_ranges(self, entries: Sequence[Entry]) -> list[TableFile]:
+        """Make the ranges of a run of entries, broken by the server's rule."""
+        if not entries:
+            return []
+        _, ranges = write_tables(entries, max_range_size_bytes=self._max_range_size_bytes, raggedness=self._raggedness)
+        return list(ranges)
+
+    def location(self, table_id: str) -> str:
+        """Return the key of a table below its namespace; whether it exists is not asked, as on the real server."""
+        return f"{META_PREFIX}/{table_id}"
+
+    def content(self, storage_namespace: str, table_id: str) -> bytes:
+        """Return the bytes of a table.
+
+        Raises:
+            ApiError: 400 if the id is not a name that a table can have, 410 if it is not in the store.
+        """
+        if not table_id.isalnum():
+            raise ApiError(HTTPStatus.BAD_REQUEST, "invalid object id")
+        return self._table(storage_namespace, table_id)
+
+
+class _Walk:
+    """One pass over a base tree and a sorted list of changes."""
+
+    def __init__(self, trees: Trees, storage_namespace: str, metarange_id: str) -> None:
+        self._trees = trees
+        self._namespace = storage_namespace
+        self._base = trees.ranges(storage_namespace, metarange_id)
+        self._next_range = 0
+        # Position inside the range that was entered; None between ranges.
+        self._inside: RangeEntries | None = None
+        self._position = 0
+        self._run: list[Entry] = []
+        self.written: list[TableFile] = []
+        self.changes = 0
+
+    def change(self, change: StagedChange) -> None:
+        """Copy the base up to a change's path, then do the change."""
+        base = self._base_at(change.path)
+        if base is None:
+            if change.entry is not None:
+                self.changes += 1
+                self._run.append(change.entry)
+            return
+        self._position += 1
+        self._leave_finished_range()
+        if change.entry is None:
+            self.changes += 1
+        elif entry_identity(change.entry) == entry_identity(base):
+            self._run.append(base)
+        else:
+            self.changes += 1
+            self._run.append(change.entry)
+
+    def _base_at(self, path: bytes) -> Entry | None:
+        while True:
+            if self._inside is not None:
+                index = bisect_left(self._inside.paths, path, lo=self._position)
+                self._run.extend(self._inside.entries[self._position : index])
+                self._position = index
+                if index < len(self._inside.paths):
+                    return self._inside.entries[index] if self._inside.paths[index] == path else None
+                self._leave_finished_range()
+            if self._next_range == len(self._base):
+                return None
+            table = self._base[self._next_range]
+            if table.max_key < path:
+                self._copy_range(table)
+            else:
+                # A range that begins after the path is entered as well: the server compares with its end only.
+                self._inside = self._trees.entries(self._namespace, table.id)
+                self._position = 0
+                self._next_range += 1
+
+    def _leave_finished_range(self) -> None:
+        if self._inside is not None and self._position >= len(self._inside.paths):
+            self._inside = None
+
+    def _copy_range(self, table: TableFile) -> None:
+        self._flush()
+        self.written.append(table)
+        self._next_range += 1
+
+    def _flush(self) -> None:
+        self.written.extend(self._trees.write_ranges(self._run))
+        self._run = []
+
+    def finish(self) -> None:
+        """Copy what is left of the base."""
+        if self._inside is not None:
+            self._run.extend(self._inside.entries[self._position :])
+            self._inside = None
+        while self._next_range < len(self._base):
+            self._copy_range(self._base[self._next_range])
+        self._flush()

@@ -1,0 +1,72 @@
+"""A running sandbox and the SDK that talks to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lakefs_sdk
+import pytest
+import urllib3
+
+from lakegc_dagster.sandbox import Sandbox
+
+
+class Sdk:
+    """lakefs-sdk on one sandbox, with uploads from bytes."""
+
+    def __init__(self, sandbox: Sandbox, scratch: Path) -> None:
+        configuration = lakefs_sdk.Configuration(
+            host=f"{sandbox.endpoint}/api/v1",
+            username=sandbox.access_key_id,
+            password=sandbox.secret_access_key,
+        )
+        client = lakefs_sdk.ApiClient(configuration)
+        self.repositories = lakefs_sdk.RepositoriesApi(client)
+        self.branches = lakefs_sdk.BranchesApi(client)
+        self.tags = lakefs_sdk.TagsApi(client)
+        self.commits = lakefs_sdk.CommitsApi(client)
+        self.refs = lakefs_sdk.RefsApi(client)
+        self.objects = lakefs_sdk.ObjectsApi(client)
+        self.staging = lakefs_sdk.StagingApi(client)
+        self.internal = lakefs_sdk.InternalApi(client)
+        self.experimental = lakefs_sdk.ExperimentalApi(client)
+        self.config = lakefs_sdk.ConfigApi(client)
+        self.metadata = lakefs_sdk.MetadataApi(client)
+        self._file = scratch / "upload"
+        self._http = urllib3.PoolManager()
+        self._sandbox = sandbox
+
+    def create(self, repository: str, **creation: Any) -> Any:
+        """Create a repository in the namespace of its name."""
+        bare = creation.pop("bare", False)
+        body = {"name": repository, "storage_namespace": f"local://{repository}", **creation}
+        return self.repositories.create_repository(lakefs_sdk.RepositoryCreation(**body), bare=bare)
+
+    def upload(self, repository: str, branch: str, path: str, data: bytes, **query: Any) -> Any:
+        """Upload bytes as a multipart form."""
+        self._file.write_bytes(data)
+        return self.objects.upload_object(repository, branch, path, content=str(self._file), **query)
+
+    def commit(self, repository: str, branch: str, message: str = "change", **body: Any) -> Any:
+        """Commit a branch."""
+        return self.commits.commit(repository, branch, lakefs_sdk.CommitCreation(message=message, **body))
+
+    def raw(self, method: str, path: str, **request: Any) -> urllib3.BaseHTTPResponse:
+        """Send a request below /api/v1 as it is, with our credentials unless told otherwise."""
+        pair = f"{self._sandbox.access_key_id}:{self._sandbox.secret_access_key}"
+        headers = {**urllib3.make_headers(basic_auth=pair), **request.pop("headers", {})}
+        url = f"{self._sandbox.endpoint}/api/v1{path}"
+        return self._http.request(method, url, headers=headers, retries=False, redirect=False, **request)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with Sandbox(tmp_path / "sandbox") as running:
+        yield running
+
+
+@pytest.fixture
+def sdk(sandbox: Sandbox, tmp_path: Path) -> Sdk:
+    return Sdk(sandbox, tmp_path)
