@@ -1,0 +1,134 @@
+"""The hashes that name things in lakeFS: tables, entries and commits.
+
+References:
+    lakefs-facts 2.7, 3.2; lakeFS v1.84 `pkg/ident/ident.go`,
+    `pkg/catalog/entry.go`, `pkg/graveler/sstable/writer.go`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_core.graveler.entries import Entry
+
+_INT64 = b"\x02\x08"
+
+
+def tagged_int(value: int) -> bytes:
+    """Encode a signed 64-bit number with its type."""
+    return _INT64 + value.to_bytes(8, "big", signed=True)
+
+
+def tagged_bytes(value: bytes) -> bytes:
+    """Encode bytes with their type and length."""
+    return b"\x00" + tagged_int(len(value)) + value
+
+
+def tagged_string(value: str) -> bytes:
+    """Encode a string with its type and its length in bytes."""
+    raw = value.encode()
+    return b"\x01" + tagged_int(len(raw)) + raw
+
+
+def tagged_list(values: Sequence[str]) -> bytes:
+    """Encode a list of strings with its type and count."""
+    return b"\x03" + tagged_int(len(values)) + b"".join(map(tagged_string, values))
+
+
+def tagged_map(values: Mapping[str, str]) -> bytes:
+    """Encode a map of strings, sorted by the bytes of its keys."""
+    pairs = sorted(values.items(), key=lambda pair: pair[0].encode())
+    return (
+        b"\x04" + tagged_int(len(pairs)) + b"".join(tagged_string(key) + tagged_string(value) for key, value in pairs)
+    )
+
+
+def tagged_identity(identity: bytes) -> bytes:
+    """Encode the identity of something embedded."""
+    return b"\x05" + tagged_bytes(identity)
+
+
+def entry_identity(entry: Entry) -> bytes:
+    """Hash what makes two entries the same content: neither the address nor the time is part of it.
+
+    Returns:
+        32 bytes.
+    """
+    encoded = tagged_int(entry.size_bytes) + tagged_string(entry.checksum) + tagged_map(entry.metadata)
+    if entry.content_type:
+        encoded += tagged_string(entry.content_type)
+    return hashlib.sha256(encoded).digest()
+
+
+def commit_id(
+    *,
+    committer: str,
+    message: str,
+    metarange_id: str,
+    creation_date: int,
+    metadata: Mapping[str, str],
+    parents: Sequence[str],
+) -> str:
+    """Hash a commit; version and generation are not part of its id.
+
+    Args:
+        committer: Who committed.
+        message: The commit message.
+        metarange_id: Id of its metarange; empty for a repository's first commit.
+        creation_date: Unix seconds.
+        metadata: User metadata.
+        parents: Parent ids in stored order.
+
+    Returns:
+        The id, 64 hex digits.
+    """
+    return hashlib.sha256(
+        tagged_string("commit:v1")
+        + tagged_string(committer)
+        + tagged_string(message)
+        + tagged_string(metarange_id)
+        + tagged_int(creation_date)
+        + tagged_map(metadata)
+        + tagged_identity(hashlib.sha256(tagged_list(parents)).digest())
+    ).hexdigest()
+
+
+class TableHash:
+    """The id of a table while its records come in.
+
+    Args:
+        properties: What was set before the first record (`type`, and more
+            for a refs dump); not the keys and counts set at closing.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = properties
+        self._hash = hashlib.sha256()
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """Take one record: its key and its whole stored value."""
+        self._hash.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+
+    def id(self) -> str:
+        """Return the id, 64 hex digits; nothing may be added afterwards."""
+        self._hash.update(tagged_map(self._properties))
+        return self._hash.hexdigest()
+
+
+def table_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str]) -> str:
+    """Hash a range or metarange: the name under which the server stores it.
+
+    Args:
+        records: Keys and whole stored values, in order.
+        properties: As for `TableHash`.
+
+    Returns:
+        The id, 64 hex digits.
+    """
+    table = TableHash(properties)
+    for key, value in records:
+        table.add(key, value)
+    return table.id()

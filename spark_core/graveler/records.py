@@ -1,0 +1,208 @@
+"""Read the records of any table: keys, identities and payloads as Arrow arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_core.errors import CorruptTableError
+from spark_core.graveler import kernels
+from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Table, open_table
+
+Longs: TypeAlias = NDArray[np.int64]
+
+RANGES, METARANGES = "ranges", "metaranges"
+
+# Three lengths and the 8-byte trailer of its key.
+_SMALLEST_RECORD = 11
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of a buffer: where each begins, and its length in bytes."""
+
+    starts: Longs
+    lengths: Longs
+
+    @classmethod
+    def empty(cls, count: int) -> Pieces:
+        """Make room for some pieces."""
+        return cls(np.zeros(count, np.int64), np.zeros(count, np.int64))
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of a table, still in its decompressed blocks.
+
+    Attributes:
+        table: The opened table.
+        keys: The user keys, rebuilt and strictly ascending.
+        identities: Where the identities lie in `table.data.buffer`.
+        payloads: Where the payloads lie in `table.data.buffer`.
+    """
+
+    table: Table
+    keys: pa.BinaryArray
+    identities: Pieces
+    payloads: Pieces
+
+
+@dataclass(frozen=True)
+class SSTable:
+    """Any table, record by record.
+
+    Attributes:
+        properties: All properties by name.
+        keys: Keys, strictly ascending.
+        identities: The identity of each value.
+        payloads: The data of each value.
+    """
+
+    properties: dict[str, bytes]
+    keys: pa.BinaryArray
+    identities: pa.BinaryArray
+    payloads: pa.BinaryArray
+
+
+def read_records(data: bytes, *, name: str) -> SSTable:
+    """Read a table of any type, the ranges and metaranges of a refs dump included.
+
+    Args:
+        data: The whole file.
+        name: Name of the file, for errors.
+
+    Returns:
+        Its properties and records.
+
+    Raises:
+        CorruptTableError: If anything in the file is broken or unknown.
+    """
+    return sstable_of(scan(data, name=name))
+
+
+def sstable_of(records: Records) -> SSTable:
+    """Copy the identities and payloads of scanned records out of their blocks."""
+    name, buffer = records.table.name, records.table.data.buffer
+    return SSTable(
+        records.table.properties,
+        records.keys,
+        gather(buffer, records.identities, pa.binary(), name),
+        gather(buffer, records.payloads, pa.binary(), name),
+    )
+
+
+def scan(data: bytes, *, name: str, type_: str | None = None, entity: str | None = "") -> Records:
+    """Open a table, rebuild its keys and find its values.
+
+    Args:
+        data: The whole file.
+        name: Name of the file, for errors.
+        type_: What the `type` property must say; None for either.
+        entity: What the `entity` property must say; None when it must be
+            missing (a table of objects), "" for either.
+
+    Returns:
+        The records.
+
+    Raises:
+        CorruptTableError: If anything in the file is broken or unknown.
+    """
+    table = open_table(data, name=name)
+    _check_type(table, type_, entity)
+    count = table.number("count")
+    blocks = table.data
+    if count > blocks.buffer.size // _SMALLEST_RECORD:
+        raise CorruptTableError(name, None, f"property `count` says {count}, more records than its blocks can hold")
+    shared = np.empty(count, np.int64)
+    keys, values = Pieces.empty(count), Pieces.empty(count)
+    status, position, found = kernels.scan_records(
+        blocks.buffer, blocks.starts, shared, keys.starts, keys.lengths, values.starts, values.lengths
+    )
+    if status != kernels.OK:
+        raise blocks.fail(status, position)
+    if found != count:
+        raise CorruptTableError(name, None, f"the file holds {found} records, property `count` says {count}")
+    rebuilt = _rebuild_keys(blocks, shared, keys)
+    _check_end_keys(table, rebuilt)
+    identities, payloads = Pieces.empty(count), Pieces.empty(count)
+    status, position = kernels.split_values(
+        blocks.buffer,
+        values.starts,
+        values.lengths,
+        identities.starts,
+        identities.lengths,
+        payloads.starts,
+        payloads.lengths,
+    )
+    if status != kernels.OK:
+        raise blocks.fail(status, position)
+    return Records(table, rebuilt, identities, payloads)
+
+
+def _check_type(table: Table, type_: str | None, entity: str | None) -> None:
+    found = table.text("type")
+    if found not in (RANGES, METARANGES):
+        raise CorruptTableError(table.name, None, f"property `type` is {found!r}, wanted `ranges` or `metaranges`")
+    if type_ is not None and found != type_:
+        raise CorruptTableError(table.name, None, f"property `type` is `{found}`, wanted `{type_}`")
+    if entity == "":
+        return
+    holds = table.text("entity") if "entity" in table.properties else None
+    if holds != entity:
+        raise CorruptTableError(
+            table.name,
+            None,
+            f"it holds {_plural(holds)} (property `entity`), wanted {_plural(entity)}",
+        )
+
+
+def _plural(entity: str | None) -> str:
+    return "objects" if entity is None else f"records of `{entity}`"
+
+
+def _rebuild_keys(blocks: Blocks, shared: Longs, keys: Pieces) -> pa.BinaryArray:
+    offsets = _offsets(keys.lengths, blocks.name)
+    rebuilt = np.empty(int(offsets[-1]), np.uint8)
+    status, position = kernels.rebuild_keys(blocks.buffer, shared, keys.starts, keys.lengths, offsets, rebuilt)
+    if status != kernels.OK:
+        raise blocks.fail(status, position)
+    return _array(pa.binary(), offsets, rebuilt)
+
+
+def _check_end_keys(table: Table, keys: pa.BinaryArray) -> None:
+    for key, found in (
+        ("min_key", keys[0].as_py() if len(keys) else b""),
+        ("max_key", keys[-1].as_py() if len(keys) else b""),
+    ):
+        if table.properties.get(key) != found:
+            raise CorruptTableError(
+                table.name, None, f"property `{key}` is {table.properties.get(key)!r}, the records say {found!r}"
+            )
+
+
+def _offsets(lengths: Longs, name: str) -> NDArray[np.int32]:
+    ends = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    if lengths.size and (ends[-1] > MAX_DECOMPRESSED_BYTES or lengths.max() > MAX_DECOMPRESSED_BYTES):
+        raise CorruptTableError(name, None, f"a column of {int(ends[-1])} bytes, more than a table can hold")
+    return ends.astype(np.int32)
+
+
+def _array(kind: pa.DataType, offsets: NDArray[np.int32], values: NDArray[np.uint8]) -> pa.Array:
+    return pa.Array.from_buffers(kind, offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
+
+
+def gather(buffer: NDArray[np.uint8], pieces: Pieces, kind: pa.DataType, name: str) -> pa.Array:
+    """Copy pieces of a buffer into an Arrow array of bytes or (unchecked) text.
+
+    Raises:
+        CorruptTableError: If the column would be larger than Arrow's offsets reach.
+    """
+    offsets = _offsets(pieces.lengths, name)
+    values = np.empty(int(offsets[-1]), np.uint8)
+    kernels.gather(buffer, pieces.starts, pieces.lengths, offsets, values)
+    return _array(kind, offsets, values)

@@ -1,0 +1,168 @@
+"""Read and write a refs dump: every commit, branch and tag of a repository in three tables.
+
+References:
+    lakefs-facts 3.3; lakeFS v1.84 `pkg/graveler/graveler.go` (dump).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from spark_core.errors import CorruptTableError
+from spark_core.graveler.commits import (
+    BRANCH,
+    COMMIT,
+    TAG,
+    CommitRecord,
+    decode_commit,
+    decode_pointer,
+    dump_properties,
+    encode_commit,
+    encode_pointer,
+)
+from spark_core.graveler.entries import encode_value
+from spark_core.graveler.metaranges import read_ranges_of
+from spark_core.graveler.records import RANGES, scan, sstable_of
+from spark_core.graveler.tables import MAX_RANGE_SIZE_BYTES, RANGE_RAGGEDNESS, write_records
+from spark_core.graveler.wire import Source, read_text
+from spark_core.graveler.writer import TableFile
+from spark_core.model import Branch, Refs, Tag
+
+Fetch = Callable[[str], bytes]
+
+
+class RefsTables(NamedTuple):
+    """A written refs dump.
+
+    Attributes:
+        commits_metarange_id: Metarange of the commits.
+        branches_metarange_id: Metarange of the branches.
+        tags_metarange_id: Metarange of the tags.
+        files: Every file of the dump.
+    """
+
+    commits_metarange_id: str
+    branches_metarange_id: str
+    tags_metarange_id: str
+    files: list[TableFile]
+
+
+class _Record(NamedTuple):
+    key: str
+    identity: str
+    payload: bytes
+    source: Source
+
+    def check(self, id_: str, commit_id: str) -> None:
+        """Refuse a record that says another id or commit than its key and identity."""
+        if (id_, commit_id) != (self.key, self.identity):
+            raise self.source.fail(
+                f"it says id {id_!r} and commit {commit_id!r}, its key and identity are {self.key!r} and {self.identity!r}"
+            )
+        if not commit_id:
+            raise self.source.fail("it names no commit")
+
+
+def read_refs(fetch: Fetch, *, commits_metarange_id: str, branches_metarange_id: str, tags_metarange_id: str) -> Refs:
+    """Read a refs dump.
+
+    Args:
+        fetch: Reads the table of an id, from `_lakefs/<id>`.
+        commits_metarange_id: From the server's answer.
+        branches_metarange_id: From the server's answer.
+        tags_metarange_id: From the server's answer.
+
+    Returns:
+        The commit graph. A branch may point at a commit that is not in it:
+        commits are dumped first, and one may land in between.
+
+    Raises:
+        CorruptTableError: If a table is broken or is not of the dump's kind.
+    """
+    commits = read_commit_records(fetch, commits_metarange_id)
+    return Refs(
+        commits={commit.id: commit.as_commit() for commit in commits},
+        branches=tuple(Branch(*pair) for pair in _read_pointers(fetch, branches_metarange_id, BRANCH)),
+        tags=tuple(Tag(*pair) for pair in _read_pointers(fetch, tags_metarange_id, TAG)),
+    )
+
+
+def read_commit_records(fetch: Fetch, commits_metarange_id: str) -> list[CommitRecord]:
+    """Read the commits of a dump with everything in them, sorted by id.
+
+    Raises:
+        CorruptTableError: As `read_refs`.
+    """
+    commits = []
+    for record in _read_dump(fetch, commits_metarange_id, COMMIT):
+        commit = decode_commit(record.payload, record.source)
+        record.check(commit.id, commit.id)
+        commits.append(commit)
+    return commits
+
+
+def _read_pointers(fetch: Fetch, metarange_id: str, entity: str) -> list[tuple[str, str]]:
+    pointers = []
+    for record in _read_dump(fetch, metarange_id, entity):
+        name, commit_id = decode_pointer(record.payload, entity, record.source)
+        record.check(name, commit_id)
+        pointers.append((name, commit_id))
+    return pointers
+
+
+def _read_dump(fetch: Fetch, metarange_id: str, entity: str) -> Iterator[_Record]:
+    """Yield the records of one kind, in the order of their ids."""
+    ranges = read_ranges_of(fetch(metarange_id), name=metarange_id, entity=entity)
+    for described in ranges.to_pylist():
+        name = described["range_id"]
+        table = sstable_of(scan(fetch(name), name=name, type_=RANGES, entity=entity))
+        keys = table.keys.to_pylist()
+        found = (len(keys), keys[0] if keys else b"", keys[-1] if keys else b"")
+        wanted = (described["count"], described["min_key"], described["max_key"])
+        if found != wanted:
+            raise CorruptTableError(
+                name, None, f"count, first and last key are {found}, its metarange {metarange_id} says {wanted}"
+            )
+        for key, identity, payload in zip(keys, table.identities.to_pylist(), table.payloads.to_pylist(), strict=True):
+            source = Source(name, f"{entity} {key!r}")
+            yield _Record(read_text(key, source), read_text(identity, source), payload, source)
+
+
+def write_refs_dump(
+    *,
+    commits: Iterable[CommitRecord],
+    branches: Sequence[Branch],
+    tags: Sequence[Tag],
+    max_range_size_bytes: int = MAX_RANGE_SIZE_BYTES,
+    raggedness: int = RANGE_RAGGEDNESS,
+) -> RefsTables:
+    """Write a refs dump as the server does.
+
+    Args:
+        commits: Every commit, with its id, in any order.
+        branches: Every branch.
+        tags: Every tag.
+        max_range_size_bytes: As for `write_tables`.
+        raggedness: As for `write_tables`.
+
+    Returns:
+        The three metarange ids and all files.
+    """
+    written = {
+        COMMIT: sorted((commit.id.encode(), commit.id, encode_commit(commit)) for commit in commits),
+        BRANCH: sorted((branch.id.encode(), branch.commit_id, encode_pointer(branch)) for branch in branches),
+        TAG: sorted((tag.id.encode(), tag.commit_id, encode_pointer(tag)) for tag in tags),
+    }
+    ids: dict[str, str] = {}
+    files: list[TableFile] = []
+    for entity, rows in written.items():
+        metarange, ranges = write_records(
+            ((key, encode_value(identity.encode(), payload)) for key, identity, payload in rows),
+            properties=dump_properties(entity),
+            max_range_size_bytes=max_range_size_bytes,
+            raggedness=raggedness,
+        )
+        ids[entity] = metarange.id
+        files += [metarange, *ranges]
+    return RefsTables(ids[COMMIT], ids[BRANCH], ids[TAG], files)

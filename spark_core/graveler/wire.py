@@ -1,0 +1,156 @@
+"""Read and write the few protobuf forms that lakeFS stores: varints, bytes, and maps of strings.
+
+References:
+    lakefs-facts 2.5, 3.1; protobuf encoding specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+
+from spark_core.errors import CorruptTableError
+
+VARINT, BYTES = 0, 2
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is being read, for errors.
+
+    Attributes:
+        name: Name of the file.
+        what: The message in it, for example "commit 5f3a...".
+    """
+
+    name: str
+    what: str
+
+    def fail(self, problem: str) -> CorruptTableError:
+        """Make the error that names both."""
+        return CorruptTableError(self.name, None, f"{self.what}: {problem}")
+
+
+def uvarint(number: int) -> bytes:
+    """Encode an unsigned varint; negative numbers become their 64-bit two's complement, as protobuf wants it."""
+    if 0 <= number < 0x80:
+        return _ONE_BYTE[number]
+    number &= 0xFFFF_FFFF_FFFF_FFFF
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_ONE_BYTE = [bytes([number]) for number in range(0x80)]
+
+
+def svarint(number: int) -> bytes:
+    """Encode a zig-zag varint, as Go's `binary.PutVarint`."""
+    return uvarint(number << 1 if number >= 0 else ~number << 1 | 1)
+
+
+def varint_field(number: int, value: int) -> bytes:
+    """Encode a varint field; zero is left out, as proto3 does."""
+    return uvarint(number << 3 | VARINT) + uvarint(value) if value else b""
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """Encode a bytes or string field; an empty one is left out, as proto3 does."""
+    return message_field(number, value) if value else b""
+
+
+def message_field(number: int, value: bytes) -> bytes:
+    """Encode a message field, also when the message is empty."""
+    return uvarint(number << 3 | BYTES) + uvarint(len(value)) + value
+
+
+def map_field(number: int, entries: Mapping[str, str]) -> bytes:
+    """Encode a map of strings in the mapping's own order: the server's order is random and must survive a copy."""
+    return b"".join(
+        message_field(number, message_field(1, key.encode()) + message_field(2, value.encode()))
+        for key, value in entries.items()
+    )
+
+
+def read_fields(
+    payload: bytes, wire_types: Mapping[int, int], source: Source, *, repeated: Container[int] = ()
+) -> Iterator[tuple[int, int, bytes]]:
+    """Read the fields of a message.
+
+    Args:
+        payload: The message.
+        wire_types: The wire type, `VARINT` or `BYTES`, of each known field number.
+        source: What is being read, for errors.
+        repeated: Field numbers that may occur more than once.
+
+    Yields:
+        Field number, value of a varint (signed 64 bit) else 0, bytes else empty.
+
+    Raises:
+        CorruptTableError: At a field that is unknown, has another wire type,
+            is there twice or does not fit.
+    """
+    position = 0
+    seen = set()
+    while position < len(payload):
+        tag, position = read_uvarint(payload, position, source)
+        field, wire_type = tag >> 3, tag & 7
+        if field not in wire_types:
+            raise source.fail(f"unknown field {field}")
+        if wire_type != wire_types[field]:
+            raise source.fail(f"field {field} has wire type {wire_type}, wanted {wire_types[field]}")
+        if field in seen and field not in repeated:
+            raise source.fail(f"field {field} is there twice")
+        seen.add(field)
+        number, position = read_uvarint(payload, position, source)
+        if wire_type == VARINT:
+            yield field, number - 2**64 if number >= 2**63 else number, b""
+            continue
+        if number > len(payload) - position:
+            raise source.fail(f"field {field} claims {number} bytes, {len(payload) - position} are left")
+        yield field, 0, payload[position : position + number]
+        position += number
+
+
+def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, int]:
+    """Read an unsigned varint and return it with the position behind it.
+
+    Raises:
+        CorruptTableError: If it is cut off or longer than 64 bits.
+    """
+    value = 0
+    for i in range(10):
+        if position + i >= len(payload):
+            raise source.fail("a varint runs past the end")
+        byte = payload[position + i]
+        value |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            if value >= 2**64:
+                break
+            return value, position + i + 1
+    raise source.fail("a varint is longer than 64 bits")
+
+
+def read_text(value: bytes, source: Source) -> str:
+    """Decode a string field.
+
+    Raises:
+        CorruptTableError: If it is not UTF-8.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise source.fail(f"text {value!r} is not UTF-8") from error
+
+
+def read_map_entry(payload: bytes, source: Source) -> tuple[str, str]:
+    """Read one entry of a map of strings.
+
+    Raises:
+        CorruptTableError: If it is not one.
+    """
+    parts = {field: value for field, _, value in read_fields(payload, {1: BYTES, 2: BYTES}, source)}
+    return read_text(parts.get(1, b""), source), read_text(parts.get(2, b""), source)
