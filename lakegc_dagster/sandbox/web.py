@@ -302,9 +302,12 @@ def route(endpoint: Endpoint, core: Core, credentials: Credentials, requests: Re
             requests.observer(endpoint.name)
         try:
             with core.lock:
-                return endpoint.handler(Call(core, credentials, request, data))
+                response = endpoint.handler(Call(core, credentials, request, data))
         except ApiError as error:
             return failure(error)
+        if response.status_code != HTTPStatus.NO_CONTENT:
+            response.headers.setdefault("X-Content-Type-Options", "nosniff")
+        return response
 
     async def run(request: Request) -> Response:
         requests.counts[endpoint.name] += 1

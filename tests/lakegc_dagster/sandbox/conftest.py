@@ -56,7 +56,8 @@ class Sdk:
     def raw(self, method: str, path: str, **request: Any) -> urllib3.BaseHTTPResponse:
         """Send a request below /api/v1 as it is, with our credentials unless told otherwise."""
         pair = f"{self._sandbox.access_key_id}:{self._sandbox.secret_access_key}"
-        headers = {**urllib3.make_headers(basic_auth=pair), **request.pop("headers", {})}
+        given = {name.lower(): value for name, value in request.pop("headers", {}).items()}
+        headers = {**urllib3.make_headers(basic_auth=pair), **given}
         url = f"{self._sandbox.endpoint}/api/v1{path}"
         return self._http.request(method, url, headers=headers, retries=False, redirect=False, **request)
 
