@@ -1,0 +1,122 @@
+"""Spark settings that lakegc relies on, and the way from a Spark failure back to the error that caused it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_core import errors
+from spark_core.errors import CorruptTableError, LakegcError, SettingsError
+
+MIN_JAVA = 17
+
+# The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
+_RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
+_LOCATED = re.compile(
+    r"(?P<name>.+?)(?: at offset (?P<offset>\d+))?: (?P<problem>.*?); nothing was deleted\.", re.DOTALL
+)
+
+
+def spark_config(*, master: str = "local[*]", extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the Spark properties of a lakegc session.
+
+    Args:
+        master: Spark master; on a laptop the driver does all the work.
+        extra: The operator's own properties; they win.
+
+    Returns:
+        Property name -> value, ready for a session builder.
+    """
+    # Executors must run the interpreter that has the package; `spark-submit` users set their own.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    config = {
+        "spark.master": master,
+        "spark.app.name": "lakegc",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Rows of Arrow batches on their way to Python: large enough to amortise, small enough for memory.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.shuffle.partitions": "50",
+        "spark.sql.adaptive.enabled": "true",
+        "spark.python.worker.reuse": "true",
+    }
+    if master.startswith("local"):
+        config |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.driver.memory": "2g",
+        }
+    return config | dict(extra or {})
+
+
+def check_java() -> str:
+    """Return the version line of the Java that Spark will start.
+
+    Raises:
+        SettingsError: If there is no Java, or one older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = (
+        f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`; "
+        "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c \"import jdk; print(jdk.install('17'))\"`) "
+        "and set JAVA_HOME to its folder; nothing was started."
+    )
+    if not java or not Path(java).exists():
+        where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"
+        raise SettingsError(f"Java: {where}. {advice}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    line = (answer.stderr or answer.stdout).partition("\n")[0]
+    version = re.search(r'version "(\d+)', line)
+    if answer.returncode != 0 or version is None or int(version[1]) < MIN_JAVA:
+        raise SettingsError(f"Java: {java} answers {line!r}. {advice}")
+    return line
+
+
+@contextmanager
+def surfacing_errors() -> Iterator[None]:
+    """Turn a failed Spark action back into the lakegc error that an executor raised.
+
+    Spark wraps what a Python worker raised in its own exception and keeps only
+    the text; callers here decide by class.
+
+    Raises:
+        LakegcError: The error that was raised on the executor, class and message restored.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as failure:
+        original = _original(str(failure))
+        if original is None:
+            raise
+        raise original from failure
+
+
+def _original(text: str) -> LakegcError | None:
+    found = _RAISED.search(text)
+    if found is None:
+        return None
+    kind = getattr(errors, found[1], None)
+    if not (isinstance(kind, type) and issubclass(kind, LakegcError)):
+        return None
+    message = found[2].strip()
+    if issubclass(kind, CorruptTableError):
+        located = _LOCATED.match(message)
+        if located is None:
+            return errors.RefusedError(message)
+        offset = located["offset"]
+        return CorruptTableError(located["name"], int(offset) if offset else None, located["problem"])
+    return kind(message)
