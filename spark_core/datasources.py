@@ -1,0 +1,232 @@
+"""Sources and sinks of Arrow batches on Spark's Python Data Source API: the only way frames touch a store.
+
+No Hadoop file system and no jars: what a partition reads or writes is a plain
+Python function over a store, shipped to the executors with the source.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Full, Queue
+from threading import Event
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
+
+Task = TypeVar("Task")
+Written = TypeVar("Written")
+
+_names = itertools.count()
+
+
+@dataclass
+class _Partition(InputPartition):
+    task: Any
+
+
+@dataclass
+class _Message(WriterCommitMessage):
+    written: Any
+
+
+def read_partitions(
+    spark: SparkSession,
+    schema: pa.Schema,
+    tasks: Sequence[Task],
+    read: Callable[[Task], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Make a frame whose partitions are read on the executors, lazily and streaming.
+
+    Args:
+        spark: The session.
+        schema: Columns of every batch that `read` yields.
+        tasks: One picklable value per partition; none gives an empty frame.
+        read: Yields the batches of one partition. Runs on an executor.
+
+    Returns:
+        A frame with the columns of `schema`, one partition per task.
+    """
+    if not tasks:
+        return spark.createDataFrame(schema.empty_table())
+    columns = spark_type(schema)
+    unique = f"lakegc_source_{os.getpid()}_{next(_names)}"
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            return [_Partition(task) for task in tasks]
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            assert isinstance(partition, _Partition)  # noqa: S101 - Spark hands back what `partitions` gave
+            for batch in read(partition.task):
+                yield batch.cast(schema)
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def schema(self) -> StructType:
+            return columns
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the API's signature
+            return Reader()
+
+    spark.dataSource.register(Source)
+    return spark.read.format(unique).load()
+
+
+def write_partitions(
+    frame: DataFrame,
+    write: Callable[[int, Iterator[pa.RecordBatch]], Written],
+    abandon: Callable[[list[Written]], None],
+) -> list[Written]:
+    """Run a frame and write each of its partitions on the executors, in two phases.
+
+    Args:
+        frame: What to write; this is the action that runs it.
+        write: Gets the partition's number and its batches, writes them and returns a picklable receipt.
+        abandon: Gets the receipts of a write that failed as a whole, to take its parts away again.
+
+    Returns:
+        The receipts of all partitions, in no particular order.
+
+    Raises:
+        LakegcError: What an executor raised.
+    """
+    unique = f"lakegc_sink_{os.getpid()}_{next(_names)}"
+    # Spark runs `commit` in a Python worker beside the driver, so the receipts come back through a file there.
+    handle, receipts_path = tempfile.mkstemp(prefix="lakegc-receipts-")
+    os.close(handle)
+
+    class Writer(DataSourceArrowWriter):
+        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            number = context.partitionId() if context is not None else 0
+            return _Message(write(number, iterator))
+
+        def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+            written = [message.written for message in messages if isinstance(message, _Message)]
+            Path(receipts_path).write_bytes(pickle.dumps(written))
+
+        def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+            abandon([message.written for message in messages if isinstance(message, _Message)])
+
+    class Sink(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return unique
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002, FBT001 - the API's signature
+            return Writer()
+
+    try:
+        frame.sparkSession.dataSource.register(Sink)
+        with surfacing_errors():
+            frame.write.format(unique).mode("append").save()
+        loaded: list[Written] = pickle.loads(Path(receipts_path).read_bytes())  # noqa: S301 - written by our own sink above
+        return loaded
+    finally:
+        Path(receipts_path).unlink()
+
+
+def interleaved(
+    tasks: Sequence[Task], read: Callable[[Task], Iterator[pa.RecordBatch]], *, threads: int = 8
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of many tasks, several read at once; their order is not kept.
+
+    Listings and range reads wait for the store most of the time. The queue is
+    bounded, so a slow consumer holds the readers back and memory stays small.
+
+    Args:
+        tasks: What to read.
+        read: Yields the batches of one task; runs on a thread.
+        threads: How many tasks are read at once.
+
+    Yields:
+        Every batch of every task.
+
+    Raises:
+        BaseException: The first failure of any task; the others are stopped.
+    """
+    if len(tasks) == 1:
+        yield from read(tasks[0])
+        return
+    queue: Queue[pa.RecordBatch] = Queue(maxsize=2 * threads)
+    stopped = Event()
+
+    def run(task: Task) -> None:
+        for batch in read(task):
+            while not stopped.is_set():
+                with suppress(Full):
+                    queue.put(batch, timeout=0.1)
+                    break
+
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="lakegc-read") as pool:
+        running: list[Future[None]] = [pool.submit(run, task) for task in tasks]
+        try:
+            while running or not queue.empty():
+                with suppress(Empty):
+                    yield queue.get(timeout=0.02)
+                    continue
+                for future in running:
+                    if future.done():
+                        future.result()
+                running = [future for future in running if not future.done()]
+        finally:
+            stopped.set()
+            for future in running:
+                future.cancel()
+
+
+class _AddCounts(AccumulatorParam["Counter[str]"]):
+    def zero(self, value: Counter[str]) -> Counter[str]:  # noqa: ARG002 - the API's signature
+        return Counter()
+
+    def addInPlace(self, value1: Counter[str], value2: Counter[str]) -> Counter[str]:  # noqa: N802 - the API's name
+        value1.update(value2)
+        return value1
+
+
+def shared_counts(spark: SparkSession) -> Accumulator[Counter[str]]:
+    """Make counts that executors add to and the driver reads; a retried task may count twice."""
+    return spark.sparkContext.accumulator(Counter(), _AddCounts())
+
+
+@contextmanager
+def counting(total: Accumulator[Counter[str]], requests: Counter[str]) -> Iterator[None]:
+    """Add to a total what happened to a store's own counts inside the block.
+
+    Args:
+        total: From `shared_counts`.
+        requests: The store's running counts by kind in this process.
+    """
+    before = Counter(requests)
+    try:
+        yield
+    finally:
+        total.add(Counter(requests) - before)

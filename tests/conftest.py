@@ -1,0 +1,22 @@
+"""What every test may use: one Spark session, and no telemetry."""
+
+import os
+
+import pytest
+
+os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """The one session of the process; whatever asks for a session later gets this one."""
+    from pyspark.sql import SparkSession
+
+    from spark_core.session import spark_config
+
+    builder = SparkSession.builder
+    for key, value in spark_config(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"}).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()

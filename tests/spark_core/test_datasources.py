@@ -1,0 +1,102 @@
+"""Sources and sinks on Spark: what executors read and write comes through whole, and so do their errors."""
+
+from collections import Counter
+from functools import partial
+
+import pyarrow as pa
+import pytest
+
+from spark_core.datasources import counting, interleaved, read_partitions, shared_counts, write_partitions
+from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
+
+SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("word", pa.string())])
+
+
+def _numbers(upto):
+    for begin in range(0, upto, 3):
+        chosen = list(range(begin, min(begin + 3, upto)))
+        yield pa.RecordBatch.from_pydict({"n": chosen, "word": [None] * len(chosen)}, schema=SCHEMA)
+
+
+def _raise(error, _task):
+    raise error
+    yield  # a reader is a generator
+
+
+def _drain(_number, batches):
+    return sum(batch.num_rows for batch in batches)
+
+
+def _nothing(_receipts):
+    return None
+
+
+@pytest.mark.spark
+def test_every_partition_is_read_once_and_whole(spark):
+    frame = read_partitions(spark, SCHEMA, [4, 0, 7], _numbers)
+    assert sorted(row.n for row in frame.collect()) == sorted([*range(4), *range(7)])
+
+
+@pytest.mark.spark
+def test_no_partition_is_an_empty_frame_with_the_columns(spark):
+    frame = read_partitions(spark, SCHEMA, [], _numbers)
+    assert frame.count() == 0
+    assert frame.columns == ["n", "word"]
+
+
+@pytest.mark.spark
+def test_a_sink_returns_a_receipt_per_partition(spark):
+    frame = read_partitions(spark, SCHEMA, [4, 7], _numbers)
+    assert sorted(write_partitions(frame, _drain, _nothing)) == [4, 7]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorruptTableError("_lakefs/abc", 17, "block type 9, wanted 0 or 1"),
+        CorruptTableError("_lakefs/abc", None, "no footer"),
+        UnsafePlanError("the plan names 'x', which lies outside data/; nothing was deleted. Mark again."),
+    ],
+)
+def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, error):
+    frame = read_partitions(spark, SCHEMA, [1], partial(_raise, error))
+    with pytest.raises(RefusedError) as raised:
+        write_partitions(frame, _drain, _nothing)
+    assert type(raised.value) is type(error)
+    assert str(raised.value) == str(error)
+
+
+@pytest.mark.spark
+def test_counts_of_executors_reach_the_driver(spark):
+    counts = shared_counts(spark)
+
+    def read(task):
+        requests = Counter()
+        with counting(counts, requests):
+            requests["read"] += task
+            yield from _numbers(task)
+
+    read_partitions(spark, SCHEMA, [2, 5], read).count()
+    assert counts.value == Counter(read=7)
+
+
+def test_interleaved_reading_yields_every_batch_of_every_task():
+    rows = sorted(n for batch in interleaved(list(range(40)), _numbers, threads=4) for n in batch["n"].to_pylist())
+    assert rows == sorted(n for upto in range(40) for n in range(upto))
+
+
+def test_interleaved_reading_raises_the_first_failure_and_ends():
+    def read(task):
+        if task == 3:
+            raise CorruptTableError("t", None, "broken")
+        yield from _numbers(task)
+
+    with pytest.raises(CorruptTableError, match="broken"):
+        list(interleaved(list(range(200)), read, threads=4))
+
+
+def test_an_abandoned_reading_stops_its_threads():
+    batches = interleaved([1000] * 20, _numbers, threads=4)
+    next(batches)
+    batches.close()
