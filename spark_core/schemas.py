@@ -6,9 +6,12 @@ Instants are microseconds in UTC, sizes are bytes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -131,4 +134,7 @@ SERVER_UNCOMMITTED = pa.schema(
 
 def spark_type(schema: pa.Schema) -> StructType:
     """Translate an Arrow schema to Spark's, keeping order and nullability."""
+    # Rooms without Spark (storage, graveler, the sandbox) use these schemas too and should not pay for its import.
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     return from_arrow_schema(schema)

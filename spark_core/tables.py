@@ -1,0 +1,404 @@
+"""The stored tables of a run: where they lie, their Parquet parts, and the manifests that chain them in order."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import schemas
+from spark_core.datasources import read_partitions, write_partitions
+from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, NotFoundError
+from spark_core.model import RunKey
+from spark_core.storage import ObjectStore
+
+ROOT = "_lakefs/retention/gc/"
+MANIFEST_FORMAT = 1
+
+# A part is read into memory whole, to compare its hash before any row is believed.
+MAX_PART_ROWS = 1_000_000
+
+Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What a table is called, where it lies and which tables it is made from.
+
+    Attributes:
+        name: Name of the asset.
+        folder: Folder under `_lakefs/retention/gc/`.
+        schema: Columns.
+        parents: Tables whose manifests it names.
+    """
+
+    name: str
+    folder: str
+    schema: pa.Schema
+    parents: tuple[str, ...]
+
+
+NAMESPACE_SLICES = TableSpec("namespace_slices", "slices", schemas.NAMESPACE_SLICES, ())
+UNCOMMITTED_ADDRESSES = TableSpec(
+    "uncommitted_addresses", "uncommitted", schemas.UNCOMMITTED_ADDRESSES, ("namespace_slices",)
+)
+RETAINED_COMMITS = TableSpec("retained_commits", "commits", schemas.RETAINED_COMMITS, ("uncommitted_addresses",))
+COMMITTED_ADDRESSES = TableSpec("committed_addresses", "committed", schemas.COMMITTED_ADDRESSES, ("retained_commits",))
+EXPIRED_ADDRESSES = TableSpec(
+    "expired_addresses",
+    "addresses",
+    schemas.EXPIRED_ADDRESSES,
+    ("namespace_slices", "uncommitted_addresses", "retained_commits", "committed_addresses"),
+)
+DELETION_REPORT = TableSpec("deletion_report", "reports", schemas.DELETION_REPORT, ("expired_addresses",))
+
+MARK_TABLES = (NAMESPACE_SLICES, UNCOMMITTED_ADDRESSES, RETAINED_COMMITS, COMMITTED_ADDRESSES, EXPIRED_ADDRESSES)
+ALL_TABLES = (*MARK_TABLES, DELETION_REPORT)
+BY_NAME = {spec.name: spec for spec in ALL_TABLES}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file of a table.
+
+    Attributes:
+        key: Key in the store.
+        rows: Rows in it.
+        size_bytes: Its size.
+        sha256: Hex digest of its bytes.
+    """
+
+    key: str
+    rows: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a stored table consists of and how it came to be.
+
+    Attributes:
+        table: Name of the table.
+        repository: Repository id.
+        instance: Which instance of that repository (name, creation date, namespace).
+        run: Run key.
+        attempt: Unique id of the materialization.
+        reading_began: Before the first byte of its sources was read.
+        reading_ended: After the last byte was written.
+        parents: Table name -> sha256 of the manifest it was made from.
+        parts: Its files.
+        facts: Figures and answers recorded while it was made; JSON values only.
+    """
+
+    table: str
+    repository: str
+    instance: str
+    run: str
+    attempt: str
+    reading_began: datetime
+    reading_ended: datetime
+    parents: Mapping[str, str]
+    parts: tuple[Part, ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the manifest as stored; children name their parents by it."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def to_json(self) -> bytes:
+        """Write the manifest; equal manifests give equal bytes."""
+        document = {
+            "format": MANIFEST_FORMAT,
+            "table": self.table,
+            "repository": self.repository,
+            "instance": self.instance,
+            "run": self.run,
+            "attempt": self.attempt,
+            "reading_began": self.reading_began.isoformat(),
+            "reading_ended": self.reading_ended.isoformat(),
+            "parents": dict(self.parents),
+            "parts": [vars(part) for part in self.parts],
+            "facts": dict(self.facts),
+        }
+        return json.dumps(document, indent=1, sort_keys=True).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, *, name: str) -> Manifest:
+        """Read a manifest back.
+
+        Args:
+            data: The bytes as stored.
+            name: Key, for the message.
+
+        Raises:
+            CorruptTableError: If it is not a manifest of this format.
+        """
+        try:
+            document = json.loads(data)
+            if document["format"] != MANIFEST_FORMAT:
+                raise CorruptTableError(
+                    name,
+                    None,
+                    f"manifest format {document['format']}, wanted {MANIFEST_FORMAT}; use the lakegc that wrote it",
+                )
+            return cls(
+                table=document["table"],
+                repository=document["repository"],
+                instance=document["instance"],
+                run=document["run"],
+                attempt=document["attempt"],
+                reading_began=datetime.fromisoformat(document["reading_began"]),
+                reading_ended=datetime.fromisoformat(document["reading_ended"]),
+                parents=document["parents"],
+                parts=tuple(Part(**part) for part in document["parts"]),
+                facts=document["facts"],
+            )
+        except (ValueError, KeyError, TypeError) as problem:
+            raise CorruptTableError(name, None, f"not a manifest of a lakegc table ({problem!r})") from problem
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A table that is decided but not yet stored.
+
+    Attributes:
+        spec: Which table.
+        content: A lazy frame, or a small table that is already in memory.
+        reading_began: Before the first source was read.
+        parents: Manifests it was made from.
+        facts: Called after the content is stored, so that it can tell what only the action knows.
+        measure: Counts per batch that are summed up into the facts while the table is written.
+    """
+
+    spec: TableSpec
+    content: DataFrame | pa.Table
+    reading_began: datetime
+    parents: Sequence[Manifest]
+    facts: Callable[[], Mapping[str, Any]] = field(default=dict)
+    measure: Measure | None = None
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table read back: its manifest, and its rows on demand."""
+
+    manifest: Manifest
+    store: ObjectStore
+
+    def frame(self, spark: SparkSession, columns: Sequence[str] | None = None) -> DataFrame:
+        """Read the table as a frame, a partition per part.
+
+        Args:
+            spark: The session.
+            columns: Columns to read; all by default.
+
+        Returns:
+            The columns asked for, in the schema's order. A part whose bytes are
+            not those of the manifest raises CorruptTableError when it is read.
+        """
+        schema = BY_NAME[self.manifest.table].schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        return read_partitions(spark, schema, self.manifest.parts, partial(read_part, self.store, schema))
+
+
+def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one part after its bytes were compared with the manifest.
+
+    Raises:
+        CorruptTableError: If the bytes, the rows or the columns are not those that were written.
+    """
+    data = store.read(part.key)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != part.sha256:
+        raise CorruptTableError(part.key, None, f"sha256 is {digest}, the manifest says {part.sha256}")
+    parquet = pq.ParquetFile(io.BytesIO(data))
+    if parquet.metadata.num_rows != part.rows:
+        raise CorruptTableError(part.key, None, f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}")
+    for batch in parquet.iter_batches(batch_size=20_000, columns=schema.names):
+        yield batch.select(schema.names).cast(schema)
+
+
+def folder(spec: TableSpec, run: RunKey) -> str:
+    """Return the folder of a table of a run, ending in a slash."""
+    return f"{ROOT}{spec.folder}/run_id={run}/"
+
+
+def manifest_key(spec: TableSpec, run: RunKey) -> str:
+    """Return the key of a table's manifest; the underscore keeps it out of Parquet readers' sight."""
+    return f"{folder(spec, run)}_manifest.json"
+
+
+def verdict_key(run: RunKey) -> str:
+    """Return the key of a run's verdict, beside its addresses."""
+    return f"{folder(EXPIRED_ADDRESSES, run)}_verdict.json"
+
+
+def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
+    """Refuse to make a table of a mark again once the run has a verdict.
+
+    Raises:
+        ClosedPartitionError: If the verdict exists.
+    """
+    if spec is not DELETION_REPORT and store.exists(verdict_key(run)):
+        raise ClosedPartitionError(
+            f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is one of the tables that "
+            "the verdict speaks of; nothing was changed. Use a new run key to mark again."
+        )
+
+
+def store_table(
+    store: ObjectStore, draft: Draft, *, repository: str, instance: str, run: RunKey, now: Callable[[], datetime]
+) -> Manifest:
+    """Write a draft as Parquet parts and its manifest, and take the parts of an earlier attempt away.
+
+    The manifest is put after the last part, so a table whose writing broke off
+    does not exist.
+
+    Args:
+        store: Rooted at the namespace.
+        draft: What to store; a frame is run by this.
+        repository: Repository id.
+        instance: Which instance of it.
+        run: Run key.
+        now: Tells the time, to note when the reading ended.
+
+    Returns:
+        The manifest as stored.
+
+    Raises:
+        ClosedPartitionError: If the run has a verdict.
+        LakegcError: What reading the sources raised.
+    """
+    require_open(store, draft.spec, run)
+    attempt = uuid.uuid4().hex
+    where = folder(draft.spec, run)
+    write = partial(_write_parts, _Target(store, where, attempt, draft.spec.schema, draft.measure))
+    if isinstance(draft.content, pa.Table):
+        receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
+    else:
+        receipts = write_partitions(draft.content, write, partial(_remove_parts, store))
+    measured: Counter[str] = Counter()
+    for receipt in receipts:
+        measured.update(receipt.measured)
+    facts = {**measured, **draft.facts()}
+    manifest = Manifest(
+        table=draft.spec.name,
+        repository=repository,
+        instance=instance,
+        run=str(run),
+        attempt=attempt,
+        reading_began=draft.reading_began,
+        reading_ended=now(),
+        parents={parent.table: parent.sha256 for parent in draft.parents},
+        parts=tuple(sorted((part for receipt in receipts for part in receipt.parts), key=lambda part: part.key)),
+        facts=facts,
+    )
+    require_open(store, draft.spec, run)
+    store.put(manifest_key(draft.spec, run), manifest.to_json())
+    _remove_earlier_attempts(store, where, manifest)
+    return manifest
+
+
+def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
+    """Read a table's manifest.
+
+    Raises:
+        ChainError: If the table was not made in this run, or its manifest is another table's.
+        CorruptTableError: If the manifest cannot be read.
+    """
+    key = manifest_key(spec, run)
+    try:
+        data = store.read(key)
+    except NotFoundError as missing:
+        raise ChainError(
+            f"run {run} of {store.root} has no {spec.name} ({key} does not exist); nothing was deleted. "
+            "Materialize the run from its beginning (`lakegc mark`)."
+        ) from missing
+    manifest = Manifest.from_json(data, name=key)
+    if manifest.table != spec.name or manifest.run != str(run):
+        raise ChainError(
+            f"{key} is the manifest of {manifest.table} of run {manifest.run}, wanted {spec.name} of run {run}; "
+            "nothing was deleted. Files of a run must not be moved; mark again under a new run key."
+        )
+    return StoredTable(manifest, store)
+
+
+@dataclass(frozen=True)
+class _Receipt:
+    parts: tuple[Part, ...]
+    measured: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where and how an executor writes the parts of one attempt."""
+
+    store: ObjectStore
+    folder: str
+    attempt: str
+    schema: pa.Schema
+    measure: Measure | None
+
+
+def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]) -> _Receipt:
+    measured: Counter[str] = Counter()
+    parts: list[Part] = []
+    pending: pa.RecordBatch | None = None
+
+    def rows_of_one_part() -> Iterator[pa.RecordBatch]:
+        nonlocal pending
+        rows = 0
+        while pending is not None and (rows == 0 or rows + pending.num_rows <= MAX_PART_ROWS):
+            batch, rows = pending, rows + pending.num_rows
+            pending = next(filled, None)
+            if target.measure is not None:
+                measured.update(target.measure(batch))
+            yield batch
+
+    # `select` and `cast` make Spark's order and nullability those of the schema; a null where none may be raises.
+    filled = (batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows)
+    pending = next(filled, None)
+    while pending is not None:
+        key = f"{target.folder}part-{number:05d}-{len(parts):03d}-{target.attempt}.parquet"
+        written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
+        parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
+    return _Receipt(tuple(parts), measured)
+
+
+def _remove_parts(store: ObjectStore, receipts: list[_Receipt]) -> None:
+    keys = [part.key for receipt in receipts for part in receipt.parts]
+    if keys:
+        store.delete(keys)
+
+
+def _remove_earlier_attempts(store: ObjectStore, where: str, manifest: Manifest) -> None:
+    """Delete the parts in the table's own folder that the manifest does not name."""
+    named = {part.key for part in manifest.parts}
+    found = [key for batch in store.list(where) for key in batch.column("key").to_pylist()]
+    left = [key for key in found if key.endswith(".parquet") and f"{where}part-" in key and key not in named]
+    for begin in range(0, len(left), store.delete_batch_size):
+        store.delete(left[begin : begin + store.delete_batch_size])
