@@ -1,0 +1,270 @@
+"""One run over one repository: what it was asked, what it holds, and the questions settled before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_core import tables
+from spark_core.errors import AddressError, ChainError, RepositoryStateError, SettingsError, UnsafePlanError
+from spark_core.lakefs import Clock, LakeFSServer, SystemClock
+from spark_core.model import Repository, RunKey
+from spark_core.namespace import Namespace
+from spark_core.storage import ObjectStore, StoreOptions, open_store
+from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run may do and how far it goes; each value's default is the careful one.
+
+    Attributes:
+        may_sweep: Deleting is allowed.
+        min_age: An object younger than this is never considered.
+        allow_unsafe_min_age: Accept a `min_age` below the server's grace period (throw-away repositories, tests).
+        flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
+        tags_protect: Every tag keeps the commit it names.
+        clock_margin: How much more generous than the rules our own retention is, for time zones and clocks.
+        twin_stat_budget: Calls to the server that looking for re-uploaded twins may take.
+        explain_ranges: Ranges of expired commits read to tell why an object may go; only words depend on it.
+        max_expired_share: Refuse when more than this share (0 to 1) of the objects would go ...
+        max_missing_share: ... or when more than this share (0 to 1) of what heads and staged entries reach is not in the store ...
+        share_from_objects: ... but only from this many objects on.
+        max_mark_age: A mark older than this is not swept.
+        repository_cache: How long the server may answer from a cache for a repository that was just deleted.
+        range_partitions: Spark partitions for reading metaranges and ranges.
+        address_partitions: Spark partitions for comparing addresses.
+        table_parts: Most Parquet parts a stored table is written in.
+        read_threads: Reads that one Spark task keeps under way.
+    """
+
+    may_sweep: bool = False
+    min_age: timedelta = timedelta(hours=24)
+    allow_unsafe_min_age: bool = False
+    flat: bool = False
+    tags_protect: bool = True
+    clock_margin: timedelta = timedelta(hours=1)
+    twin_stat_budget: int = 1_000
+    explain_ranges: int = 1_000
+    max_expired_share: float = 0.5
+    max_missing_share: float = 0.01
+    share_from_objects: int = 1_000
+    max_mark_age: timedelta = timedelta(days=7)
+    repository_cache: timedelta = timedelta(seconds=8)
+    range_partitions: int = 50
+    address_partitions: int = 200
+    table_parts: int = 8
+    read_threads: int = 8
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The outside world of a run: server, store, Spark and time.
+
+    Attributes:
+        server: The lakeFS server.
+        store_options: How to reach the object store.
+        spark: Gives the session; called when it is first needed.
+        clock: Tells the time; injected so that tests can move it.
+        server_path: The local blockstore's path as the server names it, when it differs from where this machine sees it.
+    """
+
+    server: LakeFSServer
+    store_options: StoreOptions
+    spark: Callable[[], SparkSession]
+    clock: Clock = field(default_factory=SystemClock)
+    server_path: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in progress.
+
+    Attributes:
+        key: The instant it stands for.
+        repository: As the server described it when the run was opened.
+        namespace: The repository's address algebra.
+        store: Rooted at the namespace.
+        options: What it may do.
+        environment: Server, Spark, time.
+        cutoff: Objects written at or after this instant are left alone.
+    """
+
+    key: RunKey
+    repository: Repository
+    namespace: Namespace
+    store: ObjectStore
+    options: RunOptions
+    environment: Environment
+    cutoff: datetime
+
+    @property
+    def server(self) -> LakeFSServer:
+        """The lakeFS server."""
+        return self.environment.server
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started when first asked for."""
+        return self.environment.spark()
+
+    @property
+    def instance(self) -> str:
+        """Name, birth and place of the repository: a new one under the old name is another instance."""
+        repository = self.repository
+        return f"{repository.id} created {repository.creation_date.isoformat()} in {repository.storage_namespace}"
+
+    def now(self) -> datetime:
+        """Tell the time."""
+        return self.environment.clock.now()
+
+    def begin(self, spec: TableSpec) -> datetime:
+        """Note that the sources of a table are about to be read.
+
+        Raises:
+            ClosedPartitionError: If the run has a verdict.
+        """
+        tables.require_open(self.store, spec, self.key)
+        return self.now()
+
+    def keep(self, draft: Draft) -> StoredTable:
+        """Store a table of this run and return it as stored."""
+        manifest = tables.store_table(
+            self.store,
+            draft,
+            repository=self.repository.id,
+            instance=self.instance,
+            run=self.key,
+            now=self.now,
+        )
+        return StoredTable(manifest, self.store)
+
+    def load(self, spec: TableSpec) -> StoredTable:
+        """Read back a table of this run.
+
+        Raises:
+            ChainError: If it was not made, or was made of another instance of the repository.
+        """
+        stored = tables.load_table(self.store, spec, self.key)
+        self.require_same_instance(stored.manifest)
+        return stored
+
+    def require_same_instance(self, manifest: Manifest) -> None:
+        """Refuse a table of another repository, or of an earlier one under the same name.
+
+        Raises:
+            ChainError: If the manifest names another instance.
+        """
+        if manifest.repository != self.repository.id or manifest.instance != self.instance:
+            raise ChainError(
+                f"{manifest.table} of run {self.key} was made of {manifest.instance!r}, the server now has "
+                f"{self.instance!r}; nothing was deleted. Mark again under a new run key."
+            )
+
+
+def open_run(environment: Environment, repository_id: str, key: RunKey, options: RunOptions) -> Run:
+    """Find a repository and the store that holds it; one call to the server.
+
+    Args:
+        environment: Server, store, Spark, time.
+        repository_id: Repository name.
+        key: The instant the run stands for.
+        options: What the run may do.
+
+    Raises:
+        UnsafePlanError: If the key lies in the future.
+        NotFoundError: If there is no such repository.
+        SettingsError: If the store of this namespace is not configured.
+    """
+    now = environment.clock.now()
+    if key.instant > now:
+        raise UnsafePlanError(
+            f"run key {key} lies in the future (it is {RunKey.at(now)}): objects that are still being uploaded would "
+            "look old; nothing was deleted. Use the present instant or an earlier one."
+        )
+    repository = environment.server.repository(repository_id)
+    namespace = Namespace.parse(
+        repository.storage_namespace, server_path=environment.server_path or environment.store_options.local_path
+    )
+    return Run(
+        key=key,
+        repository=repository,
+        namespace=namespace,
+        store=open_store(namespace, environment.store_options),
+        options=options,
+        environment=environment,
+        cutoff=key.cutoff(options.min_age),
+    )
+
+
+def preflight(run: Run) -> Mapping[str, Any]:
+    """Settle what must hold before anything is read, and refuse otherwise.
+
+    Asked once per mark and kept in the first table's manifest, so that the
+    number of calls does not grow with anything.
+
+    Returns:
+        Facts about the server and the repository; JSON values only.
+
+    Raises:
+        RepositoryStateError: If the repository is read-only or bare, or another one lives in its namespace.
+        SettingsError: If `min_age` is below the server's grace period.
+    """
+    repository, server = run.repository, run.server
+    if repository.read_only:
+        raise RepositoryStateError(
+            f"repository {repository.id} is read-only: the server does not prepare garbage collection for it; "
+            "nothing was deleted. Make it writable, or leave it out of lakegc."
+        )
+    grace = server.grace_period()
+    if run.options.min_age < grace and not run.options.allow_unsafe_min_age:
+        raise SettingsError(
+            f"min_age of {repository.id} is {run.options.min_age}, the server lets an upload wait {grace} for its "
+            "reference; nothing was deleted. Set min_age to at least that "
+            "(allow_unsafe_min_age = true is for throw-away repositories)."
+        )
+    branches = server.branches(repository.id)
+    if not branches:
+        raise RepositoryStateError(
+            f"repository {repository.id} has no branch: it is bare, or it was deleted a moment ago and the server still "
+            "answers from its cache; every object would look unreachable, so nothing was deleted. "
+            "Look at it with `lakectl repo list`, wait ten seconds and run again; a bare repository cannot be collected."
+        )
+    _require_own_namespace(run)
+    prefix = server.table_prefix(repository.id)
+    if prefix.startswith("data/") or prefix in {"", "data"}:
+        raise RepositoryStateError(
+            f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect; "
+            "nothing was deleted. Such a repository cannot be collected."
+        )
+    return {
+        "repository": {**asdict(repository), "creation_date": repository.creation_date.isoformat()},
+        "instance": run.instance,
+        "cutoff": run.cutoff.isoformat(),
+        "min_age_seconds": int(run.options.min_age.total_seconds()),
+        "unsafe_min_age": run.options.min_age < grace,
+        "grace_period_seconds": int(grace.total_seconds()),
+        "branches": len(branches),
+        "table_prefix": prefix,
+    }
+
+
+def _require_own_namespace(run: Run) -> None:
+    for other in run.server.repositories():
+        if other.id == run.repository.id:
+            continue
+        try:
+            namespace = Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or "/")
+        except AddressError:
+            # A scheme that we cannot parse is not ours, since ours was parsed: it cannot overlap.
+            continue
+        if run.namespace.overlaps(namespace):
+            raise RepositoryStateError(
+                f"repositories {run.repository.id} ({run.repository.storage_namespace}) and {other.id} "
+                f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
+                "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
+            )
