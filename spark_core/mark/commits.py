@@ -1,0 +1,94 @@
+"""Table 3: which commits keep their objects, by the server's reading and by our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_core import retention, tables
+from spark_core.errors import IncompleteReadError
+from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
+from spark_core.model import Refs
+from spark_core.run import Run
+from spark_core.tables import Draft, StoredTable
+
+# A commit that lands between the dump's commits and its branches leaves a head that the dump does not know (facts 3.3).
+DUMP_TRIES = 3
+
+
+def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
+    """Decide which commits keep their objects: the union of the server's list and ours.
+
+    Ours is computed from a dump of all commits, branches and tags, an hour more
+    generous than the rules, in an order-independent way, and with tags; the
+    server's is a second opinion that can only add. Without rules every commit
+    keeps its objects.
+
+    Args:
+        run: The run.
+        uncommitted: The staged entries, completely read.
+
+    Returns:
+        Columns of `schemas.RETAINED_COMMITS`, key commit_id.
+
+    Raises:
+        RepositoryStateError: If the server lists no commit at all.
+        IncompleteReadError: If the dump lacks a head or a parent, tried several times.
+    """
+    began = run.begin(tables.RETAINED_COMMITS)
+    run.require_same_instance(uncommitted.manifest)
+    prefix = tables_prefix(run)
+    rules = run.server.retention_rules(run.repository.id)
+    prepared = run.server.prepare_commits(run.repository.id) if rules is not None else None
+    refs, dump = _read_refs(run, prefix)
+    ours = retention.retained_commits(
+        refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
+    )
+    server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
+    table = retention.merge(ours, server_rows, refs)
+    facts = {
+        "rules": None
+        if rules is None
+        else {"default_retention_days": rules.default_retention_days, "branches": dict(rules.branches)},
+        "server_run": None if prepared is None else prepared.run_id,
+        "dump": vars(dump),
+        "commits": len(refs.commits),
+        "branches": len(refs.branches),
+        "tags": len(refs.tags),
+        "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
+        "unknown_to_dump": retention.unknown_commits(server_rows, refs) if server_rows is not None else [],
+        "rules_without_branch": sorted(set(rules.branches) - {branch.id for branch in refs.branches}) if rules else [],
+        "expired_metaranges": _expired_metaranges(
+            refs, set(table.column("metarange_id").to_pylist()), run.options.explain_ranges
+        ),
+        "expired_commits": len(refs.commits)
+        - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
+    }
+    return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda: facts)
+
+
+def tables_prefix(run: Run) -> str:
+    """Return the prefix under which the server keeps its tables, as the run's first table noted it."""
+    prefix: str = run.load(tables.NAMESPACE_SLICES).manifest.facts["table_prefix"]
+    return prefix
+
+
+def _read_refs(run: Run, prefix: str) -> tuple[Refs, RefsDump]:
+    for attempt in range(1, DUMP_TRIES + 1):
+        dump = run.server.dump_refs(run.repository.id)
+        try:
+            refs = read_refs_dump(run.store, dump, prefix)
+            retention.require_whole(refs)
+        except IncompleteReadError:
+            if attempt == DUMP_TRIES:
+                raise
+        else:
+            return refs, dump
+    raise AssertionError  # the last try above either returned or raised
+
+
+def _expired_metaranges(refs: Refs, retained: set[str], limit: int) -> Mapping[str, Any]:
+    """Return the metaranges that only expired commits have, newest commit first, at most `limit`."""
+    newest_first = sorted(refs.commits.values(), key=lambda commit: commit.creation_date, reverse=True)
+    ids = list(dict.fromkeys(c.metarange_id for c in newest_first if c.metarange_id and c.metarange_id not in retained))
+    return {"ids": ids[:limit], "all": len(ids) <= limit}

@@ -1,0 +1,264 @@
+"""Table 4: the addresses that retained commits reach, each metarange and each range read once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+
+from spark_core import graveler, tables
+from spark_core.datasources import counting, interleaved, shared_counts
+from spark_core.errors import LakegcError
+from spark_core.mark.commits import tables_prefix
+from spark_core.namespace import Namespace
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.storage import ObjectStore
+from spark_core.tables import Draft, StoredTable
+
+_RANGES = pa.schema(
+    [
+        pa.field("range_id", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("is_retained", pa.bool_(), nullable=False),
+    ]
+)
+
+_ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("head_path", pa.binary()),
+        pa.field("checksum", pa.string()),
+    ]
+)
+
+Counts = Accumulator[Counter[str]]
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What an executor needs to read the server's tables.
+
+    Attributes:
+        store: Rooted at the namespace.
+        namespace: Resolves addresses.
+        prefix: Where the server keeps its tables.
+        threads: Files under way at once.
+        counts: What was read and asked, added up over all tasks.
+    """
+
+    store: ObjectStore
+    namespace: Namespace
+    prefix: str
+    threads: int
+    counts: Counts
+
+    @classmethod
+    def of(cls, run: Run, prefix: str, counts: Counts) -> _Reader:
+        """Take from a run what travels to the executors."""
+        return cls(run.store, run.namespace, prefix, run.options.read_threads, counts)
+
+    def name(self, table_id: str) -> str:
+        """Return the key of a content-addressed table."""
+        return f"{self.prefix}/{table_id}"
+
+    def read(self, table_id: str) -> bytes:
+        """Read a table file whole."""
+        return self.store.read(self.name(table_id))
+
+
+def committed_addresses(run: Run, commits: StoredTable) -> Draft:
+    """Read every address inside the namespace that a retained commit reaches.
+
+    Commits share metaranges and metaranges share ranges, so both are made
+    distinct before they are read: the cost follows the data, not the number of
+    commits, and the server is not asked at all. An entry that a branch head has
+    keeps its path and checksum, by which re-uploaded twins are found later
+    (safety 14).
+
+    Args:
+        run: The run.
+        commits: Table 3.
+
+    Returns:
+        Columns of `schemas.COMMITTED_ADDRESSES`, key address and head_path.
+
+    Raises:
+        CorruptTableError: If any table cannot be read whole.
+        NotFoundError: If a table is missing from the store.
+    """
+    began = run.begin(tables.COMMITTED_ADDRESSES)
+    run.require_same_instance(commits.manifest)
+    counts = shared_counts(run.spark)
+    reader = _Reader.of(run, tables_prefix(run), counts)
+    expired = commits.manifest.facts["expired_metaranges"]
+    metaranges = (
+        commits.frame(run.spark, ["metarange_id", "is_head"])
+        .where(sf.col("metarange_id") != "")
+        .groupBy("metarange_id")
+        .agg(sf.max("is_head").alias("is_head"))
+        .withColumn("is_retained", sf.lit(True))
+        .unionByName(_expired(run, expired["ids"]))
+    )
+    # Read by three actions (two on the totals below, one on the addresses), from the store only once.
+    ranges = metaranges.transform(_distinct_ranges(run.options.range_partitions, reader)).persist()
+    totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count")).first()
+    assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
+    limit = run.options.explain_ranges
+    only_expired = [
+        row.range_id for row in ranges.where("not is_retained").select("range_id").limit(limit + 1).collect()
+    ]
+    addresses = (
+        ranges.where("is_retained")
+        .transform(_entries(run.options.range_partitions, reader))
+        .distinct()
+        .select("address", "size_bytes", sf.xxhash64("address").alias("address_hash"), "head_path", "checksum")
+    )
+
+    def facts() -> Mapping[str, Any]:
+        ranges.unpersist()
+        read = Counter(counts.value)
+        return {
+            "ranges": totals[0],
+            "entries": totals[1] or 0,
+            "metaranges_read": read.pop("metaranges", 0),
+            "ranges_read": read.pop("ranges", 0),
+            "entries_read": read.pop("entries", 0),
+            "expired_ranges": {
+                "ids": only_expired[:limit],
+                "all": expired["all"] and not read.pop("unread", 0) and len(only_expired) <= limit,
+            },
+            "requests": dict(read),
+        }
+
+    return Draft(
+        tables.COMMITTED_ADDRESSES,
+        addresses.coalesce(run.options.table_parts),
+        began,
+        parents=(commits.manifest,),
+        facts=facts,
+        measure=_measure,
+    )
+
+
+def _expired(run: Run, metarange_ids: Sequence[str]) -> DataFrame:
+    """Return the metaranges that only expired commits have; they are read for the words of the report alone."""
+    ids = pa.array(metarange_ids, pa.string())
+    no = pa.repeat(pa.scalar(False), len(ids))
+    return run.spark.createDataFrame(pa.table({"metarange_id": ids, "is_head": no, "is_retained": no}))
+
+
+def _distinct_ranges(partitions: int, reader: _Reader) -> Callable[[DataFrame], DataFrame]:
+    """Return the step from metaranges to distinct ranges, columns of `_RANGES`."""
+
+    def step(metaranges: DataFrame) -> DataFrame:
+        return (
+            metaranges.repartition(partitions, "metarange_id")
+            .mapInArrow(partial(_map_metaranges, reader), spark_type(_RANGES))
+            .groupBy("range_id", "count")
+            .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"))
+        )
+
+    return step
+
+
+def _entries(partitions: int, reader: _Reader) -> Callable[[DataFrame], DataFrame]:
+    """Return the step from ranges to the addresses inside the namespace; duplicates are possible."""
+
+    def step(ranges: DataFrame) -> DataFrame:
+        return ranges.repartition(partitions, "range_id").mapInArrow(
+            partial(_map_ranges, reader), spark_type(_ADDRESSES)
+        )
+
+    return step
+
+
+def addresses_of_ranges(run: Run, prefix: str, range_ids: Sequence[str], counts: Counts) -> DataFrame:
+    """Return the addresses (one column) of ranges whose damage does not matter; unread ones are counted as `unread`."""
+    wanted = run.spark.createDataFrame(pa.table({"range_id": pa.array(range_ids, pa.string())}))
+    return wanted.repartition(min(run.options.range_partitions, len(range_ids))).mapInArrow(
+        partial(_map_unneeded_ranges, _Reader.of(run, prefix, counts)), "address string"
+    )
+
+
+def _map_metaranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    seen: list[int] = []
+    unread: list[str] = []
+
+    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        table_id = row["metarange_id"]
+        try:
+            found = graveler.read_metarange(reader.read(table_id), name=reader.name(table_id))
+        except LakegcError:
+            if row["is_retained"]:
+                raise
+            # Only the report's words depend on an expired commit, and they say when something could not be read.
+            unread.append(table_id)
+            return
+        seen.append(found.num_rows)
+        flags = [pa.repeat(pa.scalar(row[flag], pa.bool_()), found.num_rows) for flag in ("is_head", "is_retained")]
+        yield pa.record_batch([found.column("range_id"), found.column("count"), *flags], schema=_RANGES)
+
+    with counting(reader.counts, reader.store.requests):
+        yield from interleaved(rows, read, threads=reader.threads)
+        reader.counts.add(Counter(metaranges=len(seen), unread=len(unread)))
+
+
+def _map_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    seen: list[int] = []
+
+    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        table_id = row["range_id"]
+        data = reader.read(table_id)
+        found = graveler.read_range(data, name=reader.name(table_id), expected_count=row["count"])
+        seen.append(found.num_rows)
+        yield _addresses(reader.namespace, found, is_head=row["is_head"])
+
+    with counting(reader.counts, reader.store.requests):
+        yield from interleaved(rows, read, threads=reader.threads)
+        reader.counts.add(Counter(ranges=len(seen), entries=sum(seen)))
+
+
+def _map_unneeded_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    ids = [row["range_id"] for batch in batches for row in batch.to_pylist()]
+    unread: list[str] = []
+
+    def read(range_id: str) -> Iterator[pa.RecordBatch]:
+        try:
+            found = graveler.read_range(reader.read(range_id), name=reader.name(range_id))
+            yield _addresses(reader.namespace, found, is_head=False).select(["address"])
+        except LakegcError:
+            unread.append(range_id)
+
+    with counting(reader.counts, reader.store.requests):
+        yield from interleaved(ids, read, threads=reader.threads)
+        reader.counts.add(Counter(unread=len(unread)))
+
+
+def _addresses(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) -> pa.RecordBatch:
+    """Resolve the entries of one range; entries outside the namespace are left out."""
+    relative = namespace.relative_batch(found.column("address"), found.column("address_type"))
+    empty = pa.nulls(found.num_rows, pa.binary()), pa.nulls(found.num_rows, pa.string())
+    path, checksum = (found.column("path"), found.column("checksum")) if is_head else empty
+    resolved = pa.record_batch(
+        [relative, found.column("size_bytes"), path, checksum],
+        schema=pa.schema([_ADDRESSES.field("address").with_nullable(True), *list(_ADDRESSES)[1:]]),
+    )
+    return resolved.filter(relative.is_valid()).cast(_ADDRESSES)
+
+
+def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:
+    addresses = batch.column("address")
+    return {"addresses": batch.num_rows, "in_data": pc.sum(pc.starts_with(addresses, "data/")).as_py() or 0}

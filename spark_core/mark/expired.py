@@ -1,0 +1,241 @@
+"""Table 5: the listing, old enough and collectable, minus everything alive."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+
+from spark_core import chain, schemas, tables
+from spark_core.datasources import shared_counts
+from spark_core.mark import twins
+from spark_core.mark.commits import tables_prefix
+from spark_core.mark.committed import addresses_of_ranges
+from spark_core.namespace import collectable_batch, xid_time_batch
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.tables import Draft, StoredTable
+
+_CANDIDATES = schemas.NAMESPACE_SLICES
+
+ONLY_EXPIRED_COMMITS = "only in commits past their retention"
+NEVER_COMMITTED = "in no commit, and not staged"
+UNREACHABLE = "in no retained commit, and not staged"
+
+NAMED_MISSING = 20
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The four tables that the expired addresses are made from."""
+
+    slices: StoredTable
+    uncommitted: StoredTable
+    commits: StoredTable
+    committed: StoredTable
+
+    @property
+    def all(self) -> tuple[StoredTable, ...]:
+        """The tables in the order in which they were read."""
+        return (self.slices, self.uncommitted, self.commits, self.committed)
+
+
+def expired_addresses(run: Run, mark: Mark) -> Draft:
+    """Subtract what is alive from what is old: the objects that may go.
+
+    The subtraction runs on a 64-bit hash of the address: a collision can only
+    keep an object, never let one go.
+
+    Args:
+        run: The run.
+        mark: Tables 1 to 4.
+
+    Returns:
+        Columns of `schemas.EXPIRED_ADDRESSES`, key address.
+
+    Raises:
+        ChainError: If the tables were not made one after the other in the safe order.
+    """
+    began = run.begin(tables.EXPIRED_ADDRESSES)
+    chain.require_unbroken(run, [table.manifest for table in mark.all])
+    spark = run.spark
+    listing = mark.slices.frame(spark)
+    staged = mark.uncommitted.frame(spark, ["address"])
+    committed = mark.committed.frame(spark, ["address", "size_bytes", "address_hash", "head_path", "checksum"])
+    alive = committed.select("address_hash").unionByName(staged.select(_address_hash()))
+
+    counts = shared_counts(spark)
+    # Compared with heads, checked for twins and written: three readers of one result.
+    candidates = (
+        listing.transform(considered(run.cutoff, flat=run.options.flat))
+        .withColumn("address_hash", _address_hash())
+        .join(alive, on="address_hash", how="left_anti")
+        .persist()
+    )
+    unreachable = _rows_and_bytes(candidates)
+    heads = committed.where(sf.col("head_path").isNotNull()).drop("address_hash")
+    found = twins.find(run, candidates, heads)
+    kept = candidates.transform(found.without_twins)
+    why = _Reasons.read(run, mark.committed, counts)
+    reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
+    missing = _missing(listing, staged, heads)
+
+    def facts() -> Mapping[str, Any]:
+        candidates.unpersist()
+        found.release()
+        why.unpersist()
+        return {
+            "unreachable_objects": unreachable[0],
+            "unreachable_bytes": unreachable[1],
+            "twins": found.facts,
+            "reasons_complete": why.complete,
+            **missing,
+            "requests": dict(Counter(counts.value)),
+        }
+
+    return Draft(
+        tables.EXPIRED_ADDRESSES,
+        reasoned.coalesce(run.options.table_parts),
+        began,
+        parents=[table.manifest for table in mark.all],
+        facts=facts,
+        measure=partial(_measure, run.cutoff, flat=run.options.flat),
+    )
+
+
+def considered(cutoff: datetime, *, flat: bool) -> Callable[[DataFrame], DataFrame]:
+    """Return the step that keeps only what may be collected at all: right place, and old enough.
+
+    An upload in flight has no reference yet; its age is the only thing that
+    protects it. Both clocks must call it old: the store's (last modified,
+    strictly before the cutoff) and the one in the object's name, which tells
+    when the address was given out.
+
+    Args:
+        cutoff: Aware instant; objects at or after it are left alone.
+        flat: Also consider flat 32-hex names at the root.
+
+    Returns:
+        A step over frames with the columns of `schemas.NAMESPACE_SLICES`.
+    """
+    if cutoff.tzinfo is None:
+        raise ValueError("the cutoff needs a timezone")
+
+    def step(listing: DataFrame) -> DataFrame:
+        return listing.where(sf.col("last_modified") < sf.lit(cutoff)).mapInArrow(
+            partial(_map_considered, cutoff, flat=flat), spark_type(_CANDIDATES)
+        )
+
+    return step
+
+
+def _map_considered(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield keep_considered(batch, cutoff, flat=flat)
+
+
+def keep_considered(batch: pa.RecordBatch, cutoff: datetime, *, flat: bool) -> pa.RecordBatch:
+    """Keep the rows of a listing that may be collected; the rule of `considered` on one batch."""
+    limit = pa.scalar(cutoff, schemas.INSTANT)
+    addresses = batch.column("address").cast(pa.string())
+    named = xid_time_batch(addresses)
+    old = pc.and_(pc.less(batch.column("last_modified"), limit), pc.fill_null(pc.less(named, limit), True))
+    return batch.filter(pc.and_(old, collectable_batch(addresses, flat=flat)))
+
+
+def _address_hash() -> Any:
+    return sf.xxhash64("address").alias("address_hash")
+
+
+def _rows_and_bytes(frame: DataFrame) -> tuple[int, int]:
+    row = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
+    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
+    return row[0], row[1]
+
+
+def _missing(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
+    """Count and name what heads and staged entries reach under `data/` but the listing does not show.
+
+    Some are normal (staged keys that never existed, objects lost long ago);
+    many mean that the listing is of another place, or broken off (safety 5).
+    """
+    live = (
+        heads.select("address")
+        .unionByName(staged.select("address"))
+        .where(sf.col("address").startswith("data/"))
+        .distinct()
+        .withColumn("address_hash", _address_hash())
+    )
+    absent = live.join(listing.select(_address_hash()), on="address_hash", how="left_anti").select("address").persist()
+    try:
+        return {
+            "live_objects": live.count(),
+            "missing_objects": absent.count(),
+            "missing_named": [row.address for row in absent.orderBy("address").limit(NAMED_MISSING).collect()],
+        }
+    finally:
+        absent.unpersist()
+
+
+@dataclass
+class _Reasons:
+    """Why an object may go: words for the report, never part of the decision."""
+
+    in_expired_commits: DataFrame | None
+    complete: bool
+
+    @classmethod
+    def read(cls, run: Run, committed: StoredTable, counts: Accumulator[Counter[str]]) -> _Reasons:
+        """Read the ranges that only expired commits have, up to the limit; a damaged one costs only the words."""
+        wanted = committed.manifest.facts["expired_ranges"]
+        if not wanted["ids"]:
+            return cls(None, complete=wanted["all"])
+        found = (
+            addresses_of_ranges(run, tables_prefix(run), wanted["ids"], counts)
+            .select(_address_hash(), sf.lit(True).alias("expired"))
+            .distinct()
+            .persist()
+        )
+        # Read before the words are chosen: they depend on whether everything could be read.
+        found.count()
+        return cls(found, complete=wanted["all"] and not counts.value["unread"])
+
+    def explain(self, frame: DataFrame) -> DataFrame:
+        """Add the column `reason`."""
+        otherwise = sf.lit(NEVER_COMMITTED if self.complete else UNREACHABLE)
+        if self.in_expired_commits is None:
+            return frame.withColumn("reason", otherwise)
+        return frame.join(self.in_expired_commits, on="address_hash", how="left").withColumn(
+            "reason", sf.when(sf.col("expired"), sf.lit(ONLY_EXPIRED_COMMITS)).otherwise(otherwise)
+        )
+
+    def unpersist(self) -> None:
+        """Let go of what was read."""
+        if self.in_expired_commits is not None:
+            self.in_expired_commits.unpersist()
+
+
+def _measure(cutoff: datetime, batch: pa.RecordBatch, *, flat: bool) -> Mapping[str, int]:
+    """Count what the checks want to know of the result, from the rows as they are written."""
+    sizes, reasons = batch.column("size_bytes"), batch.column("reason")
+    figures = {
+        "expired_objects": batch.num_rows,
+        "expired_bytes": pc.sum(sizes).as_py() or 0,
+        "not_collectable": pc.sum(pc.invert(collectable_batch(batch.column("address"), flat=flat))).as_py() or 0,
+        "too_young": pc.sum(pc.greater_equal(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))).as_py()
+        or 0,
+    }
+    for reason in (ONLY_EXPIRED_COMMITS, NEVER_COMMITTED, UNREACHABLE):
+        chosen = pc.equal(reasons, reason)
+        figures[f"objects {reason}"] = pc.sum(chosen).as_py() or 0
+        figures[f"bytes {reason}"] = pc.sum(pc.if_else(chosen, sizes, 0)).as_py() or 0
+    return figures
