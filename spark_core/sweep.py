@@ -1,0 +1,183 @@
+"""Sweep: delete what a mark with a passed verdict names, and record what the store answered for each object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas, tables, verdict
+from spark_core.errors import (
+    ClosedPartitionError,
+    DeletionFailedError,
+    NotFoundError,
+    RepositoryStateError,
+    UnsafePlanError,
+)
+from spark_core.mark.expired import keep_considered
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.storage import ObjectStore
+from spark_core.tables import Draft, StoredTable
+
+OUTCOMES = ("deleted", "already_gone", "refused", "failed")
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What the executors compare each address with once more."""
+
+    cutoff: datetime
+    flat: bool
+
+
+def sweep(run: Run) -> Draft:
+    """Delete the objects of a mark.
+
+    The verdict is read from the store, not believed from the caller. The
+    repository is asked for again after the server's cache of a deletion has
+    run out, and must be the same instance (safety 21).
+
+    Args:
+        run: The run.
+
+    Returns:
+        Columns of `schemas.DELETION_REPORT`, key address. Storing the draft is what deletes.
+
+    Raises:
+        UnsafePlanError: If deleting is not switched on for the repository.
+        VerdictError: If the stored verdict does not allow it.
+        RepositoryStateError: If the repository was deleted or replaced.
+        ClosedPartitionError: If the run was swept to its end already.
+    """
+    if not run.options.may_sweep:
+        raise UnsafePlanError(
+            f"deleting is switched off for {run.repository.id}: its mode is `mark`; nothing was deleted. Read the "
+            'report of the mark; when it is right, set mode = "sweep" for this repository.'
+        )
+    _refuse_second_sweep(run)
+    _, expired = verdict.require_sweepable(run)
+    _require_settled(run, expired)
+    began = run.now()
+    frame = expired.frame(run.spark).mapInArrow(
+        partial(_map_delete, run.store, _Limits(run.cutoff, run.options.flat)), spark_type(schemas.DELETION_REPORT)
+    )
+
+    def facts() -> Mapping[str, Any]:
+        return {"planned_objects": expired.manifest.rows}
+
+    return Draft(tables.DELETION_REPORT, frame, began, parents=(expired.manifest,), facts=facts, measure=_measure)
+
+
+def require_complete(report: StoredTable) -> None:
+    """Fail when an object of the sweep was not deleted, after the report of all of them is stored.
+
+    Raises:
+        DeletionFailedError: If the store refused or failed on any object, or one has no outcome.
+    """
+    facts, manifest = report.manifest.facts, report.manifest
+    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
+    unreported = facts["planned_objects"] - manifest.rows
+    if left or unreported:
+        raise DeletionFailedError(
+            f"run {manifest.run} of {manifest.repository}: {left} of {facts['planned_objects']} objects were not deleted "
+            f"and {unreported} have no outcome; the others are gone. The report names each object and its cause "
+            f"({manifest.parts[0].key if manifest.parts else 'no part'}); the next run takes them again."
+        )
+
+
+def _refuse_second_sweep(run: Run) -> None:
+    try:
+        data = run.store.read(tables.manifest_key(tables.DELETION_REPORT, run.key))
+    except NotFoundError:
+        return
+    earlier = tables.Manifest.from_json(data, name=tables.manifest_key(tables.DELETION_REPORT, run.key))
+    if not earlier.facts.get("refused_objects", 0) and not earlier.facts.get("failed_objects", 0):
+        raise ClosedPartitionError(
+            f"run {run.key} of {run.repository.id} was swept at {earlier.reading_ended.isoformat()}; nothing more was "
+            "deleted. Its report stands; use a new run key."
+        )
+
+
+def _require_settled(run: Run, expired: StoredTable) -> None:
+    """Ask for the repository again, once the server can no longer answer from its cache for a deleted one."""
+    first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
+    wait = (first_answer + run.options.repository_cache - run.now()).total_seconds()
+    if wait > 0:
+        run.environment.clock.sleep(wait)
+    now = run.server.repository(run.repository.id)
+    branches = run.server.branches(run.repository.id)
+    if now != run.repository or not branches:
+        raise RepositoryStateError(
+            f"repository {run.repository.id} changed since run {run.key} was marked (it was {run.repository}, now it is "
+            f"{now} with {len(branches)} branches); nothing was deleted. Mark again under a new run key."
+        )
+    run.require_same_instance(expired.manifest)
+
+
+def _map_delete(store: ObjectStore, limits: _Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for begin in range(0, batch.num_rows, store.delete_batch_size):
+            yield delete_batch(store, limits.cutoff, batch.slice(begin, store.delete_batch_size), flat=limits.flat)
+
+
+def delete_batch(store: ObjectStore, cutoff: datetime, batch: pa.RecordBatch, *, flat: bool) -> pa.RecordBatch:
+    """Delete one batch of expired addresses.
+
+    The rule of what may be collected is applied once more, on the rows as
+    they were read back: no bug or edit upstream reaches an object outside
+    `data/` or a young one.
+
+    Args:
+        store: Rooted at the namespace.
+        cutoff: The run's cutoff.
+        batch: Columns of `schemas.EXPIRED_ADDRESSES`.
+        flat: Flat 32-hex names at the root may be collected too.
+
+    Returns:
+        Columns of `schemas.DELETION_REPORT`, a row per row of `batch`.
+
+    Raises:
+        UnsafePlanError: If a row may not be collected; nothing of the batch is deleted.
+    """
+    allowed = keep_considered(batch, cutoff, flat=flat)
+    if allowed.num_rows != batch.num_rows:
+        offending = sorted(set(batch.column("address").to_pylist()) - set(allowed.column("address").to_pylist()))
+        raise UnsafePlanError(
+            f"the plan names {offending[0]!r}, which lies outside data/ or was written at or after {cutoff.isoformat()}; "
+            "nothing of its batch was deleted. Mark again under a new run key."
+        )
+    addresses = batch.column("address").to_pylist()
+    outcomes = store.delete(addresses)
+    answered = [outcome.key for outcome in outcomes]
+    if answered != addresses:
+        raise UnsafePlanError(
+            f"the store answered for {len(answered)} of {len(addresses)} objects of a batch; what it did is unknown. "
+            "Run the sweep again: it looks at each object."
+        )
+    done = [datetime.now(UTC) if outcome.outcome == "deleted" else None for outcome in outcomes]
+    return pa.record_batch(
+        [
+            batch.column("address"),
+            batch.column("size_bytes"),
+            pa.array([outcome.outcome for outcome in outcomes], pa.string()),
+            pa.array([outcome.error for outcome in outcomes], pa.string()),
+            pa.array([1] * len(outcomes), pa.int32()),
+            pa.array(done, schemas.INSTANT),
+        ],
+        schema=schemas.DELETION_REPORT,
+    )
+
+
+def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:
+    figures = {}
+    for outcome in OUTCOMES:
+        chosen = pc.equal(batch.column("outcome"), outcome)
+        figures[f"{outcome}_objects"] = pc.sum(chosen).as_py() or 0
+        figures[f"{outcome}_bytes"] = pc.sum(pc.if_else(chosen, batch.column("size_bytes"), 0)).as_py() or 0
+    return figures
