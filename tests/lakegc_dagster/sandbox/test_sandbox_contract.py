@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 import lakefs_sdk
 import pytest
-from support import golden
+
+from tests.support import golden
 
 API = golden.DATA / "api"
 
@@ -109,7 +110,7 @@ def _quoted(value: str) -> str:
 
 
 def first_line(message: str) -> str:
-    return message.split("\n")[0]
+    return message.split("\n", maxsplit=1)[0]
 
 
 def compare(file: str, position: int, entry: dict[str, Any], replay: Replay) -> None:
