@@ -7,6 +7,8 @@ times, entries, commits without a date. So a history of weeks takes a second.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 
@@ -49,6 +51,22 @@ class SandboxClock:
                 self._frozen += delta
             else:
                 self._offset += delta
+
+    @contextmanager
+    def at(self, instant: datetime) -> Iterator[None]:
+        """Stand at an instant for a while, then return to what was before.
+
+        Raises:
+            ValueError: If `instant` has no timezone.
+        """
+        with self._lock:
+            before = (self._frozen, self._offset)
+        self.set(instant)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._frozen, self._offset = before
 
     def release(self) -> None:
         """Return to real time."""
