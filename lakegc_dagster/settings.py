@@ -1,0 +1,448 @@
+"""`lakegc.toml` and the environment: what they may say, checked, and turned into the engine's options.
+
+Secrets are not part of the settings: they come from the environment or from a
+file that the settings name, and only when a server is really asked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, field_validator
+
+from lakegc_dagster import settings_file
+from spark_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    # Both import Spark; the command line's `--help` should not pay for that.
+    from spark_core.lakefs import ServerOptions
+    from spark_core.run import RunOptions
+    from spark_core.storage import StoreOptions
+
+FILE_NAME = "lakegc.toml"
+FILE_VARIABLE = "LAKEGC_CONFIG"
+
+_DAY_HOURS = 24
+# A century; anything longer is a slip of the keyboard, and datetime cannot subtract it.
+_LONGEST_HOURS = 36_500 * _DAY_HOURS
+
+_KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
+_SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
+# The same two names in TOML, INI, JSON and lakectl's own YAML.
+_CREDENTIAL = re.compile(r"\b(access_key_id|secret_access_key)[\"']?\s*[:=]\s*[\"']?([^\s\"',}]+)")
+
+RepositoryName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{2,62}$")]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _plain_url(url: str | None) -> str | None:
+    # pydantic shows a ValueError's text and, in our messages, no input: the URL may carry a password.
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - reading it is what validates it
+    except ValueError:
+        raise ValueError("a URL like https://lakefs.example.com") from None
+    if parts.username or parts.password:
+        raise ValueError("a URL without user name and password: URLs end up in messages and logs")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("a URL like https://lakefs.example.com")
+    return url
+
+
+class ServerSettings(_Section):
+    """The `[server]` table: where lakeFS is and how patient to be with it.
+
+    Attributes:
+        endpoint: URL of the server, with or without `/api/v1`.
+        access_key_id_env: Name of the environment variable with the key id.
+        secret_access_key_env: Name of the environment variable with its secret.
+        credentials_file: File with `access_key_id` and `secret_access_key`
+            (TOML, INI, JSON, or lakectl's own); used when the variables are not set.
+        ca_certificate: File with certificates to trust instead of the system's.
+        connect_timeout_seconds: For one connection.
+        read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
+        prepare_deadline_seconds: For a task that the server prepares, altogether.
+    """
+
+    endpoint: str
+    access_key_id_env: str = _KEY_VARIABLE
+    secret_access_key_env: str = _SECRET_VARIABLE
+    credentials_file: str | None = None
+    ca_certificate: str | None = None
+    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
+    prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
+
+    _endpoint = field_validator("endpoint")(_plain_url)
+
+
+class StorageSettings(_Section):
+    """The `[storage]` table: how this machine reaches the object store.
+
+    Attributes:
+        local_path: Where this machine sees the server's local blockstore.
+        server_path: Where the server sees it, when that differs.
+        s3_endpoint: URL of an S3-compatible store; left out, AWS.
+        s3_region: Region of the bucket.
+        s3_profile: Profile of the AWS configuration files.
+        s3_path_style: Whether the bucket stands in the path of the URL.
+        allow_http: Whether an S3 endpoint without TLS is accepted.
+        connect_timeout_seconds: For one connection.
+        read_timeout_seconds: For one request.
+        max_retries: How often a request that failed for a passing reason is sent again.
+    """
+
+    local_path: str | None = None
+    server_path: str | None = None
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    s3_profile: str | None = None
+    s3_path_style: bool = True
+    allow_http: bool = False
+    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
+    max_retries: int = Field(default=8, ge=0, le=100)
+
+    _s3_endpoint = field_validator("s3_endpoint")(_plain_url)
+
+
+class SparkSettings(_Section):
+    """The `[spark]` table.
+
+    Attributes:
+        master: Spark master.
+        config: Spark properties; they win over lakegc's own.
+    """
+
+    master: str = "local[*]"
+    config: dict[str, str] = Field(default_factory=dict)
+
+
+class DagsterSettings(_Section):
+    """The `[dagster]` table.
+
+    Attributes:
+        home: Dagster's home; left out, `DAGSTER_HOME`, else `.lakegc/dagster_home` beside the settings.
+    """
+
+    home: str | None = None
+
+
+class ScheduleSettings(_Section):
+    """The `[schedule]` table: the nightly run.
+
+    Attributes:
+        cron: When.
+        timezone: Whose hours `cron` means.
+        run: Whether the schedule is on without anybody switching it on in the UI.
+    """
+
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+    run: bool = False
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, timezone: str) -> str:
+        try:
+            ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("a time zone like Europe/Berlin or UTC") from None
+        return timezone
+
+
+class RepositorySettings(_Section):
+    """The `[defaults]` table and each `[repositories.NAME]`: what a run may do and how far it goes.
+
+    Attributes:
+        mode: `mark` shows what would go, `sweep` also deletes it.
+        min_age_hours: An object younger than this is never considered.
+        allow_unsafe_min_age: Accept less than the server's grace period; for throw-away repositories.
+        flat: Also consider the flat 32-hex names of old lakeFS versions.
+        tags_protect: Every tag keeps the commit it names.
+        clock_margin_minutes: How much more generous than the rules our own retention is.
+        twin_stat_budget: Calls to the server that looking for re-uploaded twins may take.
+        explain_ranges: Ranges of expired commits read to tell why an object may go.
+        max_expired_share: Refuse when more than this share of the objects would go ...
+        max_missing_share: ... or when more than this share of what branches reach is not in the store ...
+        share_from_objects: ... but only from this many objects on.
+        max_mark_age_days: A mark older than this is not swept.
+        repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
+        range_partitions: Spark partitions for reading metaranges and ranges.
+        address_partitions: Spark partitions for comparing addresses.
+        table_parts: Most Parquet parts a table is written in.
+        read_threads: Reads that one Spark task keeps under way.
+    """
+
+    mode: Literal["mark", "sweep"] = "mark"
+    min_age_hours: float = Field(default=24, ge=0, le=_LONGEST_HOURS)
+    allow_unsafe_min_age: bool = False
+    flat: bool = False
+    tags_protect: bool = True
+    clock_margin_minutes: float = Field(default=60, ge=0, le=7 * _DAY_HOURS * 60)
+    twin_stat_budget: int = Field(default=1_000, ge=0)
+    explain_ranges: int = Field(default=1_000, ge=0)
+    max_expired_share: float = Field(default=0.5, ge=0, le=1)
+    max_missing_share: float = Field(default=0.01, ge=0, le=1)
+    share_from_objects: int = Field(default=1_000, ge=0)
+    max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
+    repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
+    range_partitions: int = Field(default=50, ge=1, le=100_000)
+    address_partitions: int = Field(default=200, ge=1, le=100_000)
+    table_parts: int = Field(default=8, ge=1, le=10_000)
+    read_threads: int = Field(default=8, ge=1, le=256)
+
+
+class Settings(_Section):
+    """Everything that `lakegc.toml` and the environment say, without secrets.
+
+    Attributes:
+        server: The lakeFS server.
+        storage: The object store.
+        spark: The Spark session.
+        dagster: Dagster's home.
+        throwaway_repositories: Repositories that may be swept.
+        defaults: What holds for every repository that does not say otherwise.
+        repositories: The repositories to collect; each value says only what differs.
+        schedule: The nightly run.
+    """
+
+    server: ServerSettings
+    storage: StorageSettings = StorageSettings()
+    spark: SparkSettings = SparkSettings()
+    dagster: DagsterSettings = DagsterSettings()
+    throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
+    defaults: RepositorySettings = RepositorySettings()
+    repositories: dict[RepositoryName, RepositorySettings] = Field(default_factory=dict)
+    schedule: ScheduleSettings = ScheduleSettings()
+
+    _file: Path | None = PrivateAttr(default=None)
+    # None means the environment as it is when it is asked.
+    _env: Mapping[str, str] | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that was read; None when everything came from the environment."""
+        return self._file
+
+    @property
+    def repository_ids(self) -> tuple[str, ...]:
+        """The repositories to collect, in the order of the file."""
+        return tuple(self.repositories)
+
+    @property
+    def dagster_home(self) -> Path:
+        """Dagster's home, shared by the command line and the UI; it need not exist yet."""
+        return self._path(self.dagster.home or self._environment.get("DAGSTER_HOME") or ".lakegc/dagster_home")
+
+    def repository(self, repository_id: str) -> RepositorySettings:
+        """Return what holds for a repository: its own words over the defaults.
+
+        Raises:
+            SettingsError: If the repository is not in the settings, or may not be what its mode says.
+        """
+        own = self.repositories.get(repository_id)
+        if own is None:
+            known = ", ".join(self.repository_ids) or "none"
+            raise SettingsError(
+                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: {known}); nothing was "
+                f"started. Add the line `[repositories.{repository_id}]`; an empty table takes the defaults."
+            )
+        merged = self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+        self._refuse_beyond_throwaway(repository_id, merged)
+        return merged
+
+    def server_options(self) -> ServerOptions:
+        """Return how to reach the server, with the keys.
+
+        Raises:
+            SettingsError: If there are no keys.
+        """
+        from spark_core.lakefs import ServerOptions
+
+        server = self.server
+        access_key_id, secret_access_key = self._credentials()
+        return ServerOptions(
+            endpoint=server.endpoint,
+            access_key_id=access_key_id,
+            secret_access_key=secret_access_key,
+            ca_certificate=None if server.ca_certificate is None else str(self._path(server.ca_certificate)),
+            connect_timeout=timedelta(seconds=server.connect_timeout_seconds),
+            read_timeout=timedelta(seconds=server.read_timeout_seconds),
+            prepare_deadline=timedelta(seconds=server.prepare_deadline_seconds),
+        )
+
+    def store_options(self) -> StoreOptions:
+        """Return how to reach the object store; credentials come from the store's own chain (environment, profile, role)."""
+        from spark_core.storage import StoreOptions
+
+        storage = self.storage
+        return StoreOptions(
+            local_path=None if storage.local_path is None else str(self._path(storage.local_path)),
+            s3_endpoint=storage.s3_endpoint,
+            s3_region=storage.s3_region,
+            s3_profile=storage.s3_profile,
+            s3_path_style=storage.s3_path_style,
+            allow_http=storage.allow_http,
+            connect_timeout=timedelta(seconds=storage.connect_timeout_seconds),
+            read_timeout=timedelta(seconds=storage.read_timeout_seconds),
+            max_retries=storage.max_retries,
+        )
+
+    def run_options(self, repository_id: str) -> RunOptions:
+        """Return what a run over a repository may do.
+
+        Raises:
+            SettingsError: If the repository is not in the settings, or may not be what its mode says.
+        """
+        from spark_core.run import RunOptions
+
+        chosen = self.repository(repository_id)
+        return RunOptions(
+            may_sweep=chosen.mode == "sweep",
+            min_age=timedelta(hours=chosen.min_age_hours),
+            allow_unsafe_min_age=chosen.allow_unsafe_min_age,
+            flat=chosen.flat,
+            tags_protect=chosen.tags_protect,
+            clock_margin=timedelta(minutes=chosen.clock_margin_minutes),
+            twin_stat_budget=chosen.twin_stat_budget,
+            explain_ranges=chosen.explain_ranges,
+            max_expired_share=chosen.max_expired_share,
+            max_missing_share=chosen.max_missing_share,
+            share_from_objects=chosen.share_from_objects,
+            max_mark_age=timedelta(days=chosen.max_mark_age_days),
+            repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
+            range_partitions=chosen.range_partitions,
+            address_partitions=chosen.address_partitions,
+            table_parts=chosen.table_parts,
+            read_threads=chosen.read_threads,
+        )
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self._env is None else self._env
+
+    def _path(self, text: str) -> Path:
+        """Resolve a path of the settings; relative ones start at the settings file, so that any folder will do."""
+        base = Path.cwd() if self._file is None else self._file.parent
+        return (base / Path(text).expanduser()).resolve()
+
+    def _credentials(self) -> tuple[str, str]:
+        server, env = self.server, self._environment
+        found = {
+            "access_key_id": env.get(server.access_key_id_env, ""),
+            "secret_access_key": env.get(server.secret_access_key_env, ""),
+        }
+        if any(found.values()) and not all(found.values()):
+            there, absent = server.access_key_id_env, server.secret_access_key_env
+            if not found["access_key_id"]:
+                there, absent = absent, there
+            raise SettingsError(f"{there} is set and {absent} is not; nothing was asked. Set both, or neither.")
+        if not all(found.values()):
+            found = self._credentials_file()
+        return found["access_key_id"], found["secret_access_key"]
+
+    def _credentials_file(self) -> dict[str, str]:
+        server = self.server
+        if server.credentials_file is None:
+            raise SettingsError(
+                f"no keys for {server.endpoint}: {server.access_key_id_env} and {server.secret_access_key_env} are not "
+                "set, and [server] names no credentials_file; nothing was asked. Set both variables, or write "
+                'credentials_file = "~/.lakectl.yaml".'
+            )
+        path = self._path(server.credentials_file)
+        try:
+            pairs = _CREDENTIAL.findall(path.read_text())
+        except (OSError, UnicodeDecodeError) as problem:
+            # The decoder's own words quote the file's bytes.
+            reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
+            raise SettingsError(
+                f"the credentials_file {path} cannot be read ({reason}); nothing was asked. Mend it, or set "
+                f"{server.access_key_id_env} and {server.secret_access_key_env}."
+            ) from None
+        names = sorted(name for name, _ in pairs)
+        if names != ["access_key_id", "secret_access_key"]:
+            raise SettingsError(
+                f"the credentials_file {path} has {names.count('access_key_id')} access_key_id and "
+                f"{names.count('secret_access_key')} secret_access_key, wanted one of each; nothing was asked. "
+                "Keep the keys of one user in it."
+            )
+        return dict(pairs)
+
+    def _refuse_beyond_throwaway(self, repository_id: str, merged: RepositorySettings) -> None:
+        if repository_id in self.throwaway_repositories:
+            return
+        where = f"{self._file or 'the settings'}: [repositories.{repository_id}]"
+        if merged.mode == "sweep":
+            raise SettingsError(
+                f'{where} has mode "sweep", and {repository_id} is not in throwaway_repositories; nothing was deleted. '
+                "Sweeping is limited to throw-away repositories for now. "
+                'Set mode = "mark", or name it there if its data may be lost.'
+            )
+        if merged.allow_unsafe_min_age:
+            raise SettingsError(
+                f"{where} has allow_unsafe_min_age, and {repository_id} is not in throwaway_repositories; nothing was "
+                "deleted. Uploads in flight could look old. Take it out, or name the repository there if its data may be lost."
+            )
+
+
+def settings_are_given(env: Mapping[str, str] | None = None) -> bool:
+    """Say whether there is a settings file to find, or a server named in the environment."""
+    env = os.environ if env is None else env
+    return bool(env.get(FILE_VARIABLE)) or Path(FILE_NAME).exists() or f"{settings_file.PREFIX}SERVER__ENDPOINT" in env
+
+
+def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings file and the environment, and check every word of them.
+
+    Args:
+        path: The file; else the one that `LAKEGC_CONFIG` names; else `./lakegc.toml`, which may be absent
+            when the environment says everything.
+        env: Environment; this process's own when None.
+
+    Raises:
+        SettingsError: One line for each thing that is wrong, with its place.
+    """
+    variables = os.environ if env is None else env
+    source = settings_file.read(_find(path, variables), variables, Settings)
+    try:
+        settings = Settings.model_validate(source.document)
+    except ValidationError as invalid:
+        raise SettingsError(
+            "\n".join(settings_file.describe(error, source, Settings) for error in invalid.errors())
+        ) from None
+    settings._file = source.path  # noqa: SLF001 - pydantic's constructor takes no private attributes
+    settings._env = env  # noqa: SLF001 - as above
+    for repository_id in settings.repository_ids:
+        settings.repository(repository_id)
+    return settings
+
+
+def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
+    named = path or (Path(env[FILE_VARIABLE]) if env.get(FILE_VARIABLE) else None)
+    if named is None:
+        usual = Path(FILE_NAME)
+        if usual.exists() or settings_are_given(env):
+            return usual.resolve() if usual.exists() else None
+        raise SettingsError(
+            f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other; nothing was "
+            'started. Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
+            "or try `lakegc demo`, which needs none."
+        )
+    resolved = named.expanduser().resolve()
+    if not resolved.is_file():
+        by = "" if path else f" (named by {FILE_VARIABLE})"
+        raise SettingsError(f"settings file {resolved}{by} does not exist; nothing was started. Name one that does.")
+    return resolved
