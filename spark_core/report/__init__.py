@@ -1,0 +1,23 @@
+"""What a mark found and what a sweep did, as small plain values, a chart and a page; decides nothing."""
+
+from spark_core.report.chart import chart
+from spark_core.report.page import page
+from spark_core.report.stored import keys, load, runs, save
+from spark_core.report.summary import of_mark, of_sweep
+from spark_core.report.values import Failure, Group, Named, Report, bytes_text
+
+__all__ = [
+    "Failure",
+    "Group",
+    "Named",
+    "Report",
+    "bytes_text",
+    "chart",
+    "keys",
+    "load",
+    "of_mark",
+    "of_sweep",
+    "page",
+    "runs",
+    "save",
+]

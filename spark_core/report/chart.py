@@ -1,0 +1,73 @@
+"""One picture of a report: where the bytes of the namespace are, and what may go, by reason and by age."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from spark_core.report.values import Group, Report, bytes_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+KEPT = "#4c78a8"
+GOES = "#e4572e"
+
+_BAR_INCHES = 0.34
+_LONGEST_NAME = 58
+
+
+def chart(report: Report, form: Literal["png", "svg"]) -> bytes:
+    """Draw a report.
+
+    Args:
+        report: What to draw.
+        form: File format.
+
+    Returns:
+        The image; the same report gives the same picture.
+    """
+    # A figure of its own, not pyplot: that one keeps global state and looks for a display.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    panels = [
+        ("All objects of the namespace", [report.expired, *report.kept]),
+        ("May go, by reason", list(report.by_reason)),
+        ("May go, by age", list(report.by_age)),
+    ]
+    panels = [(title, groups) for title, groups in panels if groups]
+    heights = [len(groups) + 1.2 for _, groups in panels]
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakegc", "font.size": 9}):
+        figure = Figure(figsize=(9, _BAR_INCHES * sum(heights) + 0.8), layout="constrained")
+        figure.suptitle(f"{report.repository}, run {report.run}", fontsize=11, x=0.01, ha="left")
+        axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+        widest = max(group.size_bytes for _, groups in panels for group in groups)
+        for axis, (title, groups) in zip(axes, panels, strict=True):
+            _bars(axis, title, groups, widest, report.expired.name)
+        target = io.BytesIO()
+        figure.savefig(target, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {"Software": None})
+    return target.getvalue()
+
+
+def _bars(axis: Axes, title: str, groups: Sequence[Group], widest: int, may_go: str) -> None:
+    """Draw one panel; all panels share one scale, so that their bars can be compared."""
+    kept = {group.name for group in groups if group.name != may_go} if any(g.name == may_go for g in groups) else set()
+    names = [_shortened(group.name) for group in groups]
+    colours = [KEPT if group.name in kept else GOES for group in groups]
+    bars = axis.barh(range(len(groups)), [group.size_bytes for group in groups], color=colours, height=0.7)
+    axis.bar_label(bars, labels=[f"{bytes_text(g.size_bytes)} · {g.objects:,} objects" for g in groups], padding=4)
+    axis.set_yticks(range(len(groups)), names)
+    axis.invert_yaxis()
+    # Room for the label of the longest bar; an empty namespace still needs a width.
+    axis.set_xlim(0, max(widest, 1) * 1.35)
+    axis.set_xticks([])
+    axis.set_title(title, loc="left", fontsize=9, fontweight="bold")
+    for side in ("top", "right", "bottom"):
+        axis.spines[side].set_visible(False)
+    axis.tick_params(left=False)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

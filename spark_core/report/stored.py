@@ -1,0 +1,85 @@
+"""Where the reports of a run lie: beside its Parquet, under names that Parquet readers skip."""
+
+from __future__ import annotations
+
+from spark_core import tables
+from spark_core.errors import NotFoundError
+from spark_core.model import RunKey
+from spark_core.report.chart import chart
+from spark_core.report.page import page
+from spark_core.report.summary import of_mark, of_sweep
+from spark_core.report.values import Report
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
+
+
+def keys(run: RunKey, *, swept: bool) -> dict[str, str]:
+    """Return the keys of a report's files: `json` to be read again, `html` and `png` to be looked at."""
+    where = tables.folder(_table(swept=swept), run)
+    return {ending: f"{where}_report.{ending}" for ending in ("json", "html", "png")}
+
+
+def save(store: ObjectStore, report: Report) -> dict[str, str]:
+    """Write a report as JSON, page and chart.
+
+    Args:
+        store: Rooted at the namespace.
+        report: What to write.
+
+    Returns:
+        The keys, as `keys` gives them.
+    """
+    where = keys(RunKey.parse(report.run), swept=report.swept)
+    store.put(where["png"], chart(report, "png"))
+    store.put(where["html"], page(report).encode())
+    store.put(where["json"], report.to_json())
+    return where
+
+
+def load(run: Run) -> Report:
+    """Return a run's report, of the sweep once there was one; made and written when it is missing or out of date.
+
+    Args:
+        run: The run. Spark is started only when something has to be made.
+
+    Raises:
+        ChainError: If the run has no mark.
+    """
+    swept = run.store.exists(tables.manifest_key(DELETION_REPORT, run.key))
+    stored = _read(run, swept=swept)
+    if stored is not None and (not swept or stored.sweep == run.load(DELETION_REPORT).manifest.sha256):
+        return stored
+    of_this_mark = stored if not swept else _read(run, swept=False)
+    made = of_this_mark if of_this_mark is not None else of_mark(run)
+    if swept:
+        made = of_sweep(run, made)
+    save(run.store, made)
+    return made
+
+
+def runs(store: ObjectStore) -> list[RunKey]:
+    """Return the runs that have a folder of expired addresses, newest first.
+
+    Args:
+        store: Rooted at the namespace.
+    """
+    prefixes, _ = store.children(f"{tables.ROOT}{EXPIRED_ADDRESSES.folder}/")
+    names = [prefix.rstrip("/").rpartition("run_id=")[2] for prefix in prefixes]
+    return sorted((RunKey.parse(name) for name in names), reverse=True)
+
+
+def _table(*, swept: bool) -> TableSpec:
+    return DELETION_REPORT if swept else EXPIRED_ADDRESSES
+
+
+def _read(run: Run, *, swept: bool) -> Report | None:
+    """Return a stored report if it speaks of the mark as it is now, verdict included."""
+    key = keys(run.key, swept=swept)["json"]
+    try:
+        report = Report.from_json(run.store.read(key), name=key)
+    except NotFoundError:
+        return None
+    if report.mark != run.load(EXPIRED_ADDRESSES).manifest.sha256 or report.passed is None:
+        return None
+    return report

@@ -1,0 +1,257 @@
+"""Sums over the stored tables of a run: every listed object gets exactly one fate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from pyspark.sql import Column, DataFrame
+
+from spark_core import tables, verdict
+from spark_core.collectable import collectable_batch
+from spark_core.errors import VerdictError
+from spark_core.mark.expired import keep_considered
+from spark_core.report.values import Failure, Group, Named, Report
+from spark_core.run import Run
+from spark_core.schemas import INSTANT, spark_type
+from spark_core.tables import StoredTable
+
+TOP = 20
+NAMED = 100
+
+MAY_GO = "may go"
+COMMITTED = "a retained commit reaches it"
+STAGED = "staged on a branch, not yet committed"
+YOUNG = "unreachable, but younger than the cutoff"
+PROTECTED = "has a name that is never collected"
+TWIN = "identical content uploaded again: a branch reads from it"
+UNCHECKED = "may be such a re-upload, and was not checked"
+
+# Upper ends of the age groups, in days.
+_AGES = (
+    (1, "under a day"),
+    (7, "1 to 7 days"),
+    (30, "7 to 30 days"),
+    (90, "30 to 90 days"),
+    (365, "90 days to a year"),
+)
+_OLDEST = "over a year"
+
+_STANDING = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("considered", pa.bool_(), nullable=False),
+        pa.field("collectable", pa.bool_(), nullable=False),
+    ]
+)
+_LISTED = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", INSTANT, nullable=False),
+    ]
+)
+
+
+def of_mark(run: Run) -> Report:
+    """Sum up a stored mark.
+
+    Args:
+        run: The run; its five tables must be stored, a verdict need not be.
+
+    Returns:
+        Its figures; bounded by the number of reasons and `TOP` slices.
+
+    Raises:
+        ChainError: If a table is missing.
+        CorruptTableError: If a table's bytes are not those of its manifest.
+    """
+    stored = verdict.load_mark(run)
+    expired_table = stored["expired_addresses"]
+    expired = expired_table.frame(run.spark).persist()
+    try:
+        fates = _fates(run, stored, expired)
+        by_age = _groups(expired, _age(run.key.instant, sf.col("last_modified")))
+        passed, refused = _verdict(run)
+        return Report(
+            repository=run.repository.id,
+            run=str(run.key),
+            place=run.store.root,
+            cutoff=run.cutoff,
+            mark=expired_table.manifest.sha256,
+            listed=_total("listed", list(fates.values())),
+            expired=fates.get(MAY_GO, Group(MAY_GO, 0, 0)),
+            by_reason=_by_size(_groups(expired, sf.col("reason"))),
+            by_age=tuple(by_age[name] for name in (*(label for _, label in _AGES), _OLDEST) if name in by_age),
+            by_slice=_top_slices(expired),
+            kept=_by_size({name: group for name, group in fates.items() if name != MAY_GO}),
+            commits=_commits(stored["retained_commits"].frame(run.spark, ["reason"])),
+            largest=_largest(expired),
+            passed=passed,
+            refused=refused,
+        )
+    finally:
+        expired.unpersist()
+
+
+def of_sweep(run: Run, mark: Report) -> Report:
+    """Add to the report of a mark what its sweep did.
+
+    Args:
+        run: The run; its deletion report must be stored.
+        mark: The report of the same mark.
+
+    Raises:
+        ChainError: If there was no sweep.
+    """
+    stored = run.load(tables.DELETION_REPORT)
+    frame = stored.frame(run.spark).persist()
+    try:
+        failures = (
+            frame.where(sf.col("outcome").isin("refused", "failed"))
+            .orderBy("address")
+            .select("address", "outcome", sf.coalesce("error", sf.lit("")).alias("error"))
+            .limit(NAMED)
+            .collect()
+        )
+        return replace(
+            mark,
+            sweep=stored.manifest.sha256,
+            outcomes=_by_size(_groups(frame, sf.col("outcome"))),
+            failures=tuple(Failure(row.address, row.outcome, row.error) for row in failures),
+        )
+    finally:
+        frame.unpersist()
+
+
+def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict[str, Group]:
+    """Give every listed object one fate, by the rules that the mark itself applied."""
+    spark, hashed = run.spark, sf.xxhash64("address").alias("address_hash")
+    # One join instead of three; the smallest number wins, as the mark asks commits before anything else.
+    known = (
+        stored["committed_addresses"]
+        .frame(spark, ["address_hash"])
+        .select("address_hash", sf.lit(1).alias("known"))
+        .unionByName(stored["uncommitted_addresses"].frame(spark, ["address"]).select(hashed, sf.lit(2).alias("known")))
+        .unionByName(expired.select(hashed, sf.lit(3).alias("known")))
+        .groupBy("address_hash")
+        .agg(sf.min("known").alias("known"))
+    )
+    standing = (
+        stored["namespace_slices"]
+        .frame(spark, ["address", "size_bytes", "last_modified"])
+        .withColumn("address_hash", hashed)
+        .select(*_LISTED.names)
+        .mapInArrow(partial(_map_standing, run.cutoff, flat=run.options.flat), spark_type(_STANDING))
+    )
+    fate = (
+        sf.when(sf.col("known") == 1, COMMITTED)
+        .when(sf.col("known") == 2, STAGED)
+        .when(sf.col("known") == 3, MAY_GO)
+        .when(~sf.col("collectable"), PROTECTED)
+        .when(~sf.col("considered"), YOUNG)
+        .otherwise(TWIN)
+    )
+    groups = _groups(standing.join(known, on="address_hash", how="left"), fate)
+    doubtful = groups.pop(TWIN, None)
+    if doubtful is not None:
+        found = stored["expired_addresses"].manifest.facts["twins"]
+        split = (
+            Group(TWIN, found["kept_objects"], found["kept_bytes"]),
+            Group(UNCHECKED, doubtful.objects - found["kept_objects"], doubtful.size_bytes - found["kept_bytes"]),
+        )
+        groups |= {group.name: group for group in split if group.objects}
+    return groups
+
+
+def _map_standing(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        addresses = batch.column("address").cast(pa.string())
+        considered = keep_considered(batch, cutoff, flat=flat).column("address").cast(pa.string())
+        yield pa.record_batch(
+            [
+                batch.column("address_hash"),
+                batch.column("size_bytes"),
+                pc.is_in(addresses, value_set=considered),
+                collectable_batch(addresses, flat=flat),
+            ],
+            schema=_STANDING,
+        )
+
+
+def _age(instant: datetime, column: Column) -> Column:
+    """Name the age group of an instant, as seen from another."""
+    named = sf.lit(_OLDEST)
+    for days, label in reversed(_AGES):
+        named = sf.when(column > sf.lit(instant - timedelta(days=days)), label).otherwise(named)
+    return named
+
+
+def _groups(frame: DataFrame, by: Column) -> dict[str, Group]:
+    """Count objects and bytes by a column of few values."""
+    rows = (
+        frame.groupBy(by.alias("name"))
+        .agg(sf.count("*").alias("objects"), sf.sum("size_bytes").alias("size"))
+        .collect()
+    )
+    return {row["name"]: Group(row["name"], row["objects"], row["size"]) for row in rows}
+
+
+def _by_size(groups: dict[str, Group]) -> tuple[Group, ...]:
+    return tuple(sorted(groups.values(), key=lambda group: (-group.size_bytes, -group.objects, group.name)))
+
+
+def _total(name: str, groups: list[Group]) -> Group:
+    return Group(name, sum(group.objects for group in groups), sum(group.size_bytes for group in groups))
+
+
+def _top_slices(expired: DataFrame) -> tuple[Group, ...]:
+    """Return the slices with most bytes to go, and the sum of the others as a last row."""
+    slices = expired.groupBy("slice").agg(sf.count("*").alias("objects"), sf.sum("size_bytes").alias("size"))
+    top = [
+        Group(row["slice"] or "(directly under data/ or at the root)", row["objects"], row["size"])
+        for row in slices.orderBy(sf.desc("size"), "slice").limit(TOP).collect()
+    ]
+    totals = slices.agg(sf.count("*"), sf.sum("objects"), sf.sum("size")).first()
+    assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
+    if totals[0] <= TOP:
+        return tuple(top)
+    shown = _total("", top)
+    others = Group(f"{totals[0] - TOP} other slices", totals[1] - shown.objects, totals[2] - shown.size_bytes)
+    return (*top, others)
+
+
+def _commits(retained: DataFrame) -> dict[str, int]:
+    rows = retained.groupBy("reason").count().orderBy(sf.desc("count"), "reason").limit(TOP).collect()
+    return {row["reason"]: row["count"] for row in rows}
+
+
+def _largest(expired: DataFrame) -> tuple[Named, ...]:
+    rows = (
+        expired.orderBy(sf.desc("size_bytes"), "address")
+        .limit(NAMED)
+        .select("address", "size_bytes", sf.unix_micros("last_modified").alias("micros"), "reason")
+        .collect()
+    )
+    # Spark hands instants to Python in the machine's own time zone, without saying so; microseconds cannot be misread.
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+    return tuple(
+        Named(row["address"], row["size_bytes"], epoch + timedelta(microseconds=row["micros"]), row["reason"])
+        for row in rows
+    )
+
+
+def _verdict(run: Run) -> tuple[bool | None, dict[str, str]]:
+    try:
+        found = verdict.load(run)
+    except VerdictError:
+        # A mark whose checks were not run yet can be looked at; the sweep asks for the verdict itself.
+        return None, {}
+    return found.passed, {check["name"]: check["summary"] for check in found.checks if not check["passed"]}

@@ -1,0 +1,172 @@
+"""The values of a report: bounded in size whatever the repository holds, and the same after a trip through JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_core.errors import CorruptTableError
+
+REPORT_FORMAT = 1
+
+_KILO = 1000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Objects that have something in common.
+
+    Attributes:
+        name: What they have in common, in words for people.
+        objects: How many.
+        size_bytes: Their bytes.
+    """
+
+    name: str
+    objects: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.objects} objects, {bytes_text(self.size_bytes)}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """One object that may go.
+
+    Attributes:
+        address: Relative address.
+        size_bytes: Its bytes.
+        last_modified: When the store says it was written.
+        reason: Why it may go.
+    """
+
+    address: str
+    size_bytes: int
+    last_modified: datetime
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One object that a sweep could not delete.
+
+    Attributes:
+        address: Relative address.
+        outcome: `refused` or `failed`.
+        error: What the store said.
+    """
+
+    address: str
+    outcome: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """A mark, and its sweep once there was one.
+
+    Attributes:
+        repository: Repository id.
+        run: Run key.
+        place: Root of the namespace, for people.
+        cutoff: Objects written at or after it were left alone.
+        mark: sha256 of the manifest of the expired addresses that this speaks of.
+        listed: All objects of the listing.
+        expired: Those that may go.
+        by_reason: Those that may go, by reason, most bytes first.
+        by_age: Those that may go, by age at the run's instant, youngest first.
+        by_slice: Those that may go, by slice, most bytes first; a last row sums the slices that are not shown.
+        kept: All others of the listing, by why they stay. `expired` and these add up to `listed`.
+        commits: Why commits keep their objects -> how many do, most first.
+        largest: The largest objects that may go.
+        passed: Whether the verdict allows the sweep; None without a verdict.
+        refused: Name of each check that did not pass -> its sentence.
+        sweep: sha256 of the manifest of the deletion report; None before a sweep.
+        outcomes: What the sweep did, by outcome; None before one.
+        failures: Objects that the sweep could not delete, at most as many as are named of the largest.
+    """
+
+    repository: str
+    run: str
+    place: str
+    cutoff: datetime
+    mark: str
+    listed: Group
+    expired: Group
+    by_reason: tuple[Group, ...]
+    by_age: tuple[Group, ...]
+    by_slice: tuple[Group, ...]
+    kept: tuple[Group, ...]
+    commits: Mapping[str, int]
+    largest: tuple[Named, ...]
+    passed: bool | None
+    refused: Mapping[str, str]
+    sweep: str | None = None
+    outcomes: tuple[Group, ...] | None = None
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def swept(self) -> bool:
+        """Whether a sweep is part of it."""
+        return self.sweep is not None
+
+    def to_json(self) -> bytes:
+        """Write the report."""
+        document = {"format": REPORT_FORMAT, **asdict(self)}
+        return json.dumps(document, indent=1, default=datetime.isoformat).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, *, name: str) -> Report:
+        """Read a report back.
+
+        Args:
+            data: The bytes as stored.
+            name: Key, for the message.
+
+        Raises:
+            CorruptTableError: If it is not a report of this format.
+        """
+        try:
+            document = json.loads(data)
+            if document.pop("format") != REPORT_FORMAT:
+                raise CorruptTableError(name, None, f"not a report of format {REPORT_FORMAT}; make it again")
+            for field in ("listed", "expired"):
+                document[field] = Group(**document[field])
+            for field in ("by_reason", "by_age", "by_slice", "kept"):
+                document[field] = _groups(document[field])
+            document["outcomes"] = None if document["outcomes"] is None else _groups(document["outcomes"])
+            document["largest"] = tuple(_named(row) for row in document["largest"])
+            document["failures"] = tuple(Failure(**row) for row in document["failures"])
+            document["cutoff"] = datetime.fromisoformat(document["cutoff"])
+            return cls(**document)
+        except (ValueError, KeyError, TypeError) as problem:
+            raise CorruptTableError(name, None, f"not a report of lakegc ({problem!r})") from problem
+
+
+def bytes_text(size_bytes: int) -> str:
+    """Print bytes as people read them.
+
+    Examples:
+        >>> bytes_text(1), bytes_text(999), bytes_text(1_000), bytes_text(12_345_678)
+        ('1 byte', '999 bytes', '1.0 kB', '12.3 MB')
+    """
+    if size_bytes < _KILO:
+        return f"{size_bytes} byte" + ("" if size_bytes == 1 else "s")
+    size = float(size_bytes)
+    for unit in ("kB", "MB", "GB", "TB"):
+        size /= _KILO
+        if size < _KILO:
+            return f"{size:.1f} {unit}"
+    return f"{size / _KILO:.1f} PB"
+
+
+def _groups(rows: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
+    return tuple(Group(**row) for row in rows)
+
+
+def _named(row: Mapping[str, Any]) -> Named:
+    return Named(**{**row, "last_modified": datetime.fromisoformat(row["last_modified"])})

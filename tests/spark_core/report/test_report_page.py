@@ -1,0 +1,95 @@
+"""The page and the chart of a report: whole, harmless, and nothing left out."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pytest
+
+from spark_core import report
+from spark_core.report import Group, Named, Report
+
+INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
+REPORT = Report(
+    repository="repo",
+    run="2026-11-20T02-00-00Z",
+    place="s3://bucket/repo/",
+    cutoff=INSTANT,
+    mark="m" * 64,
+    listed=Group("listed", 3, 3_000_000),
+    expired=Group("may go", 1, 1_000_000),
+    by_reason=(Group("in no commit, and not staged", 1, 1_000_000),),
+    by_age=(Group("7 to 30 days", 1, 1_000_000),),
+    by_slice=(Group("gqv3epl4fd2o8m3men70", 1, 1_000_000),),
+    kept=(Group("a retained commit reaches it", 2, 2_000_000),),
+    commits={"head of main": 1},
+    largest=(Named("data/s/<script>alert(1)</script>", 1_000_000, INSTANT, "in no commit, and not staged"),),
+    passed=True,
+    refused={},
+)
+_VOID = {"meta"}
+
+
+class _Balanced(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.seen = []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.open += [] if tag in _VOID else [tag]
+        assert not {name for name, _ in attrs} & {"src", "onload", "onclick"}
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_balanced_and_needs_nothing_beside_itself():
+    parser = _Balanced()
+    parser.feed(report.page(REPORT))
+    assert parser.open == []
+    assert "svg" in parser.seen
+    assert not {"script", "link", "img", "iframe"} & set(parser.seen)
+
+
+def test_the_page_shows_every_figure_of_the_report():
+    page = report.page(REPORT)
+    for text in (
+        "Mark of repo, run 2026-11-20T02-00-00Z",
+        "s3://bucket/repo/",
+        "1.0 MB",
+        "3.0 MB",
+        "a retained commit reaches it",
+        "gqv3epl4fd2o8m3men70",
+        "head of main",
+        "data/s/&lt;script&gt;",
+        "Every check passed",
+    ):
+        assert text in page
+
+
+def test_a_page_without_a_verdict_says_that_it_cannot_be_swept():
+    assert "were not run yet: this mark cannot be swept" in report.page(replace(REPORT, passed=None))
+
+
+def test_the_chart_is_drawn_without_a_display_and_the_same_each_time(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    assert report.chart(REPORT, "png").startswith(b"\x89PNG")
+    assert report.chart(REPORT, "svg") == report.chart(REPORT, "svg")
+    ET.fromstring(report.chart(REPORT, "svg"))
+
+
+def test_json_and_back_is_the_same_report():
+    swept = replace(REPORT, sweep="s", outcomes=(Group("deleted", 1, 1_000_000),))
+    for each in (REPORT, swept):
+        assert Report.from_json(each.to_json(), name="r") == each
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (10**15, "1.0 PB"), (10**12, "1.0 TB")],
+)
+def test_bytes_are_printed_in_the_unit_that_fits(size_bytes, text):
+    assert report.bytes_text(size_bytes) == text

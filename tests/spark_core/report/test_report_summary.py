@@ -1,0 +1,197 @@
+"""Every listed object gets one fate, and the groups of a report add up."""
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from spark_core import report
+from spark_core.errors import ChainError, CorruptTableError
+from spark_core.report import Group, Report, summary
+from spark_core.tables import EXPIRED_ADDRESSES
+from tests.support.written_run import NOW, OLD
+
+pytestmark = pytest.mark.spark
+
+YOUNG = NOW - timedelta(hours=3)
+WHY = "in no commit, and not staged"
+
+
+def _by_name(groups):
+    return {group.name: (group.objects, group.size_bytes) for group in groups}
+
+
+def test_each_listed_object_has_exactly_one_fate(written):
+    written.mark(
+        {
+            "data/a/committed": (1, OLD),
+            "data/a/committed-and-staged": (2, OLD),
+            "data/a/staged": (4, OLD),
+            "data/a/goes": (8, OLD),
+            "data/a/young": (16, YOUNG),
+            "data/a/young-but-committed": (32, YOUNG),
+            "data/a//folded": (64, OLD),
+            "data/a/twin": (128, OLD),
+            "data/a/unchecked": (256, OLD),
+        },
+        committed=["data/a/committed", "data/a/committed-and-staged", "data/a/young-but-committed", "data/elsewhere"],
+        staged=["data/a/staged", "data/a/committed-and-staged", "data/a/staged"],
+        expired={"data/a/goes": WHY},
+        twins={"kept_objects": 1, "kept_bytes": 128, "unchecked_objects": 1, "unchecked_bytes": 256},
+    )
+    found = report.of_mark(written.run)
+    assert _by_name(found.kept) == {
+        summary.COMMITTED: (3, 35),
+        summary.STAGED: (1, 4),
+        summary.YOUNG: (1, 16),
+        summary.PROTECTED: (1, 64),
+        summary.TWIN: (1, 128),
+        summary.UNCHECKED: (1, 256),
+    }
+    assert (found.expired.objects, found.expired.size_bytes) == (1, 8)
+    assert (found.listed.objects, found.listed.size_bytes) == (9, 511)
+
+
+def test_the_groups_of_a_large_mark_add_up_as_python_sums_them(written):
+    dice = random.Random(3)
+    listed = {
+        f"data/slice{number % 33:02d}/object{number}": (
+            dice.randrange(1, 10_000),
+            NOW - timedelta(hours=dice.randrange(10_000)),
+        )
+        for number in range(900)
+    }
+    old = [address for address, (_, modified) in listed.items() if modified < written.run.cutoff]
+    expired = {address: dice.choice(["one reason", "another reason"]) for address in old[::2]}
+    committed = [address for address in listed if address not in expired]
+    written.mark(listed, committed=committed, expired=expired)
+    found = report.of_mark(written.run)
+
+    sizes = {address: size for address, (size, _) in listed.items()}
+    reasons, slices = Counter(), Counter()
+    for address, reason in expired.items():
+        reasons[reason] += sizes[address]
+        slices[address.split("/")[1]] += sizes[address]
+    assert {group.name: group.size_bytes for group in found.by_reason} == dict(reasons)
+    assert [(group.name, group.size_bytes) for group in found.by_slice[:-1]] == sorted(
+        slices.items(), key=lambda item: (-item[1], item[0])
+    )[: summary.TOP]
+    assert found.by_slice[-1].name == f"{len(slices) - summary.TOP} other slices"
+    for groups in (found.by_reason, found.by_age, found.by_slice):
+        assert sum(group.objects for group in groups) == len(expired)
+        assert sum(group.size_bytes for group in groups) == sum(sizes[address] for address in expired)
+    assert found.expired.objects + sum(group.objects for group in found.kept) == len(listed)
+    assert [row.size_bytes for row in found.largest] == sorted((sizes[address] for address in expired), reverse=True)[
+        :100
+    ]
+
+
+@pytest.mark.parametrize(
+    ("age", "group"),
+    [
+        (timedelta(days=7) - timedelta(microseconds=1), "1 to 7 days"),
+        (timedelta(days=7), "7 to 30 days"),
+        (timedelta(days=7, microseconds=1), "7 to 30 days"),
+        (timedelta(days=365), "over a year"),
+        (timedelta(days=364), "90 days to a year"),
+    ],
+)
+def test_ages_are_counted_from_the_instant_of_the_run(written, age, group):
+    written.mark({"data/a/x": (5, NOW - age)}, expired={"data/a/x": WHY})
+    assert report.of_mark(written.run).by_age == (Group(group, 1, 5),)
+
+
+def test_instants_survive_the_way_through_spark_to_the_microsecond(written):
+    instant = OLD + timedelta(microseconds=123_456)
+    written.mark({"data/a/x": (5, instant)}, expired={"data/a/x": WHY})
+    (named,) = report.of_mark(written.run).largest
+    assert named.last_modified == instant
+
+
+def test_an_empty_mark_has_a_report(written):
+    written.mark({})
+    found = report.of_mark(written.run)
+    assert (found.listed.objects, found.expired.objects, found.by_slice, found.kept) == (0, 0, (), ())
+    assert b"<svg" in report.chart(found, "svg")
+    assert "nothing" not in report.page(found)
+
+
+def test_commits_are_counted_by_why_they_keep_their_objects(written):
+    written.mark({}, commits=["head of main", "main: within 21 days", "main: within 21 days"])
+    assert report.of_mark(written.run).commits == {"main: within 21 days": 2, "head of main": 1}
+
+
+def test_refused_checks_stand_in_the_report_and_on_its_page(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    written.conclude(expired_share_is_plausible="1 of 1 objects <all> would go")
+    found = report.of_mark(written.run)
+    assert found.passed is False
+    assert found.refused == {"expired_share_is_plausible": "1 of 1 objects <all> would go"}
+    page = report.page(found)
+    assert "Refused, nothing was deleted" in page
+    assert "1 of 1 objects &lt;all&gt; would go" in page
+
+
+def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
+    written.mark({"data/a/x": (5, OLD), "data/a/y": (7, OLD)}, expired={"data/a/x": WHY, "data/a/y": WHY})
+    written.conclude()
+    written.sweep({"data/a/x": (5, "deleted", None), "data/a/y": (7, "failed", "AccessDenied")})
+    found = report.load(written.run)
+    assert _by_name(found.outcomes) == {"deleted": (1, 5), "failed": (1, 7)}
+    assert [(failure.address, failure.error) for failure in found.failures] == [("data/a/y", "AccessDenied")]
+    assert "AccessDenied" in report.page(found)
+
+
+def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_skip(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    written.conclude()
+    found = report.load(written.run)
+    where = report.keys(written.run.key, swept=False)
+    assert set(where.values()) == {
+        f"_lakefs/retention/gc/addresses/run_id={written.run.key}/_report.{ending}"
+        for ending in ("json", "html", "png")
+    }
+    assert written.run.store.read(where["png"]).startswith(b"\x89PNG")
+    assert written.run.store.read(where["html"]).startswith(b"<!doctype html>")
+    assert Report.from_json(written.run.store.read(where["json"]), name="r") == found
+    assert report.runs(written.run.store) == [written.run.key]
+    # What Spark, pandas and DuckDB see in the folder is the table alone.
+    assert written.run.load(EXPIRED_ADDRESSES).frame(written.run.spark).count() == 1
+
+
+def test_a_stored_report_is_shown_again_without_reading_the_tables(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    written.conclude()
+    first = report.load(written.run)
+    parts = written.run.load(EXPIRED_ADDRESSES).manifest.parts
+    written.run.store.delete([part.key for part in parts])
+    assert report.load(written.run) == first
+
+
+def test_a_report_without_a_verdict_is_made_again_when_there_is_one(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    assert report.load(written.run).passed is None
+    written.conclude()
+    assert report.load(written.run).passed is True
+
+
+def test_a_second_sweep_of_a_run_makes_its_report_again(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    written.conclude()
+    written.sweep({"data/a/x": (5, "failed", "SlowDown")})
+    assert _by_name(report.load(written.run).outcomes) == {"failed": (1, 5)}
+    written.sweep({"data/a/x": (5, "deleted", None)})
+    assert _by_name(report.load(written.run).outcomes) == {"deleted": (1, 5)}
+
+
+def test_a_run_that_was_never_marked_has_no_report(written):
+    with pytest.raises(ChainError, match=r"has no namespace_slices.*nothing was deleted"):
+        report.load(written.run)
+
+
+def test_a_damaged_stored_report_is_named(written):
+    written.mark({})
+    written.run.store.put(report.keys(written.run.key, swept=False)["json"], b"{")
+    with pytest.raises(CorruptTableError, match=r"_report\.json: not a report of lakegc"):
+        report.load(written.run)

@@ -1,0 +1,150 @@
+"""A run whose stored tables a test writes row by row."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from spark_core import tables
+from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.model import Repository, RunKey
+from spark_core.namespace import Namespace, slice_of
+from spark_core.run import Environment, Run, RunOptions
+from spark_core.storage import StoreOptions, open_store
+from spark_core.tables import Draft
+from spark_core.verdict import Verdict
+from tests.support.clock import FakeClock
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+OLD = NOW - timedelta(days=10)
+NO_TWINS = {"kept_objects": 0, "kept_bytes": 0, "unchecked_objects": 0, "unchecked_bytes": 0}
+
+
+@dataclass
+class Written:
+    """A run and the means to store its tables."""
+
+    run: Run
+
+    def _keep(self, spec, rows, parents=(), **facts):
+        content = pa.Table.from_pylist(rows, schema=spec.schema)
+        return self.run.keep(Draft(spec, content, self.run.now(), parents, facts=lambda: facts)).manifest
+
+    def mark(self, listed, *, committed=(), staged=(), expired=(), commits=(), twins=None):
+        """Store the five tables; `listed` is address -> (size, last modified), `expired` address -> reason."""
+        parents = [
+            self._keep(
+                tables.NAMESPACE_SLICES,
+                [
+                    {
+                        "slice": slice_of(address),
+                        "address": address,
+                        "size_bytes": size,
+                        "last_modified": modified,
+                        "checksum": None,
+                    }
+                    for address, (size, modified) in listed.items()
+                ],
+            ),
+            self._keep(tables.UNCOMMITTED_ADDRESSES, [{"address": address, "created_at": None} for address in staged]),
+            self._keep(
+                tables.RETAINED_COMMITS,
+                [
+                    {
+                        "commit_id": f"{number:064x}",
+                        "metarange_id": "",
+                        "created_at": OLD,
+                        "reason": reason,
+                        "retained_by": "lakegc",
+                        "retained_until": None,
+                        "is_head": False,
+                    }
+                    for number, reason in enumerate(commits)
+                ],
+            ),
+            self._keep(tables.COMMITTED_ADDRESSES, self._hashed(committed)),
+        ]
+        rows = [
+            {
+                "address": address,
+                "size_bytes": listed[address][0],
+                "last_modified": listed[address][1],
+                "slice": slice_of(address),
+                "reason": reason,
+            }
+            for address, reason in dict(expired).items()
+        ]
+        return self._keep(tables.EXPIRED_ADDRESSES, rows, parents, twins=twins or NO_TWINS)
+
+    def conclude(self, **refused):
+        """Store a verdict with these checks refused; name -> sentence."""
+        run = self.run
+        found = Verdict(
+            repository=run.repository.id,
+            instance=run.instance,
+            run=str(run.key),
+            passed=not refused,
+            concluded_at=run.now(),
+            cutoff=run.cutoff.isoformat(),
+            manifests={},
+            addresses={},
+            expired_objects=0,
+            checks=[{"name": name, "passed": False, "summary": why} for name, why in refused.items()],
+            versions={},
+        )
+        run.store.put(tables.verdict_key(run.key), found.to_json())
+
+    def sweep(self, outcomes):
+        """Store a deletion report; address -> (size, outcome, error)."""
+        return self._keep(
+            tables.DELETION_REPORT,
+            [
+                {
+                    "address": address,
+                    "size_bytes": size,
+                    "outcome": outcome,
+                    "error": error,
+                    "attempts": 1,
+                    "deleted_at": None,
+                }
+                for address, (size, outcome, error) in outcomes.items()
+            ],
+        )
+
+    def _hashed(self, addresses):
+        """Rows of committed addresses, hashed by Spark as the mark does."""
+        if not addresses:
+            return []
+        frame = self.run.spark.createDataFrame([(address,) for address in addresses], "address string")
+        hashed = {row.address: row.hash for row in frame.selectExpr("address", "xxhash64(address) AS hash").collect()}
+        return [
+            {"address": address, "size_bytes": 1, "address_hash": hashed[address], "head_path": None, "checksum": None}
+            for address in addresses
+        ]
+
+
+def written_run(folder, spark):
+    """Open a run over an empty local namespace, at `NOW`, minimum age a day."""
+    (folder / "repo").mkdir()
+    namespace = Namespace.parse("local://repo", server_path=str(folder))
+    store_options = StoreOptions(local_path=str(folder))
+    clock = FakeClock(NOW)
+    environment = Environment(
+        # Nobody answers there: a report that asked the server would fail.
+        server=LakeFSServer(ServerOptions("http://127.0.0.1:9", "key", "secret"), clock=clock),
+        store_options=store_options,
+        spark=lambda: spark,
+        clock=clock,
+    )
+    key = RunKey.at(NOW)
+    return Written(
+        Run(
+            key=key,
+            repository=Repository("repo", "local://repo", "main", OLD),
+            namespace=namespace,
+            store=open_store(namespace, store_options),
+            options=RunOptions(),
+            environment=environment,
+            cutoff=key.cutoff(timedelta(days=1)),
+        )
+    )
