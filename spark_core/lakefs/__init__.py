@@ -1,0 +1,26 @@
+"""The lakeFS server through lakefs-sdk, and the files that it writes for a collection."""
+
+from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
+from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
+from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
+from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
+from spark_core.lakefs.values import ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
+
+__all__ = [
+    "LONGEST_RETENTION_DAYS",
+    "Clock",
+    "LakeFSServer",
+    "ObjectStat",
+    "PreparedCommits",
+    "PreparedUncommitted",
+    "RefsDump",
+    "ServerOptions",
+    "StorageConfig",
+    "SystemClock",
+    "diff_addresses",
+    "read_refs_dump",
+    "read_retained",
+    "read_uncommitted",
+    "scan_uncommitted",
+    "uncommitted_files",
+]

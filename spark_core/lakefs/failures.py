@@ -1,0 +1,159 @@
+"""Say what went wrong with a call, as an error of the one tree that tells what to do and carries no key."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import urllib3.exceptions
+
+from spark_core.errors import (
+    LakegcError,
+    NotFoundError,
+    PermissionDeniedError,
+    RepositoryStateError,
+    SettingsError,
+    TransientError,
+)
+from spark_core.lakefs.calls import (
+    BROKEN_OFF,
+    READ_ONLY,
+    TOO_MANY,
+    UNKNOWN_ENDPOINT,
+    UNKNOWN_REPOSITORY,
+    Answer,
+    Call,
+)
+from spark_core.lakefs.options import ServerOptions
+
+_MESSAGE_SHOWN = 300
+
+
+class Failures:
+    """Words errors for one server.
+
+    Args:
+        options: Its address, limits and keys; the keys are what no text may hold.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+
+    def of(self, call: Call, answer: Answer) -> LakegcError:
+        """Say what an answer that is no success means and what to do about it."""
+        status, said = answer.status, self.shown(answer.message)
+        found = f"{call.subject}: {self.options.endpoint} answered {status}" + (f" ({said})" if said else "")
+        times = f"{self.options.tries if call.repeatable else 1} times"
+        needed = f"the action {call.action}" if call.action else "any valid user"
+        meanings: tuple[tuple[bool, type[LakegcError], str], ...] = (
+            (
+                status == BROKEN_OFF,
+                TransientError,
+                (
+                    f"{call.subject}: the connection to {self.options.endpoint} broke off {times}; nothing was deleted. "
+                    "Look at the server's log and at what stands before it, and run again."
+                ),
+            ),
+            (
+                status == 403 and answer.message == READ_ONLY,
+                RepositoryStateError,
+                (
+                    f"{found}: the server prepares no garbage collection for a read-only repository; nothing was deleted. "
+                    "Make it writable, or leave it out of lakegc."
+                ),
+            ),
+            (
+                status in (401, 403),
+                PermissionDeniedError,
+                (
+                    f"{found}; nothing was deleted. Needed: {needed}. Check access_key_id and secret_access_key first "
+                    "(lakeFS answers 401 for wrong keys and for a lacking permission alike), then the user's policy."
+                ),
+            ),
+            (
+                status == 404 and answer.message == UNKNOWN_REPOSITORY,
+                NotFoundError,
+                (
+                    f"{found}; nothing was deleted. Check the repository's name in the settings against `lakectl repo list`; "
+                    "the data of a deleted repository stays in the store and no run can collect it through the server."
+                ),
+            ),
+            (
+                status == 404 and answer.message in ("", UNKNOWN_ENDPOINT),
+                SettingsError,
+                (
+                    f"{found}: there is no such API; nothing was deleted. Check that endpoint is a lakeFS server, "
+                    "not a path behind one, and that the server is not too old for this call."
+                ),
+            ),
+            (
+                status == 404,
+                NotFoundError,
+                f"{found}; nothing was deleted. Check that it exists on the server, and run again.",
+            ),
+            (
+                status == 410,
+                RepositoryStateError,
+                (
+                    f"{found}: the repository is being deleted; nothing was deleted by lakegc. "
+                    "Take it out of the settings once it is gone."
+                ),
+            ),
+            (
+                status == TOO_MANY or status >= 500,
+                TransientError,
+                f"{found}, {times}; nothing was deleted. Look at the server's log and load, and run again.",
+            ),
+            (
+                300 <= status < 400,
+                SettingsError,
+                (
+                    f"{found}, a redirect, which is not followed because the keys would go along; nothing was deleted. "
+                    "Set endpoint to the address that the server really has (often https instead of http)."
+                ),
+            ),
+        )
+        for applies, kind, text in meanings:
+            if applies:
+                return kind(text)
+        return SettingsError(
+            f"{found}: it does not accept the request; nothing was deleted. Check the names in the settings."
+        )
+
+    def lost(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
+        """Translate what urllib3 raises; None for a connection that broke off in the middle."""
+        options = self.options
+        if isinstance(error, urllib3.exceptions.ReadTimeoutError):
+            return TransientError(
+                f"{call.subject}: {options.endpoint} did not answer within read_timeout = {_seconds(options.read_timeout)}; "
+                "nothing was deleted. Look at the server's load, or raise read_timeout (a page of prepare_uncommitted "
+                "alone takes up to a minute), and run again."
+            )
+        if isinstance(error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)):
+            return TransientError(
+                f"{call.subject}: no server answers at {options.endpoint} ({self._why(error)}); nothing was deleted. "
+                "Start the server or correct endpoint, and run again."
+            )
+        if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
+            return TransientError(
+                f"{call.subject}: no connection to {options.endpoint} within connect_timeout = "
+                f"{_seconds(options.connect_timeout)}; nothing was deleted. Check endpoint and the network, or raise "
+                "connect_timeout, and run again."
+            )
+        if isinstance(error, urllib3.exceptions.LocationValueError):
+            return SettingsError(f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called")
+        return None
+
+    def shown(self, text: str) -> str:
+        """Shorten foreign text for a message and take the keys and any signature out of it."""
+        for secret in (self.options.secret_access_key, self.options.access_key_id):
+            text = text.replace(secret, "***")
+        text = " ".join(text.partition("X-Amz-")[0].split())
+        return text if len(text) <= _MESSAGE_SHOWN else f"{text[:_MESSAGE_SHOWN]}..."
+
+    def _why(self, error: urllib3.exceptions.HTTPError) -> str:
+        """Take the system's own words off the end of urllib3's."""
+        return self.shown(str(error).rpartition(": ")[2])
+
+
+def _seconds(value: timedelta) -> str:
+    return f"{value.total_seconds():g} s"

@@ -1,0 +1,117 @@
+"""How to reach the server, how long to wait for it, and the clock that waiting goes by."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from spark_core.errors import SettingsError
+
+_API = "/api/v1"
+
+
+class Clock(Protocol):
+    """Tells the time and waits; injected so that tests move it instead of waiting."""
+
+    def now(self) -> datetime:
+        """Tell the time, aware and in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Count seconds from some moment, never backwards."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        """Tell the time, aware and in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Count seconds from some moment, never backwards."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Where the lakeFS server is, who asks, and how long an answer may take.
+
+    Attributes:
+        endpoint: URL of the server, with or without `/api/v1`.
+        access_key_id: Key of a lakeFS user.
+        secret_access_key: Its secret; never shown.
+        ca_certificate: File with certificates to trust instead of the system's; None for the system's.
+        connect_timeout: How long a connection may take.
+        read_timeout: How long an answer may take. A page of prepare_uncommitted
+            works for a minute before it ends itself (`ugc.prepare_interval`), so
+            anything near 60 s breaks large repositories.
+        prepare_deadline: How long a task of the server (prepare_commits, refs
+            dump) may take altogether. A task whose server process died stays
+            unfinished for ever, so a limit is needed.
+        first_poll: Pause before a task is asked for again; doubles each time ...
+        longest_poll: ... up to this.
+        max_pages: Pages of one list or scan before it is taken for endless.
+        tries: How often a call that may be repeated is made when the server is overloaded or fails.
+        first_backoff: Pause before the second try; doubles each time ...
+        longest_backoff: ... up to this.
+    """
+
+    endpoint: str
+    access_key_id: str = field(repr=False)
+    secret_access_key: str = field(repr=False)
+    ca_certificate: str | None = None
+    connect_timeout: timedelta = timedelta(seconds=10)
+    read_timeout: timedelta = timedelta(seconds=120)
+    prepare_deadline: timedelta = timedelta(minutes=20)
+    first_poll: timedelta = timedelta(milliseconds=100)
+    longest_poll: timedelta = timedelta(seconds=10)
+    max_pages: int = 100_000
+    tries: int = 5
+    first_backoff: timedelta = timedelta(milliseconds=500)
+    longest_backoff: timedelta = timedelta(seconds=20)
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.endpoint)
+            host = parts.hostname
+            parts.port  # noqa: B018 - reading it is what validates it
+        except ValueError:
+            raise SettingsError("endpoint is not a URL; write it as https://lakefs.example.com") from None
+        if parts.username or parts.password:
+            raise SettingsError(
+                f"endpoint of {host} carries a user name or password: URLs end up in messages and logs. "
+                "Give the keys as access_key_id and secret_access_key."
+            )
+        if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
+            raise SettingsError(
+                f"endpoint {self.endpoint!r} is not the URL of a server; write it as https://lakefs.example.com"
+            )
+        if not self.access_key_id or not self.secret_access_key:
+            raise SettingsError(
+                f"no keys for {self.endpoint}: access_key_id and secret_access_key are both needed. "
+                "Set them in the environment or in the file that the settings name."
+            )
+        for name in ("connect_timeout", "read_timeout", "prepare_deadline", "first_poll", "longest_poll"):
+            if getattr(self, name) <= timedelta(0):
+                raise SettingsError(f"{name} is {getattr(self, name)}; it has to be longer than nothing")
+        for name in ("max_pages", "tries"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it has to be at least 1")
+
+    @property
+    def api_url(self) -> str:
+        """Base URL of the API."""
+        return f"{self.endpoint.rstrip('/').removesuffix(_API)}{_API}"

@@ -1,0 +1,128 @@
+"""Read what is staged on all branches, although branches come and go meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pyarrow as pa
+
+from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.lakefs.prepare import BranchDeletedError
+from spark_core.lakefs.server import LakeFSServer
+from spark_core.lakefs.values import PreparedUncommitted
+from spark_core.namespace import Namespace
+from spark_core.schemas import UNCOMMITTED_ADDRESSES
+
+MAX_SCANS = 5
+_REMOVED = "removed"
+_T = TypeVar("_T")
+
+
+def scan_uncommitted(
+    server: LakeFSServer, repository_id: str, *, max_scans: int = MAX_SCANS
+) -> list[PreparedUncommitted]:
+    """Scan the staged entries until the branches are the same before and after.
+
+    A branch that is deleted in mid-scan makes the server drop rows of other
+    branches that it had found already (safety 2), without any error. So the list
+    of branches is compared, and the scan made again if it changed.
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        max_scans: Scans to make before giving up.
+
+    Returns:
+        Every finished scan, the last one made under steady branches; the staged
+        entries are the union of all.
+
+    Raises:
+        RepositoryStateError: If there is no branch: a bare repository, or one
+            that was deleted a moment ago.
+        IncompleteReadError: If the branches changed during every scan.
+    """
+    return _while_branches_stand_still(
+        server, repository_id, lambda _: server.prepare_uncommitted(repository_id), max_scans
+    )
+
+
+def diff_addresses(
+    server: LakeFSServer, repository_id: str, namespace: Namespace, *, max_scans: int = MAX_SCANS
+) -> pa.Table:
+    """Read the addresses of staged entries from the diff of every branch, hidden ones too.
+
+    On blockstore `local` the server's own scan leaves out entries with absolute
+    addresses, which linked and staged objects have there (safety 23).
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        namespace: Addresses outside it are left out.
+        max_scans: Rounds to make before giving up.
+
+    Returns:
+        Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
+
+    Raises:
+        AddressError: If an address has an unknown form.
+        RepositoryStateError: If there is no branch.
+        IncompleteReadError: If the branches changed during every round.
+    """
+    rounds = _while_branches_stand_still(
+        server, repository_id, lambda branches: _staged(server, repository_id, branches, namespace), max_scans
+    )
+    return pa.concat_tables(rounds)
+
+
+def _staged(server: LakeFSServer, repository_id: str, branches: list[str], namespace: Namespace) -> pa.Table:
+    rows = []
+    for branch in branches:
+        try:
+            for path, kind in server.diff_branch(repository_id, branch):
+                # The diff gives no address; what it calls removed has none on the branch.
+                stat = None if kind == _REMOVED else server.stat(repository_id, branch, path)
+                # None: reset or deleted since the diff, so the branch does not reach it any more.
+                address = None if stat is None else namespace.relative_absolute(stat.physical_address)
+                if stat is not None and address is not None:
+                    rows.append({"address": address, "created_at": stat.mtime})
+        except NotFoundError as error:
+            raise BranchDeletedError(
+                f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
+            ) from error
+    return pa.Table.from_pylist(rows, schema=UNCOMMITTED_ADDRESSES)
+
+
+def _while_branches_stand_still(
+    server: LakeFSServer, repository_id: str, scan: Callable[[list[str]], _T], max_scans: int
+) -> list[_T]:
+    """Repeat a scan until no branch came or went meanwhile; a branch deleted and made again looks unchanged."""
+    done: list[_T] = []
+    before = _branch_names(server, repository_id)
+    for _ in range(max_scans):
+        gone = False
+        try:
+            done.append(scan(before))
+        except BranchDeletedError:
+            gone = True
+        after = _branch_names(server, repository_id)
+        if after == before and not gone:
+            return done
+        changed = sorted(set(before) ^ set(after))
+        before = after
+    raise IncompleteReadError(
+        f"staged entries of repository {repository_id}: branches came or went during each of {max_scans} scans (last: "
+        f"{', '.join(changed[:3]) or 'one that is back'}), and the server then loses rows that it had found; nothing was "
+        "deleted. Run again when fewer branches are made and deleted."
+    )
+
+
+def _branch_names(server: LakeFSServer, repository_id: str) -> list[str]:
+    names = sorted(branch.id for branch in server.branches(repository_id))
+    if not names:
+        raise RepositoryStateError(
+            f"repository {repository_id} has no branch: it is bare, or it was deleted a moment ago and the server still "
+            "answers from its cache; nothing was deleted. Look at it with `lakectl repo list`, wait ten seconds and run "
+            "again; a bare repository cannot be collected."
+        )
+    return names

@@ -1,0 +1,352 @@
+"""The lakeFS server, as far as a collection needs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+from lakefs_sdk.api.branches_api import BranchesApi
+from lakefs_sdk.api.commits_api import CommitsApi
+from lakefs_sdk.api.config_api import ConfigApi
+from lakefs_sdk.api.internal_api import InternalApi
+from lakefs_sdk.api.metadata_api import MetadataApi
+from lakefs_sdk.api.objects_api import ObjectsApi
+from lakefs_sdk.api.repositories_api import RepositoriesApi
+from lakefs_sdk.api_response import ApiResponse
+from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
+from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
+
+from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
+from spark_core.lakefs import prepare
+from spark_core.lakefs.answers import Body, unreadable
+from spark_core.lakefs.calls import Call
+from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
+from spark_core.lakefs.transport import Transport
+from spark_core.lakefs.values import ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
+from spark_core.model import Branch, Commit, Repository, RetentionRules
+
+# The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).
+LONGEST_RETENTION_DAYS = 36_500
+_PAGE = 1_000
+_NOT_FOUND = "not found"
+# Any id is answered, whether such a table exists or not (`lakefs-facts` 11.39).
+_ANY_TABLE = "0" * 64
+
+
+class LakeFSServer:
+    """Asks one server, with one user's keys; one instance for each process.
+
+    Args:
+        options: Where and how.
+        clock: What waiting goes by.
+
+    Attributes:
+        requests: Calls made so far, by name; repeated ones count again.
+    """
+
+    def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
+        self._transport = Transport(options, clock or SystemClock())
+        self.requests: Counter[str] = self._transport.requests
+        client = self._transport.client
+        self._repositories = RepositoriesApi(client)
+        self._branches = BranchesApi(client)
+        self._commits = CommitsApi(client)
+        self._config = ConfigApi(client)
+        self._internal = InternalApi(client)
+        self._metadata = MetadataApi(client)
+        self._objects = ObjectsApi(client)
+
+    def repository(self, repository_id: str) -> Repository:
+        """Describe a repository.
+
+        Raises:
+            NotFoundError: If there is none of that name.
+        """
+        call = self._on(repository_id, "get_repository", "repository", "fs:ReadRepository")
+        found = _repository(
+            Body.of(
+                call,
+                self._transport.call(call, self._repositories.get_repository_with_http_info, repository_id),
+            )
+        )
+        if found.id != repository_id:
+            raise unreadable(call, f"repository {found.id!r} although {repository_id!r} was asked for")
+        return found
+
+    def repositories(self) -> list[Repository]:
+        """Describe all repositories that the user may see."""
+        call = Call("list_repositories", "list of repositories", "fs:ListRepositories")
+        return [_repository(body) for body in self._listed(call, self._repositories.list_repositories_with_http_info)]
+
+    def storage_config(self, repository: Repository) -> StorageConfig:
+        """Describe the store behind a repository.
+
+        Raises:
+            RepositoryStateError: If the server has several stores and names none as the repository's.
+        """
+        call = Call("get_config", f"configuration for repository {repository.id}")
+        body = Body.of(call, self._transport.call(call, self._config.get_config_with_http_info))
+        several = body.optional_parts("storage_config_list") if body.has("storage_config_list") else []
+        if len(several) < 2:
+            return _storage_config(body.part("storage_config"))
+        for part in several:
+            if part.optional_text("blockstore_id") == repository.storage_id:
+                return _storage_config(part)
+        raise RepositoryStateError(
+            f"repository {repository.id} is kept in storage {repository.storage_id!r}, which is none of the server's "
+            f"{len(several)} stores; nothing was deleted. Ask the server's operator which store holds it."
+        )
+
+    def version(self) -> str:
+        """Tell the server's version as it reports it."""
+        call = Call("get_version", "version of the server")
+        body = Body.of(call, self._transport.call(call, self._internal.get_lake_fs_version_with_http_info))
+        return body.text("version")
+
+    def grace_period(self) -> timedelta:
+        """Tell how long an upload may wait for its reference."""
+        call = Call("get_grace_period", "grace period of the server")
+        answer = self._transport.call(call, self._internal.get_garbage_collection_config_with_http_info)
+        seconds = Body.of(call, answer).integer("grace_period")
+        if not 0 <= seconds <= 10**9:
+            raise unreadable(call, f"a grace period of {seconds} seconds")
+        return timedelta(seconds=seconds)
+
+    def table_prefix(self, repository_id: str) -> str:
+        """Tell under which prefix of the namespace the server keeps its tables: normally `_lakefs`.
+
+        Returns:
+            The prefix without a slash at its end.
+        """
+        call = self._on(
+            repository_id, "get_table_location", "location of tables", "fs:ListObjects and fs:ReadRepository"
+        )
+        answer = self._transport.call(call, self._metadata.get_range_with_http_info, repository_id, _ANY_TABLE)
+        location = Body.of(call, answer).text("location")
+        prefix, slash, name = location.rpartition("/")
+        if not slash or name != _ANY_TABLE or not prefix or prefix.startswith("/") or "://" in prefix:
+            raise unreadable(call, f"the location {location[:200]!r}, which is no path below the namespace")
+        return prefix
+
+    def retention_rules(self, repository_id: str) -> RetentionRules | None:
+        """Read the garbage-collection rules; None if there are none.
+
+        Raises:
+            NotFoundError: If there is no such repository.
+            RepositoryStateError: If days are outside 0..36500: the server wraps
+                what does not fit, so they are not what somebody meant.
+            IncompleteReadError: If the answer cannot be read: taking it for "no
+                rules", or the other way round, changes what is kept.
+
+        References:
+            `lakefs-facts` 4.1, 11.17, 11.18.
+        """
+        call = self._on(repository_id, "get_rules", "rules", "retention:GetGarbageCollectionRules")
+        answer = self._transport.call(
+            call, self._repositories.get_gc_rules_with_http_info, repository_id, expected=(404,)
+        )
+        if answer.status == 404:
+            if answer.message == _NOT_FOUND:
+                return None
+            raise self._transport.failures.of(call, answer)
+        body = Body.of(call, answer)
+        branches: dict[str, int] = {}
+        for rule in body.optional_parts("branches"):
+            branch, days = rule.text("branch_id"), rule.integer("retention_days")
+            if branches.setdefault(branch, days) != days:
+                raise unreadable(call, f"two rules for branch {branch!r}")
+        rules = RetentionRules(body.integer("default_retention_days"), branches)
+        for where, days in _days(rules):
+            if not 0 <= days <= LONGEST_RETENTION_DAYS:
+                raise RepositoryStateError(
+                    f"rules of repository {repository_id}: {where} is {days} days, wanted 0 to {LONGEST_RETENTION_DAYS}. "
+                    "The server wraps numbers that do not fit, so this is not what somebody meant; nothing was deleted. "
+                    "Set the rules again with `lakegc rules set`."
+                )
+        return rules
+
+    def set_retention_rules(self, repository_id: str, rules: RetentionRules) -> None:
+        """Replace the garbage-collection rules, and read them back.
+
+        Raises:
+            SettingsError: If days are outside 0..36500, a branch has no name, or
+                the rules are what the server keeps as "no rules".
+            IncompleteReadError: If the server then shows other rules.
+        """
+        for where, days in _days(rules):
+            if not 0 <= days <= LONGEST_RETENTION_DAYS:
+                raise SettingsError(
+                    f"rules of repository {repository_id}: {where} would be {days} days, wanted 0 to "
+                    f"{LONGEST_RETENTION_DAYS}; the rules were not changed."
+                )
+        if "" in rules.branches:
+            raise SettingsError(
+                f"rules of repository {repository_id}: a rule names no branch; the rules were not changed."
+            )
+        if rules.default_retention_days == 0 and not rules.branches:
+            raise SettingsError(
+                f"rules of repository {repository_id}: a default of 0 days and no branch is what the server keeps as "
+                "'no rules', under which every commit is retained; the rules were not changed. "
+                "Add a rule for a branch, or delete the rules if that is what you want."
+            )
+        call = self._on(repository_id, "set_rules", "setting the rules", "retention:SetGarbageCollectionRules")
+        sent = GarbageCollectionRules(
+            default_retention_days=rules.default_retention_days,
+            branches=[
+                GarbageCollectionRule(branch_id=branch, retention_days=days) for branch, days in rules.branches.items()
+            ],
+        )
+        self._transport.call(call, self._repositories.set_gc_rules_with_http_info, repository_id, sent)
+        kept = self.retention_rules(repository_id)
+        if (
+            kept is None
+            or dict(kept.branches) != dict(rules.branches)
+            or kept != RetentionRules(rules.default_retention_days, kept.branches)
+        ):
+            raise IncompleteReadError(
+                f"rules of repository {repository_id}: the server shows {kept} after {rules} were set; nothing was deleted. "
+                "Somebody may have set others at the same time: look at `lakegc rules get`."
+            )
+
+    def delete_retention_rules(self, repository_id: str) -> None:
+        """Delete the garbage-collection rules; from then on every commit is retained."""
+        call = self._on(repository_id, "delete_rules", "deleting the rules", "retention:SetGarbageCollectionRules")
+        self._transport.call(call, self._repositories.delete_gc_rules_with_http_info, repository_id)
+
+    def branches(self, repository_id: str) -> list[Branch]:
+        """List every branch, hidden ones too."""
+        call = self._on(repository_id, "list_branches", "branches", "fs:ListBranches")
+        listed = self._listed(call, self._branches.list_branches_with_http_info, repository_id, show_hidden=True)
+        return [Branch(body.text("id"), body.text("commit_id")) for body in listed]
+
+    def commit(self, repository_id: str, commit_id: str) -> Commit:
+        """Read one commit.
+
+        Raises:
+            NotFoundError: If the server does not know it. After a cherry-pick it
+                may say so of a commit that is there (`lakefs-facts` 11.42), so
+                this is never proof that there is no data.
+            IncompleteReadError: If it answers with another commit, for the same reason.
+        """
+        call = self._on(repository_id, "get_commit", f"commit {commit_id}", "fs:ReadCommit")
+        answer = self._transport.call(call, self._commits.get_commit_with_http_info, repository_id, commit_id)
+        body = Body.of(call, answer)
+        if body.text("id") != commit_id:
+            raise unreadable(call, f"commit {body.text('id')[:80]!r} instead (its cache is damaged by a cherry-pick)")
+        return Commit(
+            id=commit_id,
+            parents=tuple(body.texts("parents")),
+            creation_date=body.instant("creation_date"),
+            metarange_id=body.text("meta_range_id"),
+            version=body.integer("version") if body.has("version") else 0,
+            generation=body.integer("generation") if body.has("generation") else 0,
+        )
+
+    def prepare_commits(self, repository_id: str) -> PreparedCommits | None:
+        """Let the server list its retained commits; see `prepare.prepare_commits`."""
+        return prepare.prepare_commits(self._transport, repository_id)
+
+    def prepare_uncommitted(self, repository_id: str) -> PreparedUncommitted:
+        """Let the server scan the staged entries; see `prepare.prepare_uncommitted`."""
+        return prepare.prepare_uncommitted(self._transport, repository_id)
+
+    def dump_refs(self, repository_id: str) -> RefsDump:
+        """Let the server dump commits, branches and tags; see `prepare.dump_refs`."""
+        return prepare.dump_refs(self._transport, repository_id)
+
+    def stat(self, repository_id: str, ref: str, path: str) -> ObjectStat | None:
+        """Look up an entry on a ref.
+
+        Returns:
+            None only if the server says that the ref has no such entry.
+
+        Raises:
+            NotFoundError: If the repository or the ref is not there.
+            RepositoryStateError: If the repository is being deleted (410).
+        """
+        call = self._on(repository_id, "stat_object", f"stat of {path!r} on {ref}", "fs:ReadObject")
+        answer = self._transport.call(
+            call,
+            self._objects.stat_object_with_http_info,
+            repository_id,
+            ref,
+            path,
+            user_metadata=False,
+            presign=False,
+            expected=(404,),
+        )
+        if answer.status == 404:
+            if answer.message == _NOT_FOUND:
+                return None
+            raise self._transport.failures.of(call, answer)
+        body = Body.of(call, answer)
+        if body.text("path") != path:
+            raise unreadable(call, f"the entry of {body.text('path')[:200]!r} instead")
+        return ObjectStat(
+            physical_address=body.text("physical_address"),
+            size_bytes=body.integer("size_bytes") if body.has("size_bytes") else 0,
+            checksum=body.text("checksum"),
+            mtime=body.instant("mtime"),
+        )
+
+    def diff_branch(self, repository_id: str, branch: str) -> Iterator[tuple[str, str]]:
+        """List what is staged on a branch: path and type (added, changed, removed), in order of path."""
+        call = self._on(repository_id, "diff_branch", f"uncommitted changes of branch {branch}", "fs:ListObjects")
+        for body in self._listed(call, self._branches.diff_branch_with_http_info, repository_id, branch):
+            yield body.text("path"), body.text("type")
+
+    def _on(self, repository_id: str, name: str, what: str, action: str) -> Call:
+        if not repository_id:
+            raise SettingsError("a repository without a name was asked for; name one in the settings")
+        return Call(name, f"{what} of repository {repository_id}", action)
+
+    def _listed(
+        self, call: Call, method: Callable[..., ApiResponse], *arguments: str, **options: Any
+    ) -> Iterator[Body]:
+        """Read a list to its end, page by page.
+
+        Raises:
+            IncompleteReadError: If it has no end, or a page does not say where to go on.
+        """
+        after: set[str] = set()
+        offset = ""
+        for _ in range(self._transport.options.max_pages):
+            where: dict[str, Any] = {"after": offset} if offset else {}
+            answer = self._transport.call(call, method, *arguments, amount=_PAGE, **where, **options)
+            body = Body.of(call, answer)
+            yield from body.parts("results")
+            pagination = body.part("pagination")
+            if not pagination.flag("has_more"):
+                return
+            offset = pagination.text("next_offset")
+            if not offset or offset in after:
+                raise unreadable(call, f"more results behind {offset!r}, where the list was before")
+            after.add(offset)
+        raise unreadable(call, f"a list without end (max_pages = {self._transport.options.max_pages})")
+
+
+def _repository(body: Body) -> Repository:
+    return Repository(
+        id=body.text("id"),
+        storage_namespace=body.text("storage_namespace"),
+        default_branch=body.text("default_branch"),
+        creation_date=body.instant("creation_date"),
+        storage_id=body.optional_text("storage_id"),
+        read_only=body.optional_flag("read_only"),
+    )
+
+
+def _storage_config(body: Body) -> StorageConfig:
+    return StorageConfig(
+        blockstore_type=body.text("blockstore_type"),
+        blockstore_id=body.optional_text("blockstore_id"),
+        pre_sign_support=body.flag("pre_sign_support"),
+    )
+
+
+def _days(rules: RetentionRules) -> list[tuple[str, int]]:
+    return [("the default", rules.default_retention_days)] + [
+        (f"branch {branch!r}", days) for branch, days in rules.branches.items()
+    ]

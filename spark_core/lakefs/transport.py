@@ -1,0 +1,125 @@
+"""Make one call to the server: timeouts, repetition, and every failure as an error of the one tree.
+
+Answers are taken raw from lakefs-sdk and read by `answers`: the models of the
+SDK turn a legal answer into an error (`lakefs-facts` 11.18) and log whole
+bodies, presigned URLs included, at debug level.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import urllib3.exceptions
+from lakefs_sdk.api_client import ApiClient
+from lakefs_sdk.api_response import ApiResponse
+from lakefs_sdk.configuration import Configuration
+from lakefs_sdk.exceptions import ApiException
+
+from spark_core import __version__
+from spark_core.errors import SettingsError, TransientError
+from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, Answer, Call
+from spark_core.lakefs.failures import Failures
+from spark_core.lakefs.options import Clock, ServerOptions
+
+
+class Transport:
+    """Calls methods of lakefs-sdk and turns what comes back into answers or errors.
+
+    Args:
+        options: Where and how.
+        clock: What waiting goes by.
+    """
+
+    def __init__(self, options: ServerOptions, clock: Clock) -> None:
+        self.options = options
+        self.clock = clock
+        self.failures = Failures(options)
+        self.requests: Counter[str] = Counter()
+        configuration = Configuration(
+            host=options.api_url,
+            username=options.access_key_id,
+            password=options.secret_access_key,
+            ssl_ca_cert=options.ca_certificate,
+        )
+        # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a redirect.
+        configuration.retries = False  # type: ignore[assignment]
+        client = f"lakegc/{__version__}"
+        self.client = ApiClient(configuration, header_name="X-Lakefs-Client", header_value=client)
+        self.client.user_agent = client
+
+    def call(
+        self,
+        call: Call,
+        method: Callable[..., ApiResponse],
+        *arguments: Any,
+        expected: tuple[int, ...] = (),
+        **options: Any,
+    ) -> Answer:
+        """Call a `..._with_http_info` method of the SDK.
+
+        Args:
+            call: What is asked, for counting and for errors.
+            method: The method.
+            *arguments: Its arguments.
+            expected: Statuses beside 2xx that the caller wants to see as answers.
+            **options: Its keyword arguments.
+
+        Returns:
+            An answer of status 2xx, or one of `expected`.
+
+        Raises:
+            LakegcError: One of the tree, by what went wrong; see `failures`.
+        """
+        for attempt in itertools.count(1):
+            self.requests[call.name] += 1
+            answer, retry_after = self._once(call, method, *arguments, **options)
+            if 200 <= answer.status < 300:
+                return answer
+            again = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
+            if again and call.repeatable and attempt < self.options.tries:
+                self.clock.sleep(max(self._backoff(attempt), retry_after))
+                continue
+            if answer.status in expected:
+                return answer
+            raise self.failures.of(call, answer)
+        raise AssertionError  # the loop above ends by returning or raising
+
+    def _once(
+        self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
+    ) -> tuple[Answer, float]:
+        """Call once; a broken connection counts as an overloaded server."""
+        timeouts = (self.options.connect_timeout.total_seconds(), self.options.read_timeout.total_seconds())
+        try:
+            response = method(*arguments, **options, _preload_content=False, _request_timeout=timeouts)
+        except ApiException as error:
+            if not error.status:
+                raise SettingsError(
+                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}. "
+                    "Check endpoint (http or https) and ca_certificate."
+                ) from None
+            body = error.body if isinstance(error.body, str) else ""
+            retry_after = str(error.headers.get("Retry-After", "")) if error.headers is not None else ""
+            return Answer(int(error.status), body.encode()), self._retry_after(retry_after)
+        except UnicodeDecodeError:
+            raise TransientError(
+                f"{call.subject}: {self.options.endpoint} answered an error that is no text; nothing was deleted. "
+                "Check that endpoint is a lakeFS server and not something in front of it, and run again."
+            ) from None
+        except urllib3.exceptions.HTTPError as error:
+            lost = self.failures.lost(call, error)
+            if lost is None:
+                return Answer(BROKEN_OFF, b""), 0.0
+            raise lost from None
+        return Answer(int(response.status_code or 0), bytes(response.raw_data or b"")), 0.0
+
+    def _backoff(self, attempt: int) -> float:
+        pause = self.options.first_backoff * 2 ** (attempt - 1)
+        return float(min(pause, self.options.longest_backoff).total_seconds())
+
+    def _retry_after(self, header: str) -> float:
+        """Read how many seconds the server asks for, at most our own longest pause."""
+        asked = float(header) if header.isascii() and header.isdigit() else 0.0
+        return min(asked, self.options.longest_backoff.total_seconds())

@@ -1,0 +1,73 @@
+"""What the server's answers become: plain values that can be stored and compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class StorageConfig:
+    """The store behind a repository.
+
+    Attributes:
+        blockstore_type: s3, gs, azure, local or mem.
+        blockstore_id: Which of several stores; empty for a single one.
+        pre_sign_support: The server can presign URLs.
+    """
+
+    blockstore_type: str
+    blockstore_id: str
+    pre_sign_support: bool
+
+
+@dataclass(frozen=True)
+class PreparedCommits:
+    """The server's list of retained commits.
+
+    Attributes:
+        run_id: Names the directory of the list.
+    """
+
+    run_id: str
+
+
+@dataclass(frozen=True)
+class PreparedUncommitted:
+    """One complete scan of the staged entries by the server.
+
+    Attributes:
+        run_id: Names the directory of the scan.
+        pages: Pages that the server answered.
+        pages_with_data: Pages that said they wrote a file.
+    """
+
+    run_id: str
+    pages: int
+    pages_with_data: int
+
+
+@dataclass(frozen=True)
+class RefsDump:
+    """The tables of a finished refs dump, by metarange id."""
+
+    commits_metarange_id: str
+    branches_metarange_id: str
+    tags_metarange_id: str
+
+
+@dataclass(frozen=True)
+class ObjectStat:
+    """An entry as a ref shows it.
+
+    Attributes:
+        physical_address: Absolute URI of the data.
+        size_bytes: Size.
+        checksum: Usually the MD5 in hex.
+        mtime: When the entry was written, UTC.
+    """
+
+    physical_address: str
+    size_bytes: int
+    checksum: str
+    mtime: datetime
