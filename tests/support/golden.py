@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ REPOSITORIES = sorted(path.name for path in (DATA / "repos").iterdir())
 SERVER_PATH = "/srv/lakefs/state/local/bs"
 
 
-@lru_cache(maxsize=None)
+@cache
 def expected(name: str) -> dict[str, Any]:
     """What the recorded server's API said about the repository, worked out into sets."""
     return json.loads((DATA / "repos" / name / "expected.json").read_text())
 
 
-@lru_cache(maxsize=None)
+@cache
 def server(name: str) -> dict[str, Any]:
     """The recorded API answers about the repository."""
     return json.loads((DATA / "repos" / name / "server.json").read_text())

@@ -1,0 +1,151 @@
+"""Scans under branches that come and go, and the diffs that fill in what a local store's scan omits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_core.errors import AddressError, IncompleteReadError, RepositoryStateError
+from spark_core.lakefs import LakeFSServer, diff_addresses, scan_uncommitted
+from spark_core.namespace import Namespace
+from spark_core.schemas import UNCOMMITTED_ADDRESSES
+from tests.support.golden import SERVER_PATH, expected
+from tests.support.recorded_server import RecordedServer
+from tests.support.scripted_server import Reply, ScriptedServer, in_turn
+
+Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
+BRANCHES = ("GET", "/repositories/docs/branches")
+SCAN = ("POST", "/repositories/docs/gc/prepare_uncommited")
+RUNS = ["ft6rqqpksduakb446iv0", "ft6rqqpksduakb446ivg", "ft6rqqpksduakb446iug"]
+GONE = (404, {"message": "branch not found"})
+
+
+def listing(*names: str) -> tuple[int, Any]:
+    return 200, {
+        "pagination": {"has_more": False, "next_offset": ""},
+        "results": [{"id": name, "commit_id": "c"} for name in names],
+    }
+
+
+def scanned(run_id: str) -> tuple[int, Any]:
+    return 201, {"run_id": run_id, "gc_uncommitted_location": ""}
+
+
+def test_steady_branches_need_one_scan(client: Client) -> None:
+    server, scripted = client({BRANCHES: listing("main", "dev"), SCAN: scanned(RUNS[0])})
+    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[:1]
+    assert [call.method for call in scripted.calls] == ["GET", "POST", "GET"]
+
+
+def test_a_changed_list_of_branches_means_another_scan_and_the_union_of_both(client: Client) -> None:
+    branches = in_turn(listing("main", "dev"), listing("main"), listing("main"))
+    server, _ = client({BRANCHES: branches, SCAN: in_turn(*map(scanned, RUNS))})
+    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[:2]
+
+
+def test_a_moved_head_is_no_changed_branch(client: Client) -> None:
+    moved = (200, {**listing("main")[1], "results": [{"id": "main", "commit_id": "d"}]})
+    server, _ = client({BRANCHES: in_turn(listing("main"), moved), SCAN: scanned(RUNS[0])})
+    assert len(scan_uncommitted(server, "docs")) == 1
+
+
+def test_a_scan_that_lost_its_branch_is_made_again_even_if_the_branch_is_back(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), SCAN: in_turn(GONE, scanned(RUNS[1]))})
+    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[1:2]
+
+
+def test_branches_that_never_stand_still_refuse(client: Client) -> None:
+    numbers = iter(range(10**6))
+    server, scripted = client({BRANCHES: lambda _: listing("main", f"b{next(numbers)}"), SCAN: scanned(RUNS[0])})
+    with pytest.raises(IncompleteReadError, match=r"branches came or went during each of 3 scans.*nothing was deleted"):
+        scan_uncommitted(server, "docs", max_scans=3)
+    assert sum(call.method == "POST" for call in scripted.calls) == 3
+
+
+def test_a_scan_that_always_loses_a_branch_refuses(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), SCAN: GONE})
+    with pytest.raises(IncompleteReadError, match=r"last: one that is back"):
+        scan_uncommitted(server, "docs")
+
+
+@pytest.mark.parametrize("lists", [[listing()], [listing("main"), listing()]])
+def test_no_branch_before_or_after_refuses(client: Client, lists: list[Any]) -> None:
+    server, _ = client({BRANCHES: in_turn(*lists), SCAN: scanned(RUNS[0])})
+    with pytest.raises(RepositoryStateError, match=r"docs has no branch: it is bare, or it was deleted a moment ago"):
+        scan_uncommitted(server, "docs")
+
+
+def test_the_diffs_find_what_the_scan_of_a_local_store_leaves_out(tmp_path: Path) -> None:
+    with RecordedServer.unpacked("merges", tmp_path) as recorded:
+        server = LakeFSServer(recorded.options())
+        namespace = Namespace.parse("local://merges", server_path=SERVER_PATH)
+        table = diff_addresses(server, "merges", namespace)
+    assert table.schema == UNCOMMITTED_ADDRESSES
+    found = set(table["address"].to_pylist())
+    staged = {
+        entry["address"]
+        for branch in expected("merges")["branches"].values()
+        for entry in branch["staged"]
+        if entry["in_diff"]
+    }
+    assert found == staged
+    omitted = set(expected("merges")["prepare_uncommitted"]["staged_but_not_listed"])
+    # base/f5 is an identical re-upload, which no diff shows: the twin guard looks for it.
+    assert omitted - found == {"data/ft6rghhksdue0hropq80/dc0klepksdue0hropqgg"}
+    assert table["created_at"][0].as_py() > datetime(2026, 1, 1, tzinfo=UTC)
+
+
+DIFF = ("GET", "/repositories/docs/branches/main/diff")
+STAT = ("GET", "/repositories/docs/refs/main/objects/stat")
+NAMESPACE = Namespace.parse("local://docs", server_path="/bs")
+
+
+def change(path: str, kind: str) -> tuple[int, Any]:
+    return 200, {"pagination": {"has_more": False}, "results": [{"path": path, "type": kind}]}
+
+
+def stat(address: str) -> tuple[int, Any]:
+    return 200, {"checksum": "c", "mtime": 1, "path": "p", "physical_address": address, "size_bytes": 1}
+
+
+def test_addresses_outside_the_namespace_are_left_out(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), DIFF: change("p", "added"), STAT: stat("local:///bs/other/data/x")})
+    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+
+
+def test_an_address_of_unknown_form_refuses(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), DIFF: change("p", "changed"), STAT: stat("ftp://x/y")})
+    with pytest.raises(AddressError, match="ftp://x/y"):
+        diff_addresses(server, "docs", NAMESPACE)
+
+
+def test_removed_entries_are_not_asked_for(client: Client) -> None:
+    server, scripted = client({BRANCHES: listing("main"), DIFF: change("p", "removed"), STAT: stat("ftp://x/y")})
+    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+    assert not any("stat" in path for path in scripted.paths())
+
+
+def test_an_entry_that_was_reset_since_the_diff_is_not_reached(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), DIFF: change("p", "added"), STAT: (404, {"message": "not found"})})
+    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+
+
+def test_a_branch_deleted_under_its_diff_means_another_round(client: Client) -> None:
+    server, _ = client(
+        {
+            BRANCHES: listing("main"),
+            DIFF: in_turn(change("p", "added"), change("p", "added")),
+            STAT: in_turn(GONE, stat("local:///bs/docs/data/x")),
+        }
+    )
+    assert diff_addresses(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
+
+
+def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
+    server, _ = client({BRANCHES: listing("main"), DIFF: Reply(200, b"{")})
+    with pytest.raises(IncompleteReadError, match="no JSON"):
+        diff_addresses(server, "docs", NAMESPACE)
