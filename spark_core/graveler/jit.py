@@ -41,14 +41,14 @@ def compiled(function: Function) -> Function:
         return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
     except (RuntimeError, OSError):
         directory = private_cache_directory()
-        if directory is None:
-            return cast("Function", numba.njit(**_OPTIONS)(function))
+    if directory is None:
+        return cast("Function", numba.njit(**_OPTIONS)(function))
     config: Any = numba.config
-    config.CACHE_DIR = str(directory)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(directory)
     try:
         return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
-    except (RuntimeError, OSError):
-        return cast("Function", numba.njit(**_OPTIONS)(function))
+    finally:
+        config.CACHE_DIR = before
 
 
 def private_cache_directory() -> Path | None:

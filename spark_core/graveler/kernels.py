@@ -56,7 +56,7 @@ BLOCK_TOO_LARGE = 22
 
 PROBLEMS = {
     CUT_VARINT: "a varint that runs past the end of what holds it",
-    LONG_VARINT: "a varint longer than 64 bits",
+    LONG_VARINT: "a varint longer than its number needs or than 64 bits",
     BAD_RESTARTS: "a block whose list of restarts does not fit into it",
     SHARED_TOO_LONG: "a key that shares more bytes than the key before it has",
     KEY_BEYOND_BLOCK: "a key longer than the rest of its block",
@@ -93,6 +93,8 @@ def as_long(number: Any) -> int:
 def read_uvarint(buffer: Bytes, position: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint as int64 (2^63 and above come out negative).
 
+    Go writes the shortest form; a longer one of the same number is a flipped bit.
+
     Returns:
         The value and the position behind it, or 0 and the negated status.
     """
@@ -104,7 +106,7 @@ def read_uvarint(buffer: Bytes, position: int, end: int) -> tuple[int, int]:
             return 0, -CUT_VARINT
         byte = as_long(buffer[np.uint64(position + i)])
         if byte < 128:
-            if i == 9 and byte > 1:
+            if byte == 0 or (i == 9 and byte > 1):
                 return 0, -LONG_VARINT
             return value | (byte << (7 * i)), position + i + 1
         value |= (byte & 127) << (7 * i)
@@ -557,6 +559,52 @@ def gather(buffer: Bytes, starts: Longs, lengths: Longs, offsets: Ints, target: 
     """Copy pieces of a buffer one behind the other."""
     for i in range(starts.size):
         copy(buffer, starts[i], target, as_long(offsets[i]), lengths[i])
+
+
+@compiled
+def put_length(number: int, target: Bytes, at: int) -> int:
+    """Write a length as decimal text and return the position behind it."""
+    digits = 1
+    bound = 10
+    while number >= bound:
+        digits += 1
+        bound *= 10
+    for i in range(digits):
+        target[np.uint64(at + digits - 1 - i)] = 48 + number % 10
+        number //= 10
+    return at + digits
+
+
+@compiled
+def hash_input(
+    keys: Bytes, key_offsets: Ints, buffer: Bytes, value_starts: Longs, value_lengths: Longs, target: Bytes
+) -> int:
+    """Lay out records as the table id hashes them: length, bytes and a bar, for key and for value.
+
+    Args:
+        keys: The keys, one behind the other.
+        key_offsets: Where each begins, and the end of the last.
+        buffer: What holds the values.
+        value_starts: Where each value begins.
+        value_lengths: Its length.
+        target: Receives the text; 22 bytes larger for each record than keys and values together.
+
+    Returns:
+        How much of `target` is used.
+    """
+    at = 0
+    for i in range(value_starts.size):
+        size = as_long(key_offsets[i + 1]) - as_long(key_offsets[i])
+        at = put_length(size, target, at)
+        copy(keys, as_long(key_offsets[i]), target, at, size)
+        target[np.uint64(at + size)] = 124
+        at += size + 1
+        size = value_lengths[i]
+        at = put_length(size, target, at)
+        copy(buffer, value_starts[i], target, at, size)
+        target[np.uint64(at + size)] = 124
+        at += size + 1
+    return at
 
 
 @compiled

@@ -16,12 +16,13 @@ from spark_core.graveler.records import METARANGES, Pieces, gather, scan
 _TABLE_ID = re.compile(rb"[0-9a-f]{64}")
 
 
-def read_metarange(data: bytes, *, name: str) -> pa.RecordBatch:
+def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) -> pa.RecordBatch:
     """Read the ranges of a metarange of objects.
 
     Args:
         data: The whole file.
         name: Name of the file, for errors.
+        expected_id: As for `read_range`.
 
     Returns:
         Columns of `schemas.METARANGE_RANGES`, one row a range, in key order,
@@ -34,12 +35,12 @@ def read_metarange(data: bytes, *, name: str) -> pa.RecordBatch:
     References:
         lakefs-facts 2.4, 2.5; lakeFS v1.84 `pkg/graveler/committed/meta_range_writer.go`.
     """
-    return read_ranges_of(data, name=name, entity=None)
+    return read_ranges_of(data, name=name, entity=None, expected_id=expected_id)
 
 
-def read_ranges_of(data: bytes, *, name: str, entity: str | None) -> pa.RecordBatch:
+def read_ranges_of(data: bytes, *, name: str, entity: str | None, expected_id: str | None) -> pa.RecordBatch:
     """Read a metarange of objects or, by `entity`, of a refs dump; as `read_metarange`."""
-    records = scan(data, name=name, type_=METARANGES, entity=entity)
+    records = scan(data, name=name, type_=METARANGES, entity=entity, expected_id=expected_id)
     blocks = records.table.data
     count = len(records.keys)
     minima, maxima = Pieces.empty(count), Pieces.empty(count)

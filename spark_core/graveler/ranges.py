@@ -14,7 +14,9 @@ from spark_core.graveler.records import RANGES, Pieces, Records, gather, scan
 IDENTITY_SIZE = 32
 
 
-def read_range(data: bytes, *, name: str, expected_count: int | None = None) -> pa.RecordBatch:
+def read_range(
+    data: bytes, *, name: str, expected_count: int | None = None, expected_id: str | None = None
+) -> pa.RecordBatch:
     """Read the entries of a range.
 
     The hot loop of the collector: compiled code from blocks to Arrow buffers,
@@ -25,6 +27,8 @@ def read_range(data: bytes, *, name: str, expected_count: int | None = None) -> 
         name: Name of the file, for errors.
         expected_count: How many entries the metarange says (RangeData.count);
             None to check only against the file's own `count`.
+        expected_id: The range's id, to see a whole file in the place of
+            another; None not to hash the content.
 
     Returns:
         Columns of `schemas.RANGE_ENTRIES`, one row an entry, in key order,
@@ -38,7 +42,7 @@ def read_range(data: bytes, *, name: str, expected_count: int | None = None) -> 
     References:
         lakefs-facts 2.2-2.6; lakeFS v1.84 `pkg/catalog/entry.go`.
     """
-    records = scan(data, name=name, type_=RANGES, entity=None)
+    records = scan(data, name=name, type_=RANGES, entity=None, expected_id=expected_id)
     count = len(records.keys)
     if expected_count is not None and count != expected_count:
         raise CorruptTableError(name, None, f"the range holds {count} entries, its metarange says {expected_count}")
@@ -76,10 +80,9 @@ def _check_identities(records: Records) -> None:
     if wrong.size:
         bad = int(wrong[0])
         path = records.keys[bad].as_py()
-        raise CorruptTableError(
-            records.table.name,
-            None,
-            f"the identity of {path!r} has {int(records.identities.lengths[bad])} bytes, wanted {IDENTITY_SIZE}",
+        raise records.table.data.broken(
+            int(records.identities.starts[bad]),
+            f"the identity of {path!r} has {records.identities.lengths[bad]} bytes, wanted {IDENTITY_SIZE}",
         )
 
 
@@ -92,8 +95,8 @@ def _text(records: Records, pieces: Pieces, field: str) -> pa.StringArray:
         raw = gather(buffer, pieces, pa.binary(), records.table.name)
         bad = next(i for i, value in enumerate(raw) if not _is_utf8(value.as_py()))
         path = records.keys[bad].as_py()
-        raise CorruptTableError(
-            records.table.name, None, f"the {field} of {path!r} is not UTF-8: {raw[bad].as_py()!r}"
+        raise records.table.data.broken(
+            int(pieces.starts[bad]), f"the {field} of {path!r} is not UTF-8: {raw[bad].as_py()!r}"
         ) from error
     return text
 

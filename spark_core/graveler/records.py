@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,12 +12,18 @@ from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks, Table, open_table
+from spark_core.graveler.blocks import MAX_DECOMPRESSED_BYTES, Blocks
+from spark_core.graveler.identity import tagged_map
+from spark_core.graveler.sstable import Table, open_table
 
 Longs: TypeAlias = NDArray[np.int64]
 
 RANGES, METARANGES = "ranges", "metaranges"
 
+# The properties that were set before the first record, and so are part of a table's id.
+HASHED_PROPERTIES = ("type", "entity", "schema_name", "schema_definition")
+# Two lengths of up to ten digits and two bars.
+_HASH_OVERHEAD = 22
 # Three lengths and the 8-byte trailer of its key.
 _SMALLEST_RECORD = 11
 
@@ -41,12 +48,14 @@ class Records:
     Attributes:
         table: The opened table.
         keys: The user keys, rebuilt and strictly ascending.
+        values: Where the whole values lie in `table.data.buffer`.
         identities: Where the identities lie in `table.data.buffer`.
         payloads: Where the payloads lie in `table.data.buffer`.
     """
 
     table: Table
     keys: pa.BinaryArray
+    values: Pieces
     identities: Pieces
     payloads: Pieces
 
@@ -95,7 +104,14 @@ def sstable_of(records: Records) -> SSTable:
     )
 
 
-def scan(data: bytes, *, name: str, type_: str | None = None, entity: str | None = "") -> Records:
+def scan(
+    data: bytes,
+    *,
+    name: str,
+    type_: str | None = None,
+    entity: str | None = "",
+    expected_id: str | None = None,
+) -> Records:
     """Open a table, rebuild its keys and find its values.
 
     Args:
@@ -104,6 +120,7 @@ def scan(data: bytes, *, name: str, type_: str | None = None, entity: str | None
         type_: What the `type` property must say; None for either.
         entity: What the `entity` property must say; None when it must be
             missing (a table of objects), "" for either.
+        expected_id: The id that the content must hash to; None not to hash it.
 
     Returns:
         The records.
@@ -113,7 +130,7 @@ def scan(data: bytes, *, name: str, type_: str | None = None, entity: str | None
     """
     table = open_table(data, name=name)
     _check_type(table, type_, entity)
-    count = table.number("count")
+    count = table.count()
     blocks = table.data
     if count > blocks.buffer.size // _SMALLEST_RECORD:
         raise CorruptTableError(name, None, f"property `count` says {count}, more records than its blocks can hold")
@@ -140,7 +157,25 @@ def scan(data: bytes, *, name: str, type_: str | None = None, entity: str | None
     )
     if status != kernels.OK:
         raise blocks.fail(status, position)
-    return Records(table, rebuilt, identities, payloads)
+    records = Records(table, rebuilt, values, identities, payloads)
+    if expected_id is not None:
+        _check_id(records, expected_id)
+    return records
+
+
+def _check_id(records: Records, expected_id: str) -> None:
+    """Refuse content that has another name: checksums do not see a whole file in the place of another."""
+    buffer = records.table.data.buffer
+    values, keys = records.values, records.keys
+    key_bytes = np.frombuffer(keys.buffers()[2], np.uint8)
+    offsets = np.frombuffer(keys.buffers()[1], np.int32)
+    text = np.empty(key_bytes.size + int(values.lengths.sum()) + _HASH_OVERHEAD * len(keys), np.uint8)
+    used = kernels.hash_input(key_bytes, offsets, buffer, values.starts, values.lengths, text)
+    table = records.table
+    hashed = hashlib.sha256(text[:used].data)
+    hashed.update(tagged_map({key: table.text(key) for key in HASHED_PROPERTIES if key in table.properties}))
+    if hashed.hexdigest() != expected_id:
+        raise CorruptTableError(table.name, None, f"its content has the id {hashed.hexdigest()}, wanted {expected_id}")
 
 
 def _check_type(table: Table, type_: str | None, entity: str | None) -> None:

@@ -113,10 +113,10 @@ def _read_pointers(fetch: Fetch, metarange_id: str, entity: str) -> list[tuple[s
 
 def _read_dump(fetch: Fetch, metarange_id: str, entity: str) -> Iterator[_Record]:
     """Yield the records of one kind, in the order of their ids."""
-    ranges = read_ranges_of(fetch(metarange_id), name=metarange_id, entity=entity)
+    ranges = read_ranges_of(fetch(metarange_id), name=metarange_id, entity=entity, expected_id=metarange_id)
     for described in ranges.to_pylist():
         name = described["range_id"]
-        table = sstable_of(scan(fetch(name), name=name, type_=RANGES, entity=entity))
+        table = sstable_of(scan(fetch(name), name=name, type_=RANGES, entity=entity, expected_id=name))
         keys = table.keys.to_pylist()
         found = (len(keys), keys[0] if keys else b"", keys[-1] if keys else b"")
         wanted = (described["count"], described["min_key"], described["max_key"])

@@ -20,15 +20,17 @@ class Source:
 
     Attributes:
         name: Name of the file.
-        what: The message in it, for example "commit 5f3a...".
+        what: The part of it, for example "commit 5f3a...".
+        offset: Where that part begins in the file, if that is known.
     """
 
     name: str
     what: str
+    offset: int | None = None
 
     def fail(self, problem: str) -> CorruptTableError:
         """Make the error that names both."""
-        return CorruptTableError(self.name, None, f"{self.what}: {problem}")
+        return CorruptTableError(self.name, self.offset, f"{self.what}: {problem}")
 
 
 def uvarint(number: int) -> bytes:
@@ -119,7 +121,7 @@ def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, in
     """Read an unsigned varint and return it with the position behind it.
 
     Raises:
-        CorruptTableError: If it is cut off or longer than 64 bits.
+        CorruptTableError: If it is cut off, longer than 64 bits or than its number needs (Go writes the shortest form).
     """
     value = 0
     for i in range(10):
@@ -128,10 +130,10 @@ def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, in
         byte = payload[position + i]
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
-            if value >= 2**64:
+            if value >= 2**64 or (i and not byte):
                 break
             return value, position + i + 1
-    raise source.fail("a varint is longer than 64 bits")
+    raise source.fail("a varint is longer than its number needs or than 64 bits")
 
 
 def read_text(value: bytes, source: Source) -> str:

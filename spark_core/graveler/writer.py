@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import cramjam
 import google_crc32c
 
-from spark_core.graveler.blocks import (
+from spark_core.graveler.identity import TableHash
+from spark_core.graveler.layout import (
     CHECKSUM_CRC32C,
     CRC_MASK,
     FOOTER_SIZE,
@@ -27,7 +28,6 @@ from spark_core.graveler.blocks import (
     TRAILER_SIZE,
     TWO_LEVEL,
 )
-from spark_core.graveler.identity import TableHash
 from spark_core.graveler.wire import uvarint
 
 BLOCK_SIZE = 4096

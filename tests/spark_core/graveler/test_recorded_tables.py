@@ -89,12 +89,17 @@ def test_every_metarange_holds_what_the_server_listed(repository, tables):
         if metarange_id == "":
             assert indexes == []
             continue
-        ranges = read_metarange(files[metarange_id], name=metarange_id)
+        ranges = read_metarange(files[metarange_id], name=metarange_id, expected_id=metarange_id)
         assert ranges.schema == schemas.METARANGE_RANGES
         entries = []
         for described in ranges.to_pylist():
             data = files[described["range_id"]]
-            batch = read_range(data, name=described["range_id"], expected_count=described["count"])
+            batch = read_range(
+                data,
+                name=described["range_id"],
+                expected_count=described["count"],
+                expected_id=described["range_id"],
+            )
             assert batch.schema == schemas.RANGE_ENTRIES
             batch.validate(full=True)
             whole = rows(data, described["range_id"])

@@ -1,0 +1,286 @@
+"""Open a table file: footer, metaindex, properties, both kinds of index, data blocks.
+
+References:
+    lakefs-facts 2.2; pebble `sstable/table.go` (footer), `sstable/properties.go`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_core.errors import CorruptTableError
+from spark_core.graveler import kernels
+from spark_core.graveler.blocks import Blocks, Handles, check_handles, load_blocks
+from spark_core.graveler.layout import (
+    CHECKSUM_CRC32C,
+    FOOTER_SIZE,
+    FORMAT_VERSION,
+    MAGIC,
+    PROPERTIES_BLOCK,
+    SINGLE_LEVEL,
+    TWO_LEVEL,
+)
+from spark_core.graveler.wire import Source, read_uvarint
+
+# What pebble writes besides lakeFS's own properties; anything else of these families is another table format.
+_ENGINE_PREFIXES = ("rocksdb.", "pebble.")
+_ENGINE_PROPERTIES = frozenset(
+    "rocksdb." + name
+    for name in (
+        "block.based.table.index.type",
+        "block.based.table.prefix.filtering",
+        "block.based.table.whole.key.filtering",
+        "column.family.id",
+        "column.family.name",
+        "comparator",
+        "compression",
+        "compression_options",
+        "creation.time",
+        "data.size",
+        "deleted.keys",
+        "external_sst_file.global_seqno",
+        "external_sst_file.version",
+        "file.creation.time",
+        "filter.size",
+        "fixed.key.length",
+        "format.version",
+        "index.key.is.user.key",
+        "index.partitions",
+        "index.size",
+        "index.value.is.delta.encoded",
+        "merge.operands",
+        "merge.operator",
+        "num.data.blocks",
+        "num.entries",
+        "num.range-deletions",
+        "oldest.key.time",
+        "prefix.extractor.name",
+        "property.collectors",
+        "raw.key.size",
+        "raw.value.size",
+        "top-level.index.size",
+    )
+)
+_FIXED_PROPERTIES = {
+    "rocksdb.comparator": b"leveldb.BytewiseComparator",
+    "rocksdb.deleted.keys": b"\x00",
+    "rocksdb.merge.operands": b"\x00",
+    "rocksdb.num.range-deletions": b"\x00",
+    "rocksdb.index.value.is.delta.encoded": b"\x00",
+}
+
+# Three lengths and a handle of two numbers.
+_SMALLEST_INDEX_ENTRY = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """An opened table: every block was read and its checksum fits.
+
+    Attributes:
+        name: Name of the file, for errors.
+        properties: All properties, the engine's and lakeFS's, in file order.
+        data: The data blocks in key order.
+    """
+
+    name: str
+    properties: dict[str, bytes]
+    data: Blocks
+
+    def count(self) -> int:
+        """Return the number of records, on which lakeFS's property and the engine's must agree.
+
+        Raises:
+            CorruptTableError: If they do not.
+        """
+        count = self.number("count")
+        entries = _engine_number(self.properties, "rocksdb.num.entries", self.name)
+        if entries != count:
+            raise CorruptTableError(
+                self.name, None, f"property `count` says {count}, property rocksdb.num.entries {entries}"
+            )
+        return count
+
+    def text(self, key: str) -> str:
+        """Return a property that must be there, as text.
+
+        Raises:
+            CorruptTableError: If it is missing or is not ASCII.
+        """
+        value = self.properties.get(key)
+        if value is None or not value.isascii():
+            raise CorruptTableError(self.name, None, f"property `{key}` is {value!r}, wanted text")
+        return value.decode()
+
+    def number(self, key: str) -> int:
+        """Return a property that must be a decimal number.
+
+        Raises:
+            CorruptTableError: If it is missing or is not the decimal text of a number below 2^63.
+        """
+        value = self.text(key)
+        if not value.isdigit() or len(value) > 19 or int(value) >= 2**63:
+            raise CorruptTableError(self.name, None, f"property `{key}` is {value!r}, wanted a decimal number")
+        return int(value)
+
+
+def open_table(data: bytes, *, name: str) -> Table:
+    """Read every block of a table file and check all that does not depend on its records.
+
+    The blocks must tile the file without gap or overlap, as pebble writes
+    them: an index that lost a block, or names one twice, is seen by that
+    although each checksum fits.
+
+    Args:
+        data: The whole file.
+        name: Name of the file, for errors.
+
+    Returns:
+        The opened table.
+
+    Raises:
+        CorruptTableError: If the file is not a complete table of the one
+            format that lakeFS writes.
+    """
+    metaindex, index = _read_footer(data, name)
+    named = _read_plain_block(data, name, metaindex, "metaindex")
+    if list(named) != [PROPERTIES_BLOCK]:
+        names = ", ".join(repr(key) for key in named) or "nothing"
+        raise CorruptTableError(name, _offset(metaindex), f"the metaindex names {names}, wanted rocksdb.properties")
+    inside = Source(name, "the metaindex's entry", _offset(metaindex))
+    numbers = _read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
+    properties_block = _one_handle(numbers, data, name, _offset(metaindex))
+    raw = _read_plain_block(data, name, properties_block, "properties")
+    properties = _check_properties(raw, Source(name, "the properties", _offset(properties_block)))
+
+    blocks = [_read_index(data, load_blocks(data, name, index), _offset(index))]
+    if _index_type(properties, name) == TWO_LEVEL:
+        blocks.append(_read_index(data, load_blocks(data, name, blocks[0]), _offset(index)))
+    _check_tiling([metaindex, index, properties_block, *blocks], len(data) - FOOTER_SIZE, name)
+    data_blocks = blocks[-1]
+    if np.any(np.diff(data_blocks.offsets) < 0):
+        raise CorruptTableError(name, _offset(index), "the index does not name the data blocks in file order")
+    wanted = _engine_number(properties, "rocksdb.num.data.blocks", name)
+    if wanted != data_blocks.offsets.size:
+        raise CorruptTableError(
+            name,
+            _offset(index),
+            f"the index names {data_blocks.offsets.size} data blocks, property rocksdb.num.data.blocks says {wanted}",
+        )
+    return Table(name, properties, load_blocks(data, name, data_blocks))
+
+
+def _read_footer(data: bytes, name: str) -> tuple[Handles, Handles]:
+    """Return the handles of the metaindex and of the index."""
+    at = len(data) - FOOTER_SIZE
+    if at < 0:
+        raise CorruptTableError(
+            name, 0, f"the file has {len(data)} bytes, wanted at least the {FOOTER_SIZE} of a table's footer"
+        )
+    footer = data[at:]
+    if footer[45:] != MAGIC:
+        raise CorruptTableError(name, at + 45, f"magic number {footer[45:].hex()}, wanted {MAGIC.hex()}")
+    version = int.from_bytes(footer[41:45], "little")
+    if version != FORMAT_VERSION:
+        raise CorruptTableError(name, at + 41, f"format version {version}, wanted {FORMAT_VERSION}")
+    if footer[0] != CHECKSUM_CRC32C:
+        raise CorruptTableError(name, at, f"checksum type {footer[0]}, wanted {CHECKSUM_CRC32C} (CRC32C)")
+    numbers = _read_uvarints(footer[1:41], 4, Source(name, "the footer's handles", at + 1), padded=True)
+    return _one_handle(numbers[:2], data, name, at + 1), _one_handle(numbers[2:], data, name, at + 1)
+
+
+def _read_uvarints(raw: bytes, count: int, source: Source, *, padded: bool = False) -> list[int]:
+    numbers = []
+    position = 0
+    for _ in range(count):
+        number, position = read_uvarint(raw, position, source)
+        numbers.append(number)
+    rest = raw[position:]
+    if rest and not (padded and not any(rest)):
+        raise source.fail(f"{rest.hex()} behind what belongs there")
+    return numbers
+
+
+def _one_handle(numbers: list[int], data: bytes, name: str, named_at: int) -> Handles:
+    offset, length = np.array([numbers], np.uint64).astype(np.int64).T
+    return check_handles(offset, length, data, name, named_at)
+
+
+def _offset(handle: Handles) -> int:
+    return int(handle.offsets[0])
+
+
+def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dict[bytes, bytes]:
+    """Read a block of names and values that is never compressed."""
+    blocks = load_blocks(data, name, handle)
+    if not blocks.plain[0]:
+        raise CorruptTableError(name, _offset(handle), f"the {what} block is compressed, wanted a plain one")
+    raw = blocks.buffer.tobytes()
+    limit = int(kernels.entries_end(blocks.buffer, 0, len(raw)))
+    if limit < 0:
+        raise blocks.fail(-limit, 0)
+    entries: dict[bytes, bytes] = {}
+    key = b""
+    position = 0
+    while position < limit:
+        shared, unshared, size, at = map(int, kernels.scan_entry(blocks.buffer, position, limit, len(key)))
+        if at < 0:
+            raise blocks.fail(-at, position)
+        previous, key = key, key[:shared] + raw[at : at + unshared]
+        if entries and key <= previous:
+            raise blocks.fail(kernels.KEYS_NOT_ASCENDING, position)
+        position = at + unshared + size
+        entries[key] = raw[at + unshared : position]
+    return entries
+
+
+def _check_properties(raw: dict[bytes, bytes], source: Source) -> dict[str, bytes]:
+    properties = {}
+    for key, value in raw.items():
+        if not key.isascii():
+            raise source.fail(f"the name {key!r} is not ASCII")
+        text = key.decode()
+        if text.startswith(_ENGINE_PREFIXES) and text not in _ENGINE_PROPERTIES:
+            raise source.fail(f"{text} belongs to a table format that lakeFS does not write")
+        properties[text] = value
+    for text, wanted in _FIXED_PROPERTIES.items():
+        if properties.get(text) != wanted:
+            raise source.fail(f"{text} is {properties.get(text)!r}, wanted {wanted!r}")
+    return properties
+
+
+def _index_type(properties: dict[str, bytes], name: str) -> int:
+    value = properties.get("rocksdb.block.based.table.index.type", b"")
+    kind = int.from_bytes(value, "little") if len(value) == 4 else -1
+    if kind not in (SINGLE_LEVEL, TWO_LEVEL):
+        raise CorruptTableError(name, None, f"index type {value.hex() or 'missing'}, wanted 0 or 2 in four bytes")
+    return kind
+
+
+def _engine_number(properties: dict[str, bytes], key: str, name: str) -> int:
+    return _read_uvarints(properties.get(key, b""), 1, Source(name, f"property {key}"))[0]
+
+
+def _read_index(data: bytes, index: Blocks, named_at: int) -> Handles:
+    """Read the handles that index blocks hold."""
+    capacity = index.buffer.size // _SMALLEST_INDEX_ENTRY + 1
+    offsets, lengths = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    status, position, found = kernels.scan_handles(index.buffer, index.starts, offsets, lengths)
+    if status != kernels.OK:
+        raise index.fail(status, position)
+    return check_handles(offsets[:found], lengths[:found], data, index.name, named_at)
+
+
+def _check_tiling(handles: list[Handles], limit: int, name: str) -> None:
+    offsets = np.concatenate([handle.offsets for handle in handles])
+    ends = np.concatenate([handle.ends for handle in handles])
+    order = np.lexsort((ends, offsets))
+    begins, ends = np.append(offsets[order], limit), np.append(0, ends[order])
+    wrong = np.flatnonzero(begins != ends)
+    if wrong.size:
+        begin, end = int(begins[wrong[0]]), int(ends[wrong[0]])
+        raise CorruptTableError(
+            name, min(begin, end), f"the blocks do not tile the file: one ends at {end}, the next begins at {begin}"
+        )
