@@ -35,41 +35,26 @@ def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -
         IncompleteReadError: If the two readings give one commit different metaranges.
     """
     listed = _metaranges(server_rows)
-    rows = []
-    for retention in ours:
-        commit = refs.commits[retention.commit_id]
-        _refuse_other_metarange(commit.id, commit.metarange_id, listed)
-        rows.append(
-            {
-                "commit_id": commit.id,
-                "metarange_id": commit.metarange_id,
-                "created_at": commit.creation_date,
-                "reason": retention.reason,
-                "retained_by": "server+lakegc" if commit.id in listed else "lakegc",
-                "retained_until": retention.until,
-                "is_head": retention.is_head,
-            }
-        )
-    known = {row["commit_id"] for row in rows}
-    for commit_id, metarange_id in listed.items():
-        if commit_id in known:
-            continue
-        dumped = refs.commits.get(commit_id)
-        if dumped is not None:
-            _refuse_other_metarange(commit_id, dumped.metarange_id, listed)
-        rows.append(
-            {
-                "commit_id": commit_id,
-                "metarange_id": metarange_id,
-                "created_at": None if dumped is None else dumped.creation_date,
-                "reason": SERVER_ONLY,
-                "retained_by": "server",
-                "retained_until": None,
-                "is_head": False,
-            }
-        )
-    rows.sort(key=lambda row: str(row["commit_id"]))
-    return pa.Table.from_pylist(rows, schema=RETAINED_COMMITS)
+    kept = {retention.commit_id: retention for retention in ours}
+    columns: dict[str, list[object]] = {name: [] for name in RETAINED_COMMITS.names}
+    for commit_id in sorted(kept.keys() | listed.keys()):
+        retention, commit = kept.get(commit_id), refs.commits.get(commit_id)
+        metarange_id = listed[commit_id] if commit is None else commit.metarange_id
+        _refuse_other_metarange(commit_id, metarange_id, listed)
+        columns["commit_id"].append(commit_id)
+        columns["metarange_id"].append(metarange_id)
+        columns["created_at"].append(commit and commit.creation_date)
+        columns["reason"].append(retention.reason if retention else SERVER_ONLY)
+        columns["retained_by"].append(_retained_by(retention, listed=commit_id in listed))
+        columns["retained_until"].append(retention and retention.until)
+        columns["is_head"].append(retention is not None and retention.is_head)
+    return pa.table(columns, schema=RETAINED_COMMITS)
+
+
+def _retained_by(retention: Retention | None, *, listed: bool) -> str:
+    if retention is None:
+        return "server"
+    return "server+lakegc" if listed else "lakegc"
 
 
 def unknown_commits(server_rows: pa.Table, refs: Refs) -> list[str]:
