@@ -45,6 +45,7 @@ class Forgery:
         properties: All properties.
         kinds: Type byte of each data block.
         index: Entries of the index block; None for the right ones.
+        index_block: The index block itself; None for that of `index`.
         metaindex: Entries of the metaindex block; None for the right one.
         footer: Checksum type, version and magic.
     """
@@ -53,6 +54,7 @@ class Forgery:
     properties: dict[str, bytes]
     kinds: list[int] = field(default_factory=list)
     index: list[tuple[int, bytes, bytes]] | None = None
+    index_block: bytes | None = None
     metaindex: dict[bytes, bytes] | None = None
     metaindex_kind: int = 0
     checksum_type: int = 1
@@ -71,15 +73,21 @@ class Forgery:
         properties["rocksdb.block.based.table.index.type"] = bytes(4)
         return cls(blocks, properties)
 
+    def good_index(self) -> bytes:
+        """The index block that fits the data blocks."""
+        offset, entries = 0, []
+        for number, payload in enumerate(self.blocks):
+            entries.append((0, b"key%08d" % number, handle(offset, len(payload))))
+            offset += len(payload) + 5
+        return block(entries)
+
     def data(self) -> bytes:
         """Lay the table out, with a one-level index."""
-        file = b""
-        handles = []
-        for number, payload in enumerate(self.blocks):
-            handles.append(handle(len(file), len(payload)))
-            file += stored(payload, self.kinds[number] if self.kinds else 0)
-        entries = [(0, b"key%08d" % i, one) for i, one in enumerate(handles)] if self.index is None else self.index
-        index_at, index = len(file), block(entries)
+        kinds = self.kinds or [0] * len(self.blocks)
+        file = b"".join(map(stored, self.blocks, kinds))
+        index_at, index = len(file), self.good_index() if self.index is None else block(self.index)
+        if self.index_block is not None:
+            index = self.index_block
         file += stored(index)
         properties_at, properties = len(file), plain({k.encode(): self.properties[k] for k in sorted(self.properties)})
         file += stored(properties)

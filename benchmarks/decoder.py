@@ -1,0 +1,98 @@
+"""How fast one core reads a range: entries a second, checksums, decompression and Arrow building included.
+
+    python benchmarks/decoder.py [--entries 50000] [--runs 31]
+
+The range is written here by the project's own writer, whose files are byte
+for byte those of a lakeFS server. The first read, which loads or compiles the
+machine code, is shown apart.
+"""
+
+# ruff: noqa: INP001 - a folder of scripts is no package
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from spark_core.graveler import Entry, read_range, write_range
+
+TARGET = 1_500_000
+
+
+def entries(count: int) -> list[Entry]:
+    """Make entries as a table of Parquet files has them: long shared prefixes, random addresses and checksums."""
+    written = datetime(2026, 11, 1, tzinfo=UTC)
+    made = []
+    for number in range(count):
+        digest = hashlib.sha256(str(number).encode()).hexdigest()
+        made.append(
+            Entry(
+                path=f"tables/events/day={number // 500:05d}/part-{number % 500:05d}-{digest[:8]}.parquet".encode(),
+                address=f"data/ft6rgj9ksdue1420d2a0/{digest[8:28]}",
+                address_type=1,
+                size_bytes=int(digest[28:35], 16),
+                checksum=digest[32:],
+                last_modified=written,
+                content_type="application/octet-stream",
+                last_modified_nanos=number % 1000,
+            )
+        )
+    return made
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Time one call."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, default=50_000, help="entries of the range")
+    parser.add_argument("--runs", type=int, default=31, help="timed reads")
+    asked = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+    content = entries(asked.entries)
+    written = seconds(lambda: write_range(content))
+    table = write_range(content)
+    say = sys.stdout.write
+    say(f"range: {table.count:,} entries, {len(table.data) / 1e6:.1f} MB, written in {written:.2f} s\n")
+
+    def plain() -> object:
+        return read_range(table.data, name=table.id, expected_count=table.count)
+
+    def hashed() -> object:
+        return read_range(table.data, name=table.id, expected_count=table.count, expected_id=table.id)
+
+    first = seconds(plain)
+    say(f"first read in this process (loads the compiled code): {first:.2f} s\n")
+    for label, action in (("read", plain), ("read and hash its id", hashed)):
+        for _ in range(3):
+            action()
+        rates = sorted(table.count / seconds(action) for _ in range(asked.runs))
+        middle = statistics.median(rates)
+        quarter = len(rates) // 4
+        noise = (rates[-1 - quarter] - rates[quarter]) / 2 / middle
+        say(
+            f"{label}: {middle / 1e6:.2f} million entries/s on one core "
+            f"(median of {len(rates)}, half the middle spread {noise:.0%}, {rates[0] / 1e6:.2f} to {rates[-1] / 1e6:.2f})\n"
+        )
+        if action is plain:
+            say(f"target {TARGET / 1e6:.1f}: {'met' if middle >= TARGET else 'MISSED'}\n")
+
+
+if __name__ == "__main__":
+    main()

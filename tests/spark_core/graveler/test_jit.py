@@ -1,0 +1,131 @@
+"""Compiled code finds a place to stay, and only a safe one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching
+
+from spark_core.graveler import jit, kernels
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def double(number):
+    return number * 2
+
+
+@pytest.fixture
+def no_writable_place(monkeypatch, tmp_path):
+    """A read-only installation and no home: numba finds only what `NUMBA_CACHE_DIR` names."""
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_without_a_writable_place_the_code_goes_to_a_private_directory(no_writable_place):
+    compiled = jit.compiled(double)
+    assert compiled(21) == 42
+    directory = no_writable_place / f"lakegc-numba-{os.getuid()}"
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert list(directory.rglob("*double*.nbi"))
+    assert numba.config.CACHE_DIR == ""
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720])
+def test_a_directory_that_others_can_write_is_not_used(no_writable_place, mode):
+    directory = no_writable_place / f"lakegc-numba-{os.getuid()}"
+    directory.mkdir()
+    directory.chmod(mode)
+    assert jit.private_cache_directory() is None
+    assert jit.compiled(double)(21) == 42
+    assert not list(directory.rglob("*"))
+
+
+def test_a_link_in_the_place_of_the_directory_is_not_used(no_writable_place):
+    elsewhere = no_writable_place / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    (no_writable_place / f"lakegc-numba-{os.getuid()}").symlink_to(elsewhere)
+    assert jit.private_cache_directory() is None
+
+
+def test_a_temporary_directory_that_is_missing_is_no_error(no_writable_place, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(no_writable_place / "missing"))
+    assert jit.private_cache_directory() is None
+    assert jit.compiled(double)(21) == 42
+
+
+def test_every_loop_is_kept_on_disk():
+    kernels.fnv1a_64(np.zeros(1, np.uint8))
+    loops = [value for value in vars(kernels).values() if isinstance(value, numba.core.registry.CPUDispatcher)]
+    assert len(loops) > 15
+    assert all(type(loop._cache).__name__ == "FunctionCache" for loop in loops)
+
+
+FUZZ = """
+import random, sys
+from spark_core.errors import CorruptTableError
+from spark_core.graveler import kernels, read_metarange, read_range
+from tests.spark_core.graveler.forge import Forgery
+from tests.spark_core.graveler.test_broken_tables import WIDE
+from spark_core.graveler import write_metarange
+
+import numpy as np
+try:
+    kernels.gather(np.zeros(1, np.uint8), np.array([5]), np.array([3]), np.zeros(2, np.int32), np.zeros(9, np.uint8))
+except IndexError:
+    pass
+else:
+    sys.exit("bounds are not checked here")
+
+chance = random.Random(int(sys.argv[1]))
+refused = 0
+targets = [(WIDE.data, read_range), (write_metarange([WIDE]).data, read_metarange)]
+for turn in range(int(sys.argv[2])):
+    data, reader = targets[turn % 2]
+    forgery = Forgery.of(data)
+    for _ in range(chance.randint(1, 6)):
+        block = bytearray(chance.choice(forgery.blocks))
+        number = forgery.blocks.index(bytes(block))
+        position = chance.randrange(len(block))
+        action = chance.random()
+        if action < 0.6:
+            block[position] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        elif action < 0.8:
+            del block[position : position + chance.randint(1, 40)]
+        else:
+            block[position:position] = chance.choice([b"\\xff" * 9 + b"\\x01", b"\\x80", bytes(5), b"\\xfe" + b"\\xff" * 8 + b"\\x01"])
+        forgery.blocks[number] = bytes(block)
+    if chance.random() < 0.2:
+        index = bytearray(forgery.good_index())
+        index[chance.randrange(len(index))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        forgery.index_block = bytes(index)
+    try:
+        reader(forgery.data(), name="fuzz")
+    except CorruptTableError:
+        refused += 1
+print(refused)
+"""
+
+
+def test_no_loop_reads_beyond_its_arrays_whatever_the_blocks_hold(tmp_path):
+    """The same loops compiled with numba's own bounds checks: an index outside would raise IndexError."""
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", FUZZ, "7", "2000"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1500
