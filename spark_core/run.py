@@ -29,7 +29,7 @@ class RunOptions:
         flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
         tags_protect: Every tag keeps the commit it names.
         clock_margin: How much more generous than the rules our own retention is, for time zones and clocks.
-        twin_stat_budget: Calls to the server that looking for re-uploaded twins may take.
+        twin_calls: Calls to the server that looking for re-uploaded twins may take.
         explain_ranges: Ranges of expired commits read to tell why an object may go; only words depend on it.
         max_expired_share: Refuse when more than this share (0 to 1) of the objects would go ...
         max_missing_share: ... or when more than this share (0 to 1) of what heads and staged entries reach is not in the store ...
@@ -48,7 +48,7 @@ class RunOptions:
     flat: bool = False
     tags_protect: bool = True
     clock_margin: timedelta = timedelta(hours=1)
-    twin_stat_budget: int = 1_000
+    twin_calls: int = 1_000
     explain_ranges: int = 1_000
     max_expired_share: float = 0.5
     max_missing_share: float = 0.01

@@ -4,11 +4,19 @@ from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommit
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
 from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
-from spark_core.lakefs.values import ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
+from spark_core.lakefs.values import (
+    EntriesPage,
+    ObjectStat,
+    PreparedCommits,
+    PreparedUncommitted,
+    RefsDump,
+    StorageConfig,
+)
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
     "Clock",
+    "EntriesPage",
     "LakeFSServer",
     "ObjectStat",
     "PreparedCommits",

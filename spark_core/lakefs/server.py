@@ -24,7 +24,7 @@ from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.transport import Transport
-from spark_core.lakefs.values import ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
+from spark_core.lakefs.values import EntriesPage, ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
 from spark_core.model import Branch, Commit, Repository, RetentionRules
 
 # The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).
@@ -240,7 +240,7 @@ class LakeFSServer:
             parents=tuple(body.texts("parents")),
             creation_date=body.instant("creation_date"),
             metarange_id=body.text("meta_range_id"),
-            version=body.integer("version") if body.has("version") else 0,
+            version=body.integer("version"),
             generation=body.integer("generation") if body.has("generation") else 0,
         )
 
@@ -290,6 +290,36 @@ class LakeFSServer:
             checksum=body.text("checksum"),
             mtime=body.instant("mtime"),
         )
+
+    def list_entries(self, repository_id: str, ref: str, *, after: str) -> EntriesPage:
+        """List one page of a ref's entries, staged ones included, in order of path; one call.
+
+        Args:
+            repository_id: Repository name.
+            ref: Branch, tag or commit.
+            after: Only entries whose path sorts behind this one; empty for the first page.
+
+        Raises:
+            NotFoundError: If the repository or the ref is not there.
+        """
+        call = self._on(repository_id, "list_objects", f"entries of {ref}", "fs:ListObjects")
+        where: dict[str, Any] = {"after": after} if after else {}
+        answer = self._transport.call(
+            call,
+            self._objects.list_objects_with_http_info,
+            repository_id,
+            ref,
+            user_metadata=False,
+            presign=False,
+            amount=_PAGE,
+            **where,
+        )
+        body = Body.of(call, answer)
+        entries = [(entry.text("path"), entry.text("physical_address")) for entry in body.parts("results")]
+        has_more = body.part("pagination").flag("has_more")
+        if has_more and not entries:
+            raise unreadable(call, "more entries behind none, which is a list without end")
+        return EntriesPage(entries, has_more=has_more)
 
     def diff_branch(self, repository_id: str, branch: str) -> Iterator[tuple[str, str]]:
         """List what is staged on a branch: path and type (added, changed, removed), in order of path."""

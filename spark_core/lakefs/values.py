@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -71,3 +72,16 @@ class ObjectStat:
     size_bytes: int
     checksum: str
     mtime: datetime
+
+
+@dataclass(frozen=True)
+class EntriesPage:
+    """Some entries of a ref, in order of path.
+
+    Attributes:
+        entries: Path and absolute physical address of each.
+        has_more: Entries follow behind the last one.
+    """
+
+    entries: Sequence[tuple[str, str]]
+    has_more: bool

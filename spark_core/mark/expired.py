@@ -83,22 +83,21 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     )
     unreachable = _rows_and_bytes(candidates)
     heads = committed.where(sf.col("head_path").isNotNull()).drop("address_hash")
-    found = twins.find(run, candidates, heads)
+    live = _compare_live(listing, staged, heads)
+    found = twins.find(run, candidates, heads, trust_checksums=live["other_checksums"] == 0)
     kept = candidates.transform(found.without_twins)
     why = _Reasons.read(run, mark.committed, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
-    missing = _missing(listing, staged, heads)
 
     def facts() -> Mapping[str, Any]:
         candidates.unpersist()
-        found.release()
         why.unpersist()
         return {
             "unreachable_objects": unreachable[0],
             "unreachable_bytes": unreachable[1],
             "twins": found.facts,
             "reasons_complete": why.complete,
-            **missing,
+            **live,
             "requests": dict(Counter(counts.value)),
         }
 
@@ -162,28 +161,41 @@ def _rows_and_bytes(frame: DataFrame) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _missing(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
-    """Count and name what heads and staged entries reach under `data/` but the listing does not show.
+def _compare_live(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
+    """Compare what heads and staged entries reach under `data/` with the listing.
 
-    Some are normal (staged keys that never existed, objects lost long ago);
-    many mean that the listing is of another place, or broken off (safety 5).
+    Some of it is missing for good reasons, such as staged keys that never
+    existed; much of it means that the listing is of another place, or broken off
+    (safety 5). A checksum that differs for one and the same object (a bucket whose
+    encryption makes ETags of its own) means that checksums tell nothing about twins.
     """
     live = (
-        heads.select("address")
-        .unionByName(staged.select("address"))
+        heads.select("address", "checksum")
+        .unionByName(staged.select("address", sf.lit(None).cast("string").alias("checksum")))
         .where(sf.col("address").startswith("data/"))
-        .distinct()
+        .groupBy("address")
+        .agg(sf.max("checksum").alias("checksum"))
         .withColumn("address_hash", _address_hash())
     )
-    absent = live.join(listing.select(_address_hash()), on="address_hash", how="left_anti").select("address").persist()
+    listed = listing.select(_address_hash(), sf.col("checksum").alias("listed_checksum"), sf.lit(True).alias("listed"))
+    compared = live.join(listed, on="address_hash", how="left").persist()
+    absent = sf.col("listed").isNull()
     try:
-        return {
-            "live_objects": live.count(),
-            "missing_objects": absent.count(),
-            "missing_named": [row.address for row in absent.orderBy("address").limit(NAMED_MISSING).collect()],
-        }
+        figures = compared.agg(
+            sf.count("*"),
+            sf.count_if(absent),
+            sf.count_if(sf.col("listed_checksum") != sf.col("checksum")),
+        ).first()
+        assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
+        named = compared.where(absent).orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
     finally:
-        absent.unpersist()
+        compared.unpersist()
+    return {
+        "live_objects": figures[0],
+        "missing_objects": figures[1],
+        "missing_named": [row.address for row in named],
+        "other_checksums": figures[2],
+    }
 
 
 @dataclass

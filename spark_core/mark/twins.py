@@ -2,22 +2,30 @@
 
 Such an entry has the size and checksum of the committed entry at its path, so
 the scan takes it for unchanged; yet reads on the branch are answered from the
-new object, which nothing else refers to.
+new object, which nothing else refers to. Only the branch itself tells: its
+entries are listed around every path whose committed entry looks like a candidate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
+from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.run import Run
 
 NAMED = 20
+
+# Paths held on the driver at once; what does not fit is not asked about, and so kept.
+MAX_PATHS = 100_000
+
+_SURROGATES = range(0xD800, 0xE000)
 
 
 @dataclass(frozen=True)
@@ -28,93 +36,161 @@ class Twins:
         live: Addresses that a branch really answers from; column address.
         unchecked: Size and checksum of entries whose branches could not all be asked; null when all were.
         facts: Figures and names for the manifest.
-        release: Lets go of what the search keeps in memory; call it when the result is stored.
     """
 
-    live: DataFrame
+    live: DataFrame | None
     unchecked: DataFrame | None
     facts: Mapping[str, Any]
-    release: Callable[[], object]
 
     def without_twins(self, candidates: DataFrame) -> DataFrame:
         """Take out what is live, and what could not be checked."""
-        kept = candidates.join(self.live, on="address", how="left_anti")
-        if self.unchecked is None:
-            return kept
-        return kept.join(self.unchecked, on=_alike(kept, self.unchecked), how="left_anti")
+        kept = candidates
+        if self.live is not None:
+            kept = kept.join(self.live, on="address", how="left_anti")
+        if self.unchecked is not None:
+            kept = kept.join(self.unchecked, on=_alike(kept, self.unchecked), how="left_anti")
+        return kept
 
 
-def find(run: Run, candidates: DataFrame, heads: DataFrame) -> Twins:
+@dataclass
+class Answers:
+    """What the branches said.
+
+    Attributes:
+        live: Relative addresses from which a branch answers one of the paths.
+        unasked: Paths that some branch was not asked about.
+        calls: Calls to the server.
+    """
+
+    live: set[str] = field(default_factory=set)
+    unasked: set[bytes] = field(default_factory=set)
+    calls: int = 0
+
+
+def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: bool) -> Twins:
     """Ask the branches about every path whose committed entry looks like a candidate.
 
-    The largest entries are asked about first, so that what remains unchecked
-    within the budget (`RunOptions.twin_stat_budget`, in calls) is small.
-
     Args:
-        run: The run.
+        run: The run; `RunOptions.twin_calls` bounds the calls to the server.
         candidates: Columns of `schemas.NAMESPACE_SLICES`.
         heads: Entries of branch heads: address, size_bytes, head_path, checksum.
+        trust_checksums: The listing's checksums are the entries' own; otherwise only sizes are compared.
 
     Returns:
-        What to keep. The number of calls never exceeds the budget.
+        What to keep.
 
     Raises:
         AddressError: If a branch answers with an address that we cannot place.
+        IncompleteReadError: If the list of a branch's entries does not go on.
     """
+    if not trust_checksums:
+        candidates = candidates.withColumn("checksum", sf.lit(None).cast("string"))
     kinds = candidates.select("size_bytes", "checksum").distinct()
-    paths = (
-        heads.join(kinds, on=_alike(kinds, heads), how="left_semi")
-        .select("head_path", "size_bytes", "checksum")
-        .distinct()
-        .persist()
-    )
-    total = paths.count()
-    branches = [branch.id for branch in run.server.branches(run.repository.id)] if total else []
-    asked = _affordable(run, paths, total, len(branches))
-    answers = [
-        _address_on_branch(run, branch, path) for path in asked.column("head_path").to_pylist() for branch in branches
-    ]
-    live = run.spark.createDataFrame(
-        pa.table({"address": pa.array(sorted({address for address in answers if address is not None}), pa.string())})
-    )
+    paths = heads.join(kinds, on=_alike(kinds, heads), how="left_semi").select("head_path", "size_bytes", "checksum")
+    # The largest first: should not all fit, what is kept unchecked is small.
+    rows = paths.orderBy(sf.desc("size_bytes"), sf.asc("head_path")).limit(MAX_PATHS + 1).collect()
+    chosen = sorted({bytes(row.head_path) for row in rows[:MAX_PATHS]})
+    answers = ask(run, [path for path in chosen if _is_text(path)])
+    live = None
+    if answers.live:
+        addresses = pa.array(sorted(answers.live), pa.string())
+        live = run.spark.createDataFrame(pa.table({"address": addresses}))
+    asked = [path for path in chosen if _is_text(path) and path not in answers.unasked]
     unchecked = None
-    if asked.num_rows < total:
-        # Paths and sizes are never null; a checksum may be, and then the size alone decides.
-        unchecked = paths.join(
-            run.spark.createDataFrame(asked.select(["head_path", "size_bytes"])),
-            on=["head_path", "size_bytes"],
-            how="left_anti",
-        ).select("size_bytes", "checksum")
+    if len(rows) > MAX_PATHS or len(asked) < len(chosen):
+        known = run.spark.createDataFrame(pa.table({"head_path": pa.array(asked, pa.binary())}))
+        unchecked = paths.join(known, on="head_path", how="left_anti").select("size_bytes", "checksum")
+    undecided = candidates if live is None else candidates.join(live, on="address", how="left_anti")
     facts = {
-        "paths": total,
-        "paths_asked": asked.num_rows,
-        "calls": len(answers),
-        **_kept("kept", candidates.join(live, on="address", how="left_semi") if live.count() else None),
+        "paths": len(chosen),
+        "paths_asked": len(asked),
+        "calls": answers.calls,
+        "checksums_compared": trust_checksums,
+        **_kept("kept", None if live is None else candidates.join(live, on="address", how="left_semi")),
         **_kept(
             "unchecked",
-            candidates.join(live, on="address", how="left_anti").join(
-                unchecked, on=_alike(candidates, unchecked), how="left_semi"
-            )
-            if unchecked is not None
-            else None,
+            None if unchecked is None else undecided.join(unchecked, on=_alike(undecided, unchecked), how="left_semi"),
         ),
     }
-    return Twins(live, unchecked, facts, paths.unpersist)
+    return Twins(live, unchecked, facts)
 
 
-def _affordable(run: Run, paths: DataFrame, total: int, branches: int) -> pa.Table:
-    """Return the paths that the budget allows to ask about: largest first, and only those that a request can name."""
-    columns = pa.schema([("head_path", pa.binary()), ("size_bytes", pa.int64())])
-    if not total:
-        return columns.empty_table()
-    rows = (
-        paths.select("head_path", "size_bytes")
-        .distinct()
-        .orderBy(sf.desc("size_bytes"), sf.asc("head_path"))
-        .limit(run.options.twin_stat_budget // max(branches, 1))
-        .collect()
-    )
-    return pa.Table.from_pylist([row.asDict() for row in rows if _is_text(bytes(row.head_path))], schema=columns)
+def ask(run: Run, paths: Sequence[bytes]) -> Answers:
+    """List the branches' entries around some paths.
+
+    A page that starts just before one path usually shows the next ones too, so
+    the calls grow with the smaller of paths and entries / 1000, per branch.
+
+    Args:
+        run: The run.
+        paths: Sorted, each once, UTF-8.
+
+    Returns:
+        What the branches said; the calls never exceed `RunOptions.twin_calls`.
+    """
+    answers = Answers()
+    if not paths:
+        return answers
+    branches = [branch.id for branch in run.server.branches(run.repository.id)]
+    for branch in branches:
+        try:
+            _ask_branch(run, branch, paths, answers)
+        except NotFoundError:
+            # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
+            if branch in {left.id for left in run.server.branches(run.repository.id)}:
+                raise
+    return answers
+
+
+def _ask_branch(run: Run, branch: str, paths: Sequence[bytes], answers: Answers) -> None:
+    wanted = set(paths)
+    at, after = 0, just_before(paths[0])
+    while at < len(paths):
+        if answers.calls >= run.options.twin_calls:
+            answers.unasked.update(paths[at:])
+            return
+        page = run.server.list_entries(run.repository.id, branch, after=after)
+        answers.calls += 1
+        for path, physical_address in page.entries:
+            if path.encode() in wanted:
+                address = run.namespace.relative_absolute(physical_address)
+                if address is not None:
+                    answers.live.add(address)
+        if not page.has_more:
+            return
+        last = page.entries[-1][0].encode() if page.entries else b""
+        if last <= after.encode():
+            raise IncompleteReadError(
+                f"entries of branch {branch} of repository {run.repository.id}: the server says that more follow behind "
+                f"{after!r}, and shows none; nothing was deleted. Run again."
+            )
+        at = bisect_right(paths, last)
+        # Behind the page, or just before the next path where that skips entries nobody asked about.
+        after = max(last, just_before(paths[at]).encode()).decode() if at < len(paths) else ""
+
+
+def just_before(path: bytes) -> str:
+    """Return a text that sorts before a path with hardly any room between the two.
+
+    Args:
+        path: UTF-8, not empty is usual.
+
+    Examples:
+        >>> just_before(b"a/b") < "a/b"
+        True
+        >>> just_before(b"")
+        ''
+    """
+    text = path.decode()
+    if not text:
+        return ""
+    code = ord(text[-1])
+    if code == 0:
+        return text[:-1]
+    lower = code - 1
+    if lower in _SURROGATES:
+        lower = _SURROGATES.start - 1
+    return text[:-1] + chr(lower) + "\U0010ffff"
 
 
 def _is_text(path: bytes) -> bool:
@@ -138,14 +214,6 @@ def _kept(what: str, frame: DataFrame | None) -> dict[str, Any]:
         f"{what}_bytes": figures[1],
         f"{what}_named": [row.address for row in named],
     }
-
-
-def _address_on_branch(run: Run, branch: str, path: bytes) -> str | None:
-    """Return the address inside the namespace from which a branch answers a path, None when there is none."""
-    stat = run.server.stat(run.repository.id, branch, path.decode())
-    if stat is None:
-        return None
-    return run.namespace.relative_absolute(stat.physical_address)
 
 
 def _alike(candidates: DataFrame, heads: DataFrame) -> Column:

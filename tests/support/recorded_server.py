@@ -40,6 +40,7 @@ _ROUTES = (
     ("tags", "GET", r"/repositories/(?P<repository>[^/]+)/tags"),
     ("diff", "GET", r"/repositories/(?P<repository>[^/]+)/branches/(?P<branch>[^/]+)/diff"),
     ("stat", "GET", r"/repositories/(?P<repository>[^/]+)/refs/(?P<ref>[^/]+)/objects/stat"),
+    ("list_objects", "GET", r"/repositories/(?P<repository>[^/]+)/refs/(?P<ref>[^/]+)/objects/ls"),
     ("commit", "GET", r"/repositories/(?P<repository>[^/]+)/commits/(?P<commit>[^/]+)"),
     ("prepare_commits_sync", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits"),
     ("prepare_commits", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits/async"),
@@ -238,10 +239,17 @@ class RecordedServer(ScriptedServer):
         if entries is None:
             return 404, {"message": "branch not found"}
         row = entries.get(asked.query["path"])
-        if row is None:
-            return 404, {"message": "not found"}
+        return (404, {"message": "not found"}) if row is None else (200, self._shown(row))
+
+    def _list_objects(self, asked: Asked, ref: str) -> tuple[int, Any]:
+        entries = self.entries.get(ref)
+        if entries is None:
+            return 404, {"message": "branch not found"}
+        return 200, page([self._shown(row) for row in entries.values()], asked.query, key="path")
+
+    def _shown(self, row: list[Any]) -> dict[str, Any]:
         path, address, size, checksum, mtime, content_type, metadata, *stored = row
-        return 200, {
+        return {
             "checksum": checksum,
             "content_type": content_type,
             "metadata": metadata or {},
