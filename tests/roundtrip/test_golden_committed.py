@@ -1,9 +1,10 @@
 """The addresses of every recorded commit, read from the real server's own tables."""
 
 import pytest
+
 from spark_core import graveler
 from spark_core.namespace import AddressType, Namespace
-from support import golden
+from tests.support import golden
 
 
 def _namespace(name):

@@ -1,0 +1,69 @@
+"""Every repository recorded from a real lakeFS server, marked whole against the answers that it gave."""
+
+from datetime import timedelta
+
+import pytest
+
+from spark_core.lakefs import LakeFSServer
+from spark_core.model import RunKey
+from spark_core.run import Environment, RunOptions, open_run
+from spark_core.storage import StoreOptions
+from tests.support import golden
+from tests.support.clock import FakeClock
+from tests.support.pipeline import mark_and_conclude
+from tests.support.recorded_server import RecordedServer
+
+pytestmark = pytest.mark.spark
+
+# The recordings are younger than any cutoff that their own instants allow, so age is switched off by a cutoff far ahead.
+AGE_OFF = timedelta(days=-36_500)
+LOCAL = [name for name in golden.REPOSITORIES if golden.expected(name)["storage_namespace"].startswith("local://")]
+COLLECTABLE = [name for name in LOCAL if name not in {"bare", "read-only", "deleted"}]
+MOMENTS = [
+    (name, index)
+    for name in COLLECTABLE
+    for index, moment in enumerate(golden.expected(name)["retention"])
+    # The server itself stores "0 days, no branches" as no rules, and lakegc refuses days below zero.
+    if moment["rules"]["default_retention_days"] > 0
+]
+WITHOUT_RULES = [name for name in COLLECTABLE if not golden.expected(name)["retention"]]
+
+
+def _run(recorded: RecordedServer, spark, **options):
+    clock = FakeClock(recorded.now + timedelta(seconds=2))
+    environment = Environment(
+        server=LakeFSServer(recorded.options(), clock=clock),
+        store_options=StoreOptions(local_path=str(recorded.local_path)),
+        spark=lambda: spark,
+        clock=clock,
+        server_path=golden.SERVER_PATH,
+    )
+    chosen = {
+        "min_age": AGE_OFF,
+        "allow_unsafe_min_age": True,
+        "clock_margin": timedelta(0),
+        "range_partitions": 2,
+        "address_partitions": 2,
+        **options,
+    }
+    return open_run(environment, recorded.name, RunKey.at(recorded.now), RunOptions(**chosen))
+
+
+@pytest.mark.parametrize(("name", "index"), MOMENTS)
+def test_with_rules_exactly_the_recorded_addresses_expire(name, index, tmp_path, spark):
+    moment = golden.expected(name)["retention"][index]
+    with RecordedServer.unpacked(name, tmp_path, index=index) as recorded:
+        run = _run(recorded, spark)
+        marked, found, _ = mark_and_conclude(run)
+        assert marked.addresses(run) == sorted(moment["expired_addresses"]["mark_before_stop_and_tags"])
+        assert found.passed, found.checks
+
+
+@pytest.mark.parametrize("name", WITHOUT_RULES)
+def test_without_rules_exactly_what_was_never_committed_nor_staged_expires(name, tmp_path, spark):
+    expected = golden.expected(name)
+    with RecordedServer.unpacked(name, tmp_path) as recorded:
+        run = _run(recorded, spark)
+        marked, found, _ = mark_and_conclude(run)
+        assert marked.addresses(run) == sorted(expected["never_committed_and_not_staged"])
+        assert found.passed, found.checks
