@@ -8,6 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.values import PreparedUncommitted
@@ -62,12 +63,13 @@ def diff_addresses(
         max_scans: Rounds to make before giving up.
 
     Returns:
-        Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
+        Columns of `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
 
     Raises:
         AddressError: If an address has an unknown form.
         RepositoryStateError: If there is no branch.
-        IncompleteReadError: If the branches changed during every round.
+        IncompleteReadError: If the branches changed during every round, or an
+            entry of a diff cannot be looked up.
     """
     rounds = _while_branches_stand_still(
         server, repository_id, lambda branches: _staged(server, repository_id, branches, namespace), max_scans
@@ -76,21 +78,38 @@ def diff_addresses(
 
 
 def _staged(server: LakeFSServer, repository_id: str, branches: list[str], namespace: Namespace) -> pa.Table:
-    rows = []
+    addresses = []
     for branch in branches:
         try:
-            for path, kind in server.diff_branch(repository_id, branch):
-                # The diff gives no address; what it calls removed has none on the branch.
-                stat = None if kind == _REMOVED else server.stat(repository_id, branch, path)
-                # None: reset or deleted since the diff, so the branch does not reach it any more.
-                address = None if stat is None else namespace.relative_absolute(stat.physical_address)
-                if stat is not None and address is not None:
-                    rows.append({"address": address, "created_at": stat.mtime})
+            found = _staged_on(server, repository_id, branch)
         except NotFoundError as error:
             raise BranchDeletedError(
                 f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
             ) from error
-    return pa.Table.from_pylist(rows, schema=UNCOMMITTED_ADDRESSES)
+        addresses += [address for address in map(namespace.relative_absolute, found) if address is not None]
+    # The listing of a branch does not say when an entry was staged.
+    created = [None] * len(addresses)
+    return pa.table({"address": addresses, "created_at": created}, schema=UNCOMMITTED_ADDRESSES)
+
+
+def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> list[str]:
+    """List the physical addresses of what the diff of a branch shows; the diff itself gives none."""
+    paths = _changed_paths(server, repository_id, branch)
+    found = list(addresses_on(server, repository_id, branch, paths))
+    missing = paths - {path for path, _ in found}
+    # Reset or deleted since the diff is fine; still in the diff and not on the branch is not.
+    hidden = missing & _changed_paths(server, repository_id, branch) if missing else set()
+    if hidden:
+        raise IncompleteReadError(
+            f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in the diff and cannot be "
+            f"looked up, for instance {min(hidden)[:200]!r}; their objects would look unreachable, so nothing was deleted. "
+            "Commit or reset them, and run again."
+        )
+    return [physical_address for _, physical_address in found]
+
+
+def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> set[str]:
+    return {path for path, kind in server.diff_branch(repository_id, branch) if kind != _REMOVED}
 
 
 def _while_branches_stand_still(

@@ -24,7 +24,14 @@ from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.transport import Transport
-from spark_core.lakefs.values import EntriesPage, ObjectStat, PreparedCommits, PreparedUncommitted, RefsDump, StorageConfig
+from spark_core.lakefs.values import (
+    EntriesPage,
+    ObjectStat,
+    PreparedCommits,
+    PreparedUncommitted,
+    RefsDump,
+    StorageConfig,
+)
 from spark_core.model import Branch, Commit, Repository, RetentionRules
 
 # The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).

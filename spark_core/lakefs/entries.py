@@ -1,0 +1,68 @@
+"""Look up many paths of a ref in few calls: by listing, from just before one path to just before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from spark_core.errors import IncompleteReadError
+from spark_core.lakefs.server import LakeFSServer
+
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def addresses_on(server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find where a ref keeps these paths, staged entries included.
+
+    Paths that lie close together share a page of a thousand entries, so the
+    calls are at most one for each path and often a thousandth of that.
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        ref: Branch, tag or commit.
+        paths: What to look for, in any order.
+
+    Yields:
+        Path and absolute physical address. Nothing for a path that is not
+        there; more than one for texts that stand for several paths (the server
+        shows bytes that are no UTF-8 as U+FFFD).
+
+    Raises:
+        IncompleteReadError: If the listing does not get ahead.
+        NotFoundError: If the ref is not there.
+    """
+    wanted = set(paths)
+    left = sorted(wanted, key=str.encode)
+    after = ""
+    while left:
+        after = max(after, just_before(left[0]), key=str.encode)
+        listed = server.list_entries(repository_id, ref, after=after)
+        for path, physical_address in listed.entries:
+            if path in wanted:
+                yield path, physical_address
+        if not listed.has_more:
+            return
+        last = listed.entries[-1][0]
+        if last.encode() <= after.encode():
+            raise IncompleteReadError(
+                f"entries of {ref} of repository {repository_id}: the server lists {last[:200]!r} behind {after[:200]!r}, "
+                "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again."
+            )
+        after = last
+        left = [path for path in left if path.encode() > last.encode()]
+
+
+def just_before(path: str) -> str:
+    """Return a text that sorts before a path, with hardly any room between the two.
+
+    Examples:
+        >>> just_before("a/b") < "a/b"
+        True
+        >>> just_before("")
+        ''
+    """
+    code = ord(path[-1:] or "\0")
+    if code == 0:
+        return path[:-1]
+    lower = _SURROGATES.start - 1 if code - 1 in _SURROGATES else code - 1
+    return path[:-1] + chr(lower) + "\U0010ffff"
