@@ -71,7 +71,7 @@ class LakeFSServer:
         Raises:
             NotFoundError: If there is none of that name.
         """
-        call = self._on(repository_id, "get_repository", "repository", "fs:ReadRepository")
+        call = self._on(repository_id, "get_repository", "description", "fs:ReadRepository")
         found = _repository(
             Body.of(
                 call,
