@@ -173,7 +173,7 @@ class RepositorySettings(_Section):
         flat: Also consider the flat 32-hex names of old lakeFS versions.
         tags_protect: Every tag keeps the commit it names.
         clock_margin_minutes: How much more generous than the rules our own retention is.
-        twin_stat_budget: Calls to the server that looking for re-uploaded twins may take.
+        twin_calls: Calls to the server that looking for re-uploaded twins may take.
         explain_ranges: Ranges of expired commits read to tell why an object may go.
         max_expired_share: Refuse when more than this share of the objects would go ...
         max_missing_share: ... or when more than this share of what branches reach is not in the store ...
@@ -192,7 +192,7 @@ class RepositorySettings(_Section):
     flat: bool = False
     tags_protect: bool = True
     clock_margin_minutes: float = Field(default=60, ge=0, le=7 * _DAY_HOURS * 60)
-    twin_stat_budget: int = Field(default=1_000, ge=0)
+    twin_calls: int = Field(default=1_000, ge=0)
     explain_ranges: int = Field(default=1_000, ge=0)
     max_expired_share: float = Field(default=0.5, ge=0, le=1)
     max_missing_share: float = Field(default=0.01, ge=0, le=1)
@@ -317,7 +317,7 @@ class Settings(_Section):
             flat=chosen.flat,
             tags_protect=chosen.tags_protect,
             clock_margin=timedelta(minutes=chosen.clock_margin_minutes),
-            twin_stat_budget=chosen.twin_stat_budget,
+            twin_calls=chosen.twin_calls,
             explain_ranges=chosen.explain_ranges,
             max_expired_share=chosen.max_expired_share,
             max_missing_share=chosen.max_missing_share,
@@ -404,6 +404,15 @@ def settings_are_given(env: Mapping[str, str] | None = None) -> bool:
     return bool(env.get(FILE_VARIABLE)) or Path(FILE_NAME).exists() or f"{settings_file.PREFIX}SERVER__ENDPOINT" in env
 
 
+def no_settings() -> SettingsError:
+    """Return the refusal of whoever needs settings and finds none."""
+    return SettingsError(
+        f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other; nothing was "
+        'started. Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
+        "or try `lakegc demo`, which needs none."
+    )
+
+
 def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None) -> Settings:
     """Read the settings file and the environment, and check every word of them.
 
@@ -436,11 +445,7 @@ def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
         usual = Path(FILE_NAME)
         if usual.exists() or settings_are_given(env):
             return usual.resolve() if usual.exists() else None
-        raise SettingsError(
-            f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other; nothing was "
-            'started. Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
-            "or try `lakegc demo`, which needs none."
-        )
+        raise no_settings()
     resolved = named.expanduser().resolve()
     if not resolved.is_file():
         by = "" if path else f" (named by {FILE_VARIABLE})"

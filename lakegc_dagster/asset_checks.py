@@ -1,0 +1,99 @@
+"""The engine's checks on the assets: they show safety and stop a run; the lock itself is the stored verdict."""
+
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from lakegc_dagster.metadata import figures_metadata
+from lakegc_dagster.partitions import REPOSITORY_RUN
+from lakegc_dagster.resources import Runs
+from spark_core import guards, sweep, tables, verdict
+from spark_core.errors import DeletionFailedError
+from spark_core.guards import CheckResult
+from spark_core.run import Run
+from spark_core.tables import StoredTable, TableSpec
+
+_NOTHING_LEFT = "every_object_was_deleted"
+
+
+def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
+    """Run the checks that sit on a table.
+
+    Those of the last table see the whole mark, so there the verdict is stored,
+    passed or not; it closes the partition.
+    """
+    if spec is tables.EXPIRED_ADDRESSES:
+        _, results = verdict.conclude(run)
+        return [result for result in results if result.table == spec.name]
+    before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
+    return guards.check_table(run, spec.name, {table.name: run.load(table).manifest for table in before})
+
+
+def judge_report(report: StoredTable) -> CheckResult:
+    """Say of a stored report whether the sweep deleted everything that it was to delete."""
+    summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
+    try:
+        sweep.require_complete(report)
+    except DeletionFailedError as left:
+        summary, passed = str(left), False
+    return CheckResult(_NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)
+
+
+def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
+    """Show a result: the sentence, and the figures behind it."""
+    return dg.AssetCheckResult(
+        passed=result.passed,
+        asset_key=result.table,
+        check_name=result.name,
+        description=result.summary,
+        metadata=figures_metadata(result.figures),
+    )
+
+
+def _blocking(name: str, table: str, description: str | None) -> dg.AssetCheckSpec:
+    with warnings.catch_warnings():
+        # Dagster calls answers per partition a preview; without, the one about a repository hides that about another.
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        return dg.AssetCheckSpec(
+            name, asset=table, description=description, blocking=True, partitions_def=REPOSITORY_RUN
+        )
+
+
+def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(
+        name=f"check_{spec.name}",
+        specs=[
+            _blocking(name, table, inspect.getdoc(check)) for name, table, check in guards.CHECKS if table == spec.name
+        ],
+    )
+    def check_table(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+        with runs.opened(context.partition_key, spec) as run:
+            results = judge(run, spec)
+        runs.observer.checked(results)
+        yield from map(as_dagster, results)
+
+    return check_table
+
+
+@dg.multi_asset_check(
+    name=f"check_{tables.DELETION_REPORT.name}",
+    specs=[
+        _blocking(
+            _NOTHING_LEFT,
+            tables.DELETION_REPORT.name,
+            "Every object of the sweep is gone; one that the store kept fails the run, after the report of all is stored.",
+        )
+    ],
+)
+def check_deletion_report(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+    """Say whether the sweep deleted everything that it was to delete."""
+    with runs.opened(context.partition_key, tables.DELETION_REPORT) as run:
+        result = judge_report(run.load(tables.DELETION_REPORT))
+    runs.observer.checked([result])
+    yield as_dagster(result)
+
+
+MARK_CHECKS = [_checks_on(spec) for spec in tables.MARK_TABLES]
+SWEEP_CHECKS = [check_deletion_report]

@@ -1,0 +1,16 @@
+"""The asset of the sweep: the only place where Dagster asks the engine to delete."""
+
+import dagster as dg
+
+from lakegc_dagster.assets.declared import table_asset
+from lakegc_dagster.assets.mark import expired_addresses
+from lakegc_dagster.resources import Runs
+from spark_core import sweep, tables
+from spark_core.tables import Draft
+
+
+@table_asset(tables.DELETION_REPORT, "sweep", deps=[expired_addresses])
+def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Draft:
+    """Deletes the expired addresses of a mark whose stored verdict passed, and says what happened to each object."""
+    with runs.making(context.partition_key, tables.DELETION_REPORT) as run:
+        return sweep.sweep(run)

@@ -1,0 +1,45 @@
+"""Storing a draft in the repository's own store and reading it back, with its figures as metadata."""
+
+from typing import Any
+
+import dagster as dg
+
+from lakegc_dagster.metadata import manifest_metadata
+from lakegc_dagster.resources import Runs
+from spark_core import tables
+from spark_core.tables import Draft, StoredTable
+
+
+class TableIOManager(dg.IOManager):
+    """Keeps each table as Parquet under `_lakefs/retention/gc/` of its repository.
+
+    Args:
+        runs: Opens the run of a partition.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def handle_output(self, context: dg.OutputContext, obj: Draft) -> None:
+        """Store a table; a lazy frame is computed by this."""
+        spec = obj.spec
+        with self._runs.opened(context.partition_key, spec) as run:
+            stored = run.keep(obj)
+            self._runs.observer.stored(stored.manifest)
+            metadata = manifest_metadata(stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}")
+            context.add_output_metadata({**metadata, "server_calls_so_far": run.server.requests.total()})
+
+    def load_input(self, context: dg.InputContext) -> StoredTable:
+        """Read a table's manifest; its rows are read when they are asked for."""
+        spec = tables.BY_NAME[context.asset_key.to_user_string()]
+        with self._runs.opened(context.partition_key, spec) as run:
+            return run.load(spec)
+
+
+@dg.io_manager(
+    required_resource_keys={"runs"}, description="Parquet and manifest under _lakefs/retention/gc/ of the repository."
+)
+def table_io_manager(context: dg.InitResourceContext) -> TableIOManager:
+    """Make the IO manager on the open runs that the assets use."""
+    resources: Any = context.resources
+    return TableIOManager(resources.runs)

@@ -1,0 +1,145 @@
+"""Running a job from a program: in this process, on the Dagster home that the UI shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.home import open_instance
+from lakegc_dagster.jobs import JobName
+from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.resources import Wiring
+from lakegc_dagster.settings import Settings
+from spark_core.errors import DeletionFailedError, LakegcError, VerdictError
+from spark_core.guards import CheckResult
+from spark_core.lakefs import Clock, SystemClock
+from spark_core.model import RunKey
+from spark_core.tables import DELETION_REPORT, Manifest
+
+Kind = Literal["started", "stored", "checked", "failed"]
+OnEvent = Callable[[Kind, str, Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What became of a job.
+
+    Attributes:
+        success: Every table was stored and every check passed.
+        dagster_run_id: Where to find it in the UI.
+        error: The engine's own refusal or failure, if that ended it.
+        message: One text for people when it did not succeed.
+        manifests: The tables that this job stored, by name.
+        checks: What the checks said, in the order in which they ran.
+    """
+
+    success: bool
+    dagster_run_id: str
+    error: LakegcError | None
+    message: str | None
+    manifests: Mapping[str, Manifest]
+    checks: Sequence[CheckResult]
+
+
+@dataclass
+class _Recorder:
+    """Keeps what a run tells, and passes it on."""
+
+    on_event: OnEvent
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    checks: list[CheckResult] = field(default_factory=list)
+    error: LakegcError | None = None
+
+    def started(self, table: str) -> None:
+        self.error = None  # a retry that begins has not failed yet
+        self.on_event("started", table, {})
+
+    def stored(self, manifest: Manifest) -> None:
+        self.manifests[manifest.table] = manifest
+        seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
+        self.on_event(
+            "stored",
+            manifest.table,
+            {"rows": manifest.rows, "size_bytes": manifest.size_bytes, "seconds": seconds, "manifest": manifest},
+        )
+
+    def checked(self, results: Sequence[CheckResult]) -> None:
+        self.checks.extend(results)
+        for result in results:
+            self.on_event(
+                "checked",
+                result.table,
+                {"name": result.name, "passed": result.passed, "summary": result.summary, "result": result},
+            )
+
+    def failed(self, table: str, error: LakegcError) -> None:
+        self.error = error
+        self.on_event("failed", table, {"error": error, "message": str(error)})
+
+    def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
+        """Return what ended the run: what was raised, else the checks that failed."""
+        failed = [result for result in self.checks if not result.passed]
+        if self.error is not None or not failed:
+            return self.error
+        if failed[0].table == DELETION_REPORT.name:
+            return DeletionFailedError(failed[0].summary)
+        failing = [f"{result.name}: {result.summary}" for result in failed]
+        return VerdictError(
+            f"the mark of run {key} of {repository_id} did not pass its checks: {'; '.join(failing)} Nothing was deleted."
+        )
+
+
+def launch(
+    settings: Settings,
+    job: JobName,
+    repository_id: str,
+    key: RunKey,
+    *,
+    on_event: OnEvent | None = None,
+    clock: Clock | None = None,
+) -> LaunchResult:
+    """Run a job for one partition, the same assets as the UI runs.
+
+    Args:
+        settings: The settings.
+        job: Which job.
+        repository_id: Repository.
+        key: Run key.
+        on_event: Told of each table as it is started, stored, checked or failed, while the job works.
+        clock: Tells the time; the machine's when None.
+
+    Returns:
+        What became of it; a refusal of the engine is in it, not raised.
+
+    Raises:
+        SettingsError: If the settings do not know the repository; nothing was started.
+    """
+    settings.repository(repository_id)
+    recorder = _Recorder(on_event or (lambda *_: None))
+    definitions = build_defs(Wiring(settings, clock=clock or SystemClock(), observer=recorder))
+    with open_instance(settings.dagster_home) as instance:
+        add_partitions(instance, [repository_id], [key])
+        result = definitions.resolve_job_def(job).execute_in_process(
+            instance=instance,
+            partition_key=partition_key(repository_id, key),
+            tags={"lakegc/repository": repository_id, "lakegc/run": str(key), "lakegc/from": "command line"},
+            raise_on_error=False,
+            # What a person should see comes by `on_event`; Dagster's own lines are in its event log.
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        )
+        error = None if result.success else recorder.refusal(repository_id, key)
+        message = None if result.success else str(error or _unforeseen(result.all_events))
+    return LaunchResult(result.success, result.run_id, error, message, recorder.manifests, recorder.checks)
+
+
+def _unforeseen(events: Sequence[Any]) -> str:
+    """Return the first failure of a run that no error of ours explains."""
+    for event in events:
+        if event.is_step_failure:
+            problem = event.step_failure_data.error
+            while problem is not None and problem.cause is not None:
+                problem = problem.cause
+            return f"{event.step_key} failed: {problem.message.strip() if problem else 'no reason is known'}"
+    return "the run failed before its first step; the UI shows its events"

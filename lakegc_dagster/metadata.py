@@ -1,0 +1,80 @@
+"""What Dagster shows of a table: its columns, and the figures of its manifest in a form that it can plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from spark_core.tables import ROOT, Manifest, TableSpec
+
+# Longer lists are evidence to look up in the manifest, not something to read in a table cell.
+_LONGEST_LIST = 20
+
+Metadata = dict[str, dg.MetadataValue[Any]]
+
+
+def table_schema(schema: pa.Schema) -> dg.TableSchema:
+    """Translate a table's columns to what Dagster shows as its schema."""
+    return dg.TableSchema(
+        [
+            dg.TableColumn(
+                field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=bool(field.nullable))
+            )
+            for field in schema
+        ]
+    )
+
+
+def table_metadata(spec: TableSpec) -> Metadata:
+    """Describe a table before it is made: columns, and where its Parquet will lie."""
+    return {
+        "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(spec.schema)),
+        "folder": dg.MetadataValue.text(f"{ROOT}{spec.folder}/run_id=<run>/"),
+    }
+
+
+def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
+    """Describe a table that was stored; manifests carry no secrets, so everything in them may be shown.
+
+    Args:
+        manifest: Its manifest.
+        place: Absolute URI of its folder.
+    """
+    seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
+    return {
+        "dagster/row_count": dg.MetadataValue.int(manifest.rows),
+        "size_bytes": dg.MetadataValue.int(manifest.size_bytes),
+        "seconds": dg.MetadataValue.float(round(seconds, 3)),
+        "parts": dg.MetadataValue.int(len(manifest.parts)),
+        "path": dg.MetadataValue.path(place),
+        "manifest_sha256": dg.MetadataValue.text(manifest.sha256),
+        **figures_metadata(manifest.facts),
+    }
+
+
+def figures_metadata(figures: Mapping[str, Any]) -> Metadata:
+    """Turn facts and figures into entries; those of an inner table are named `outer/inner`."""
+    return dict(_entries(figures, ""))
+
+
+def _entries(figures: Mapping[str, Any], above: str) -> Iterator[tuple[str, dg.MetadataValue[Any]]]:
+    for name, value in figures.items():
+        title = f"{above}{name}"
+        if isinstance(value, Mapping):
+            yield from _entries(value, f"{title}/")
+        elif isinstance(value, bool):
+            yield title, dg.MetadataValue.bool(value)
+        elif isinstance(value, int):
+            yield title, dg.MetadataValue.int(value)
+        elif isinstance(value, float):
+            yield title, dg.MetadataValue.float(value)
+        elif isinstance(value, str):
+            yield title, dg.MetadataValue.text(value)
+        elif value is not None:
+            listed = list(value)
+            yield f"{title}/count", dg.MetadataValue.int(len(listed))
+            if listed:
+                yield title, dg.MetadataValue.json(listed[:_LONGEST_LIST])

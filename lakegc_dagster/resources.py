@@ -1,0 +1,207 @@
+"""What assets are given: the Spark session, the stores' credentials, and the open run of a partition."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+import dagster as dg
+from dagster_aws.s3 import S3Resource
+from dagster_pyspark import LazyPySparkResource
+from pydantic import PrivateAttr
+from pyspark.sql import SparkSession
+
+from lakegc_dagster.failures import RETRY_AFTER, raising_failures
+from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.settings import Settings, SparkSettings, StorageSettings, no_settings
+from spark_core.errors import LakegcError
+from spark_core.guards import CheckResult
+from spark_core.lakefs import Clock, LakeFSServer, SystemClock
+from spark_core.model import RunKey
+from spark_core.run import Environment, Run, open_run
+from spark_core.session import check_java, spark_config
+from spark_core.storage import StoreOptions
+from spark_core.tables import Manifest, TableSpec
+
+
+class Observer(Protocol):
+    """Hears what a run does while it does it, in the process that does it."""
+
+    def started(self, table: str) -> None:
+        """A table is about to be made."""
+        ...
+
+    def stored(self, manifest: Manifest) -> None:
+        """A table was stored."""
+        ...
+
+    def checked(self, results: Sequence[CheckResult]) -> None:
+        """The checks of a table were run."""
+        ...
+
+    def failed(self, table: str, error: LakegcError) -> None:
+        """A table or its checks raised."""
+        ...
+
+
+class Unobserved:
+    """Nobody listens."""
+
+    def started(self, table: str) -> None:
+        """Let it pass."""
+
+    def stored(self, manifest: Manifest) -> None:
+        """Let it pass."""
+
+    def checked(self, results: Sequence[CheckResult]) -> None:
+        """Let it pass."""
+
+    def failed(self, table: str, error: LakegcError) -> None:
+        """Let it pass."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a code location is built with.
+
+    Attributes:
+        settings: The settings; None when there are none yet, then every run says so.
+        clock: Tells the time.
+        observer: Hears what runs do.
+        retry_after: How long a step waits before it asks again a server or store that did not answer.
+    """
+
+    settings: Settings | None
+    clock: Clock = field(default_factory=SystemClock)
+    observer: Observer = field(default_factory=Unobserved)
+    retry_after: timedelta = RETRY_AFTER
+
+
+class SparkResource(LazyPySparkResource):
+    """The one Spark session of the process; it starts in the background when a run begins."""
+
+    _starting: Future[SparkSession] | None = PrivateAttr(default=None)
+
+    def start_ahead(self) -> None:
+        """Begin to start the session, so that Spark gets up while the server is asked."""
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lakegc-spark")
+        self._starting = executor.submit(self._start)
+        executor.shutdown(wait=False)
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session, waited for if need be.
+
+        Raises:
+            SettingsError: If there is no Java that Spark can run on.
+        """
+        return self._start() if self._starting is None else self._starting.result()
+
+    def _start(self) -> SparkSession:
+        if SparkSession.getActiveSession() is None:
+            check_java()
+        # Spark itself keeps one session a process, whoever asks first.
+        session: SparkSession = super().spark_session
+        return session
+
+
+class Runs(dg.ConfigurableResource[Any]):
+    """Opens the run of a partition: repository, server, store and what the settings allow."""
+
+    wiring: dg.ResourceDependency[Wiring]
+    spark: dg.ResourceDependency[SparkResource]
+    s3: dg.ResourceDependency[S3Resource]
+
+    _environment: Environment | None = PrivateAttr(default=None)
+    _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """Start Spark in the background."""
+        self.spark.start_ahead()
+
+    @property
+    def observer(self) -> Observer:
+        """Who hears what runs do."""
+        return self.wiring.observer
+
+    @contextmanager
+    def opened(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
+        """Give the run of a partition, and turn the engine's errors inside into Dagster's.
+
+        The server is asked for the repository once for all tables of a Dagster
+        run; the sweep asks again by itself before it deletes.
+
+        Args:
+            partition_key: Repository and run key.
+            spec: The table that this is about.
+
+        Yields:
+            The run.
+        """
+        with raising_failures(
+            lambda error: self.observer.failed(spec.name, error), retry_after=self.wiring.retry_after
+        ):
+            yield self._open(*parse_partition_key(partition_key))
+
+    @contextmanager
+    def making(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
+        """Give the run of a partition to the asset that makes a table."""
+        self.observer.started(spec.name)
+        with self.opened(partition_key, spec) as run:
+            yield run
+
+    def _open(self, repository_id: str, key: RunKey) -> Run:
+        settings = self.wiring.settings
+        if settings is None:
+            raise no_settings()
+        found = self._opened.get((repository_id, key))
+        if found is None:
+            options = settings.run_options(repository_id)
+            if self._environment is None:
+                self._environment = Environment(
+                    server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
+                    store_options=with_s3(settings.store_options(), self.s3),
+                    spark=lambda: self.spark.spark_session,
+                    clock=self.wiring.clock,
+                    server_path=settings.storage.server_path,
+                )
+            found = self._opened[repository_id, key] = open_run(self._environment, repository_id, key, options)
+        return found
+
+
+def with_s3(options: StoreOptions, s3: S3Resource) -> StoreOptions:
+    """Put what an S3 resource says over the options; what it leaves open stays.
+
+    Args:
+        options: From the settings.
+        s3: As Dagster users configure it; without keys the AWS chain is used (environment, profile, role).
+    """
+    return replace(
+        options,
+        s3_endpoint=s3.endpoint_url or options.s3_endpoint,
+        s3_region=s3.region_name or options.s3_region,
+        s3_profile=s3.profile_name or options.s3_profile,
+        s3_access_key_id=s3.aws_access_key_id or options.s3_access_key_id,
+        s3_secret_access_key=s3.aws_secret_access_key or options.s3_secret_access_key,
+        s3_session_token=s3.aws_session_token or options.s3_session_token,
+    )
+
+
+def build_resources(wiring: Wiring, s3: S3Resource | None = None) -> dict[str, Any]:
+    """Make the resources that assets name; nothing is started or asked.
+
+    Args:
+        wiring: Settings, clock, observer.
+        s3: The S3 resource of a code location that has one; else one is made from the settings.
+    """
+    settings = wiring.settings
+    spark = SparkSettings() if settings is None else settings.spark
+    storage = StorageSettings() if settings is None else settings.storage
+    session = SparkResource(spark_config=spark_config(master=spark.master, extra=spark.config))
+    if s3 is None:
+        s3 = S3Resource(
+            endpoint_url=storage.s3_endpoint, region_name=storage.s3_region, profile_name=storage.s3_profile
+        )
+    return {"spark": session, "s3": s3, "runs": Runs(wiring=wiring, spark=session, s3=s3)}

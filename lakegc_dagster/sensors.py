@@ -1,0 +1,83 @@
+"""The sensor that lets Dagster know the configured repositories and the night's run key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from lakegc_dagster.partitions import REPOSITORY, RUN
+from lakegc_dagster.settings import Settings
+from spark_core.model import RunKey
+
+
+@dataclass(frozen=True)
+class NewPartitions:
+    """Keys that Dagster does not know yet."""
+
+    repositories: list[str]
+    runs: list[str]
+
+
+def new_partitions(
+    configured: Sequence[str], known_repositories: Sequence[str], known_runs: Sequence[str], night: RunKey
+) -> NewPartitions:
+    """Decide which keys to add.
+
+    A repository that left the settings stays: its history is still there to
+    be looked at. Nothing is added while no repository is configured.
+
+    Args:
+        configured: Repositories of the settings.
+        known_repositories: Those that Dagster knows.
+        known_runs: Runs that Dagster knows.
+        night: The latest night.
+    """
+    runs = [str(night)] if configured and str(night) not in known_runs else []
+    return NewPartitions([name for name in configured if name not in known_repositories], runs)
+
+
+def latest_night(cron: str, timezone: str, now: datetime) -> RunKey:
+    """Return the run key of the last instant that a schedule was due at or before `now`."""
+    due = dg.TimeWindowPartitionsDefinition(
+        start=datetime(2000, 1, 1, tzinfo=ZoneInfo(timezone)),
+        fmt="%Y-%m-%dT%H:%M:%S%z",
+        cron_schedule=cron,
+        timezone=timezone,
+    )
+    window = due.get_prev_partition_window(now)
+    if window is None:
+        raise ValueError(f"no night of {cron!r} lies before {now.isoformat()}")
+    return RunKey.at(window.end)
+
+
+def build_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
+    """Make the sensor; it only adds keys, so it is on from the start."""
+    if settings is None:
+        return []
+    schedule = settings.schedule
+
+    @dg.sensor(
+        name="configured_repositories",
+        minimum_interval_seconds=60,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Lets Dagster know each repository of the settings and the night's run key, as partitions.",
+    )
+    def configured_repositories(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        new = new_partitions(
+            settings.repository_ids,
+            context.instance.get_dynamic_partitions("repository"),
+            context.instance.get_dynamic_partitions("run"),
+            latest_night(schedule.cron, schedule.timezone, datetime.now(UTC)),
+        )
+        requests = [
+            definition.build_add_request(keys)
+            for definition, keys in ((REPOSITORY, new.repositories), (RUN, new.runs))
+            if keys
+        ]
+        if not requests:
+            return dg.SkipReason("every configured repository and the night's run are known")
+        return dg.SensorResult(dynamic_partitions_requests=requests)
+
+    return [configured_repositories]
