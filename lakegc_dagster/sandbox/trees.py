@@ -132,13 +132,17 @@ class Trees:
                 decode_entry(payload, path=path, name=range_id)
                 for path, payload in zip(records.keys.to_pylist(), records.payloads.to_pylist(), strict=True)
             ]
-            cached = RangeEntries([entry.path for entry in entries], entries)
-            self._ranges[key] = cached
-            if len(self._ranges) > _CACHED_RANGES:
-                self._ranges.popitem(last=False)
+            cached = self._remember_range(storage_namespace, range_id, entries)
         else:
             self._ranges.move_to_end(key)
         return cached
+
+    def _remember_range(self, storage_namespace: str, range_id: str, entries: list[Entry]) -> RangeEntries:
+        found = RangeEntries([entry.path for entry in entries], entries)
+        self._ranges[(storage_namespace, range_id)] = found
+        if len(self._ranges) > _CACHED_RANGES:
+            self._ranges.popitem(last=False)
+        return found
 
     def get(self, storage_namespace: str, metarange_id: str, path: bytes) -> Entry | None:
         """Return the entry of a path, None when the tree has none."""
@@ -181,12 +185,17 @@ class Trees:
         self._remember_metarange(storage_namespace, metarange.id, kept)
         return Applied(metarange.id, walk.changes)
 
-    def write_ranges(self, entries: Sequence[Entry]) -> list[TableFile]:
+    def write_ranges(self, storage_namespace: str, entries: list[Entry]) -> list[TableFile]:
         """Make the ranges of a run of entries, broken by the server's rule."""
         if not entries:
             return []
         _, ranges = write_tables(entries, max_range_size_bytes=self._max_range_size_bytes, raggedness=self._raggedness)
-        return list(ranges)
+        start = 0
+        for table in ranges:
+            # What was just written is what the next change reads: it need not be decoded again.
+            self._remember_range(storage_namespace, table.id, entries[start : start + table.count])
+            start += table.count
+        return ranges
 
     def location(self, table_id: str) -> str:
         """Return the key of a table below its namespace; whether it exists is not asked, as on the real server."""
@@ -266,7 +275,7 @@ class _Walk:
         self._next_range += 1
 
     def _flush(self) -> None:
-        self.written.extend(self._trees.write_ranges(self._run))
+        self.written.extend(self._trees.write_ranges(self._namespace, self._run))
         self._run = []
 
     def finish(self) -> None:

@@ -1,0 +1,191 @@
+"""Repositories of any size, for benchmarks: written past the API, into the same files and tables."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from lakegc_dagster.sandbox import gc, refs, repositories
+from lakegc_dagster.sandbox.blockstore import RELATIVE
+from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.objects import DEFAULT_CONTENT_TYPE
+from lakegc_dagster.sandbox.server import Sandbox
+from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
+from lakegc_dagster.sandbox.times import to_seconds
+from spark_core.graveler import CommitRecord, Entry
+
+# Every object of one population has its own size, so that no two look like the same content.
+_SMALLEST_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Population:
+    """A generated repository.
+
+    Attributes:
+        repository_id: Its name.
+        now: The instant that all ages count back from.
+        objects: Objects under `data/`.
+        commits: Commits, the first empty one included.
+        retained_commits: Commits that the rules retain.
+        expired: Objects that a collection at `now` ought to delete.
+    """
+
+    repository_id: str
+    now: datetime
+    objects: int
+    commits: int
+    retained_commits: int
+    expired: int
+
+
+class _Writer:
+    """Writes objects without content: sparse files of different sizes."""
+
+    def __init__(self, core: Core, repository: RepositoryRecord) -> None:
+        self._core = core
+        self._directory = core.blockstore.directory(repository.storage_namespace)
+        self._made: set[Path] = set()
+        self.written = 0
+
+    def write(self, path: str) -> Entry:
+        """Write one object at the clock's instant and return its entry; it is not staged."""
+        now = self._core.now()
+        address = self._core.ids.object_address()
+        size = _SMALLEST_BYTES + self.written
+        self.written += 1
+        file = self._directory / address
+        if file.parent not in self._made:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(file.parent)
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        try:
+            os.ftruncate(descriptor, size)
+            seconds = now.timestamp()
+            os.utime(descriptor, (seconds, seconds))
+        finally:
+            os.close(descriptor)
+        checksum = hashlib.md5(address.encode(), usedforsecurity=False).hexdigest()
+        return Entry(path.encode(), address, RELATIVE, size, checksum, now, DEFAULT_CONTENT_TYPE)
+
+
+def populate(
+    sandbox: Sandbox,
+    repository_id: str,
+    *,
+    now: datetime,
+    objects: int = 100_000,
+    commits: int = 250,
+    branches: int = 100,
+    days: float = 60,
+    retention_days: int = 21,
+    overwritten_share: float = 0.25,
+    garbage: int = 2_500,
+    staged: int = 1_000,
+) -> Population:
+    """Make a repository with a long history on main and branches along it.
+
+    Each commit adds paths that stay, and writes the same few hot paths anew,
+    so that a hot object lives in one commit only. The objects are sparse
+    files: their sizes are apparent, their content is zeros.
+
+    Args:
+        sandbox: A running sandbox in this process.
+        repository_id: Name of the repository to make.
+        now: The instant that all ages count back from, aware.
+        objects: Objects in commits.
+        commits: Commits on main.
+        branches: Branches, spread evenly over main's commits.
+        days: Age of the first commit.
+        retention_days: Days of the default rule.
+        overwritten_share: Share of a commit's objects, 0 to 1, that are hot.
+        garbage: Objects that nothing ever referred to, two days old.
+        staged: Objects staged on main, two days old.
+
+    Returns:
+        What a collection at `now` ought to find.
+
+    Raises:
+        ValueError: With fewer than two commits, or fewer objects than commits.
+    """
+    if commits < 2 or objects < commits:
+        raise ValueError(f"a population needs two commits and an object in each, not {objects} objects in {commits}")
+    core = sandbox.core
+    step = timedelta(days=days / commits)
+    hot = int(objects / commits * overwritten_share)
+    batches = _batches(objects, commits, hot)
+    with core.lock, core.state.transaction():
+        with sandbox.clock.at(now - timedelta(days=days)):
+            repository = repositories.create(core, repository_id, f"local://{repository_id}")
+            head = core.head(repository, core.branch(repository, "main"))
+        writer = _Writer(core, repository)
+        made: list[CommitRecord] = []
+        for number, paths in enumerate(batches):
+            # Half a step off whole days, so that no rule's threshold falls on a commit.
+            with sandbox.clock.at(now - step * (commits - number - 0.5)):
+                changes = [StagedChange(path.encode(), writer.write(path)) for path in paths]
+                head = _commit(core, repository, head, changes, f"commit {number}")
+                made.append(head)
+        for number in range(branches):
+            at = made[number * commits // branches]
+            core.state.put_branch(repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False))
+        with sandbox.clock.at(now - timedelta(days=2)):
+            for number in range(garbage):
+                writer.write(f"garbage/{number}")
+            paths = [f"staged/{number:07}" for number in range(staged)]
+            core.state.stage(
+                repository.number, "main", [StagedChange(path.encode(), writer.write(path)) for path in paths]
+            )
+        rules = gc.Rules(retention_days, {})
+        gc.set_rules(core, repository_id, rules)
+        all_commits = core.state.commits(repository.number)
+        active = set(gc.active_commits(all_commits, core.state.branches(repository.number), rules, now))
+    lost = [commit.id not in active for commit in made]
+    # The first commit's hot objects are in the second as well.
+    versions = (lost[0] and lost[1]) + sum(lost[2:])
+    return Population(
+        repository_id=repository_id,
+        now=now,
+        objects=writer.written,
+        commits=len(all_commits),
+        retained_commits=len(active),
+        expired=hot * versions + garbage,
+    )
+
+
+def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:
+    """Return the paths that each commit writes, in order.
+
+    Hot paths sort first, and they and the first paths that stay come in
+    commits of their own, so in ranges of their own. Otherwise each commit's
+    records would flow into the range of the one before, and that one range
+    would be written anew, and longer, with every commit.
+    """
+    hot_paths = [f"hot/part-{part:06}" for part in range(hot)]
+    batches = [list(hot_paths)]
+    left = objects - hot * (commits - 1)
+    for number in range(1, commits):
+        share = left // (commits - 1) + (number <= left % (commits - 1))
+        kept = [f"kept-{number:06}/part-{part:06}" for part in range(share)]
+        batches.append(kept if number == 1 else hot_paths + kept)
+    return batches
+
+
+def _commit(
+    core: Core, repository: RepositoryRecord, head: CommitRecord, changes: Sequence[StagedChange], message: str
+) -> CommitRecord:
+    tree = core.trees.apply(repository.storage_namespace, head.metarange_id, changes).metarange_id
+    return refs.make_commit(
+        core,
+        repository,
+        core.branch(repository, "main"),
+        message=message,
+        metarange_id=tree,
+        metadata={},
+        parents=[head],
+        date=to_seconds(core.now()),
+    )

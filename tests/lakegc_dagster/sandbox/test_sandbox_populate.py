@@ -1,0 +1,61 @@
+"""Generated repositories: what they promise to a benchmark is what lies on disk."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakegc_dagster.sandbox import gc
+from lakegc_dagster.sandbox.populate import populate
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+def _listing(sandbox, repository_id):
+    root = sandbox.blockstore / repository_id
+    return {str(path.relative_to(root)): path.stat() for path in (root / "data").rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("objects", "commits", "branches"), [(900, 30, 7), (60, 2, 0), (100, 100, 3), (503, 17, 40)])
+def test_a_population_expires_as_many_objects_as_it_says(sandbox, objects, commits, branches):
+    told = populate(sandbox, "many", now=NOW, objects=objects, commits=commits, branches=branches, garbage=11, staged=5)
+    core = sandbox.core
+    repository = core.repository("many")
+    records = core.state.commits(repository.number)
+    active = gc.active_commits(records, core.state.branches(repository.number), gc.rules(core, repository), NOW)
+    reachable = {change.entry.address for change in core.state.staged_from(repository.number, "main")}
+    for commit_id in active:
+        tree = records[commit_id].metarange_id
+        reachable |= {entry.address for entry in core.trees.iterate(repository.storage_namespace, tree)}
+    listing = _listing(sandbox, "many")
+    cutoff = (NOW - timedelta(days=1)).timestamp()
+    old = {address for address, found in listing.items() if found.st_mtime < cutoff}
+    assert told.objects == len(listing) == objects + 11 + 5
+    assert told.expired == len(old - reachable)
+    assert (told.commits, told.retained_commits) == (commits + 1, len(active))
+    assert len({found.st_size for found in listing.values()}) == len(listing)
+
+
+def test_a_populations_heads_list_as_many_paths_as_they_should(sdk, sandbox):
+    populate(sandbox, "many", now=NOW, objects=400, commits=20, branches=2, garbage=0, staged=3)
+    listed = sdk.objects.list_objects("many", "main", amount=1000).results
+    hot = [row for row in listed if row.path.startswith("hot/")]
+    kept = [row for row in listed if row.path.startswith("kept-")]
+    assert (len(hot), len(kept), len(listed)) == (5, 400 - 5 * 19, 5 + 305 + 3)
+    assert sdk.objects.stat_object("many", "main", listed[0].path).size_bytes == listed[0].size_bytes
+
+
+def test_the_ranges_of_a_population_do_not_grow_with_its_commits(sandbox):
+    populate(sandbox, "many", now=NOW, objects=2000, commits=50, branches=0, garbage=0, staged=0)
+    core = sandbox.core
+    repository = core.repository("many")
+    head = core.head(repository, core.branch(repository, "main"))
+    counts = [table.count for table in core.trees.ranges(repository.storage_namespace, head.metarange_id)]
+    assert len(counts) == 50
+    assert max(counts) < 60
+
+
+def test_a_population_of_one_commit_is_refused(sandbox):
+    with pytest.raises(ValueError, match="two commits and an object in each"):
+        populate(sandbox, "many", now=NOW, objects=10, commits=1)
