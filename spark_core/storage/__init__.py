@@ -1,0 +1,35 @@
+"""Object stores: open one for a namespace; list, read, write, delete in it.
+
+contract   what every store can do, and its values
+local      files
+s3         S3 and what speaks like it
+parquet    Parquet files on a store's streams
+"""
+
+from __future__ import annotations
+
+from spark_core.errors import SettingsError
+from spark_core.namespace import Namespace
+from spark_core.storage.contract import DeleteOutcome, ObjectInfo, ObjectStore, StoreOptions, WrittenFile
+
+__all__ = ["DeleteOutcome", "ObjectInfo", "ObjectStore", "StoreOptions", "WrittenFile", "open_store"]
+
+
+def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
+    """Open the store of a namespace.
+
+    Raises:
+        SettingsError: If this kind of store is not known here, or its options are missing or wrong.
+    """
+    if namespace.scheme == "local":
+        from spark_core.storage.local import LocalStore
+
+        return LocalStore(namespace, options)
+    if namespace.scheme == "s3":
+        from spark_core.storage.s3 import S3Store
+
+        return S3Store(namespace, options)
+    raise SettingsError(
+        f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this version; "
+        "nothing was read and nothing was deleted. Local blockstores and S3 can."
+    )

@@ -1,0 +1,346 @@
+"""What every object store can do here, and the values that go in and out.
+
+A store is rooted at one storage namespace: keys are relative to it, without a
+leading slash. It travels to executors by pickle and opens its clients there,
+on first use. It never answers an error with emptiness: what it cannot read to
+the end, or cannot name, it raises.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
+
+import pyarrow as pa
+
+from spark_core.collectable import FOLDED_SEGMENT_PATTERN
+from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
+from spark_core.namespace import Namespace
+from spark_core.schemas import OBJECT_LISTING
+from spark_core.storage import parquet
+
+# Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
+LISTING_BATCH_ROWS = 10_000
+
+Outcome = Literal["deleted", "already_gone", "refused", "failed"]
+# Inside the stores `list` is a method.
+Names: TypeAlias = list[str]
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """How this machine reaches the stores; credentials never show in `repr`.
+
+    Attributes:
+        local_path: Where this machine sees the server's local blockstore, the
+            root of all `local://` namespaces.
+        s3_endpoint: URL of an S3-compatible store; None means AWS or what the
+            AWS environment and configuration files say.
+        s3_region: Region of the bucket; found by asking the bucket when None.
+        s3_access_key_id: Explicit credentials; without them the usual AWS chain is used
+            (environment, profile, instance role).
+        s3_secret_access_key: Belongs to the key id.
+        s3_session_token: Belongs to temporary credentials.
+        s3_profile: Profile of the AWS configuration files.
+        s3_path_style: Whether the bucket stands in the path of the URL rather than in the host.
+        allow_http: Whether an endpoint without TLS is accepted.
+        connect_timeout: For one connection.
+        read_timeout: For one request, its body included.
+        max_retries: How often a request that failed for a passing reason is sent again.
+        retry_timeout: After which a request is not sent again.
+    """
+
+    local_path: str | None = None
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    s3_access_key_id: str | None = field(default=None, repr=False)
+    s3_secret_access_key: str | None = field(default=None, repr=False)
+    s3_session_token: str | None = field(default=None, repr=False)
+    s3_profile: str | None = None
+    s3_path_style: bool = True
+    allow_http: bool = False
+    connect_timeout: timedelta = timedelta(seconds=10)
+    read_timeout: timedelta = timedelta(minutes=2)
+    max_retries: int = 8
+    retry_timeout: timedelta = timedelta(minutes=3)
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """One object as the store describes it.
+
+    Attributes:
+        key: Relative to the namespace.
+        size_bytes: Length of the content.
+        last_modified: Aware instant in UTC.
+        checksum: MD5 of the content in hex where the store gives it, else None.
+    """
+
+    key: str
+    size_bytes: int
+    last_modified: datetime
+    checksum: str | None = None
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A Parquet file that was written.
+
+    Attributes:
+        key: Relative to the namespace.
+        rows: Number of rows in it.
+        size_bytes: Length of the file.
+        sha256: Of the bytes that were sent, in hex.
+    """
+
+    key: str
+    rows: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class DeleteOutcome:
+    """What happened to one key of a deletion.
+
+    Attributes:
+        key: As it was given.
+        outcome: `deleted`; `already_gone` where the store tells that apart;
+            `refused` when lakegc did not ask the store; `failed` when the store did not confirm.
+        error: Why, for the last two.
+    """
+
+    key: str
+    outcome: Outcome
+    error: str | None = None
+
+
+Outcomes: TypeAlias = list[DeleteOutcome]
+
+
+class ObjectStore(ABC):
+    """An object store rooted at a storage namespace.
+
+    Attributes:
+        namespace: What it is rooted at.
+        options: How it is reached.
+        requests: Requests by kind (list, read, head, put, delete) that this
+            process sent; it does not travel with the store.
+    """
+
+    # How many keys one request of the store's own bulk delete takes.
+    delete_batch_size: ClassVar[int] = 1000
+
+    def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
+        self.namespace = namespace
+        self.options = options
+        self.requests: Counter[str] = Counter()
+
+    @property
+    def root(self) -> str:
+        """Absolute URI of the namespace, for people."""
+        return self.namespace.root
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.root!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what belongs to one process: open clients and the counts."""
+        return {"namespace": self.namespace, "options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ObjectStore.__init__(self, state["namespace"], state["options"])
+
+    @abstractmethod
+    def children(self, prefix: str) -> tuple[Names, pa.Table]:
+        """List one level.
+
+        Args:
+            prefix: Directory-like prefix; a slash at its end is added when missing, empty means the root.
+
+        Returns:
+            The prefixes directly below (whole, ending in a slash, sorted), and the
+            objects directly there (columns of `schemas.OBJECT_LISTING`, no order).
+
+        Raises:
+            IncompleteReadError: If anything there cannot be listed or named.
+        """
+
+    @abstractmethod
+    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
+        """List everything below a prefix, in batches, however deep.
+
+        Args:
+            prefix: As for `children`.
+
+        Yields:
+            Columns of `schemas.OBJECT_LISTING`, each key once, no order; nothing when there is no such prefix.
+
+        Raises:
+            IncompleteReadError: If the listing cannot be read to its end or holds
+                a key that cannot be told exactly; what was yielded before must be dropped then.
+        """
+
+    @abstractmethod
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object.
+
+        Raises:
+            NotFoundError: If there is no such object.
+        """
+
+    def exists(self, key: str) -> bool:
+        """Say whether there is such an object."""
+        try:
+            self.head(key)
+        except NotFoundError:
+            return False
+        return True
+
+    @abstractmethod
+    def read(self, key: str) -> bytes:
+        """Read a whole object.
+
+        Raises:
+            NotFoundError: If there is no such object.
+            PermissionDeniedError: If the store refuses.
+            TransientError: If the store does not answer, after retries.
+        """
+
+    @abstractmethod
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Read exactly `length` bytes from offset `start`.
+
+        Raises:
+            IncompleteReadError: If the object ends before.
+            NotFoundError: If there is no such object.
+        """
+
+    @abstractmethod
+    def put(self, key: str, data: bytes) -> None:
+        """Write a whole object, replacing what was there; readers see the old or the new one, nothing between."""
+
+    @abstractmethod
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write an object that must not exist yet; of several writers one wins.
+
+        Raises:
+            ObjectExistsError: If it exists. A request that the client sent twice
+                because the first answer was lost ends so too: read the object to see whose it is.
+        """
+
+    @abstractmethod
+    def delete(self, keys: Sequence[str]) -> Outcomes:
+        """Delete objects, each at most once, and say of each what the store answered.
+
+        Never raises for what the store says: a sweep needs the outcome of every key.
+
+        Args:
+            keys: Any number; sent in requests of `delete_batch_size`.
+
+        Returns:
+            One outcome per key, in the order given.
+        """
+
+    @abstractmethod
+    def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """Open an object for writing in one pass; it appears whole when the block ends well, else not at all."""
+
+    @abstractmethod
+    def open_source(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """Open an object for reading with seeks, without holding a large one in memory."""
+
+    def write_parquet(self, key: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> WrittenFile:
+        """Write batches as one Parquet file (zstd), one row group in memory at a time.
+
+        Args:
+            key: Where; replaced when it exists.
+            batches: Each with exactly the columns of `schema`.
+            schema: Columns of the file; written even when there are no batches.
+
+        Returns:
+            What was written, with the sha256 of the bytes sent.
+        """
+        with self.open_sink(key) as sink:
+            rows, size_bytes, sha256 = parquet.write(sink, batches, schema)
+        return WrittenFile(key, rows, size_bytes, sha256)
+
+    def read_parquet(self, key: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read a Parquet file in batches.
+
+        Args:
+            key: Which file.
+            columns: Names to read, all when None.
+
+        Yields:
+            Batches of at most `parquet.BATCH_ROWS` rows.
+
+        Raises:
+            CorruptTableError: If it is no sound Parquet file or lacks a column.
+            NotFoundError: If there is no such object.
+        """
+        with self.open_source(key) as source:
+            yield from parquet.read(source, f"{self.root}{key}", columns)
+
+    def parquet_schema(self, key: str) -> pa.Schema:
+        """Read the columns of a Parquet file from its end.
+
+        Raises:
+            CorruptTableError: If it is no sound Parquet file.
+            NotFoundError: If there is no such object.
+        """
+        with self.open_source(key) as source:
+            return parquet.schema(source, f"{self.root}{key}")
+
+    def checked_key(self, key: str) -> str:
+        """Return the key when it names exactly one object.
+
+        Raises:
+            AddressError: If it is empty, holds a NUL, or has segments that a client would fold or trim.
+        """
+        if "\0" in key or FOLDED_SEGMENT_PATTERN.search(key):
+            raise AddressError(
+                f"key {key!r} of {self.root} is empty or has an empty, `.` or `..` segment or a NUL, so not every client "
+                "would take it for the same object; it was neither read nor changed, and nothing was deleted. "
+                "Look at such an object with the store's own tools."
+            )
+        return key
+
+
+def as_prefix(prefix: str) -> str:
+    """Return the prefix with a slash at its end, empty for the root."""
+    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+
+
+def listing_batch(
+    keys: Sequence[str] | pa.Array,
+    sizes: Sequence[int] | pa.Array,
+    modified: pa.Array,
+    checksums: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Put columns of a listing together as `schemas.OBJECT_LISTING`.
+
+    Raises:
+        UnicodeEncodeError: If a key cannot be written as UTF-8.
+    """
+    absent = pa.nulls(len(keys), pa.string()) if checksums is None else checksums
+    return pa.record_batch([pa.array(keys, pa.string()), pa.array(sizes, pa.int64()), modified, absent], OBJECT_LISTING)
+
+
+def exact_range(data: bytes, store: ObjectStore, key: str, start: int, length: int) -> bytes:
+    """Return what a ranged read brought when it is as long as asked for.
+
+    Raises:
+        IncompleteReadError: If it is shorter: a part must never pass for the whole.
+    """
+    if len(data) != length:
+        raise IncompleteReadError(
+            f"{store.root}{key} ends before byte {start + length}: {len(data)} of the {length} bytes from {start} came; "
+            "nothing was deleted. The object was cut off or replaced: compare its size with what refers to it, and run again."
+        )
+    return data

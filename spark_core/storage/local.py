@@ -1,0 +1,327 @@
+"""The server's local blockstore: files below a directory, by the operating system's own calls.
+
+obstore is not used here. Its local listing leaves out names that end in `#1`
+and dangling links without a word, follows links out of the directory, and
+fails for a newline in a name; `os.scandir` tells every name exactly and is
+faster (200,000 files: 0.37 s against 0.56 s). Directories are entered by
+descriptor without following links, so nothing outside the namespace can be
+read or deleted, even while somebody changes the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from spark_core.errors import (
+    AddressError,
+    IncompleteReadError,
+    LakegcError,
+    NotFoundError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+)
+from spark_core.namespace import Namespace
+from spark_core.schemas import INSTANT, OBJECT_LISTING
+from spark_core.storage.contract import (
+    LISTING_BATCH_ROWS,
+    DeleteOutcome,
+    Names,
+    ObjectInfo,
+    ObjectStore,
+    Outcomes,
+    StoreOptions,
+    as_prefix,
+    exact_range,
+    listing_batch,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NOT_A_FILE_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class _LinkError(OSError):
+    """A path leads over a symbolic link, which is never followed."""
+
+
+class LocalStore(ObjectStore):
+    """A namespace of the blockstore `local`."""
+
+    def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
+        super().__init__(namespace, options)
+        os.close(self._open_blockstore())
+
+    def _open_blockstore(self) -> int:
+        """Open the directory above all namespaces; that one may be a link, and without it everything would look empty."""
+        path = self.options.local_path
+        try:
+            if path and Path(path).is_absolute():
+                return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            problem = "no absolute path"
+        except OSError as error:
+            problem = error.strerror or "unknown"
+        raise SettingsError(
+            f"{self.root} lies on a local blockstore, and local_path {path!r} cannot be opened on this machine ({problem}); "
+            "nothing was read and nothing was deleted. Set it to the directory where this machine sees the server's blockstore."
+        )
+
+    def children(self, prefix: str) -> tuple[Names, pa.Table]:
+        """List one level; an empty directory counts as a prefix."""
+        directories: list[str] = []
+        batches = list(self._batches(as_prefix(prefix), directories))
+        return sorted(directories), pa.Table.from_batches(batches, OBJECT_LISTING)
+
+    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
+        """List everything below, with one open directory per level whatever the number of files."""
+        return self._batches(as_prefix(prefix), None)
+
+    def _batches(self, prefix: str, directories: Names | None) -> Iterator[pa.RecordBatch]:
+        """Gather the files below a prefix; with `directories` only one level, whose subdirectories are appended to it."""
+        self.requests["list"] += 1
+        keys: list[str] = []
+        sizes: list[int] = []
+        modified: list[int] = []
+        with self._telling("list", prefix):
+            for key, status in self._files(prefix, directories):
+                keys.append(key)
+                sizes.append(status.st_size)
+                modified.append(status.st_mtime_ns // 1000)
+                if len(keys) == LISTING_BATCH_ROWS:
+                    yield self._batch(keys, sizes, modified)
+                    keys, sizes, modified = [], [], []
+            if keys:
+                yield self._batch(keys, sizes, modified)
+
+    def _batch(self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]) -> pa.RecordBatch:
+        try:
+            return listing_batch(keys, sizes, pa.array(modified, pa.int64()).cast(INSTANT))
+        except UnicodeEncodeError as error:
+            name = str(error.object).encode("utf-8", "surrogateescape")
+            raise self._strange(f"a name that is not UTF-8, {name!r}") from error
+
+    def _files(self, prefix: str, directories: Names | None) -> Iterator[tuple[str, os.stat_result]]:
+        if prefix:
+            self.checked_key(prefix.removesuffix("/"))
+        try:
+            top = self._enter(prefix)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        try:
+            yield from self._walk(top, prefix, directories)
+        finally:
+            os.close(top)
+
+    def _walk(self, directory: int, before: str, directories: Names | None) -> Iterator[tuple[str, os.stat_result]]:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                key = before + entry.name
+                try:
+                    if entry.is_file(follow_symlinks=False):
+                        yield key, entry.stat(follow_symlinks=False)
+                    elif not entry.is_dir(follow_symlinks=False):
+                        what = "a symbolic link" if entry.is_symlink() else "neither a file nor a directory"
+                        raise self._strange(f"{key!r}, which is {what}")
+                    elif directories is not None:
+                        directories.append(f"{key}/")
+                    else:
+                        inner = _open_directory(entry.name, directory)
+                        try:
+                            yield from self._walk(inner, f"{key}/", None)
+                        finally:
+                            os.close(inner)
+                except FileNotFoundError:
+                    # Removed since its directory was read: it is truly not there any more.
+                    continue
+
+    def _strange(self, what: str) -> IncompleteReadError:
+        return IncompleteReadError(
+            f"the listing of {self.root} met {what}; it can be neither followed nor told as an object, so the listing "
+            "is not complete and nothing was deleted. Move it out of the namespace's directory."
+        )
+
+    def _enter(self, prefix: str, *, create: bool = False) -> int:
+        """Open the directory of a prefix, one segment at a time and never over a link; the caller closes it."""
+        directory = self._open_blockstore()
+        for segment in f"{self.namespace.path}/{prefix}".split("/"):
+            if not segment:
+                continue
+            try:
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(segment, dir_fd=directory)
+                inner = _open_directory(segment, directory)
+            finally:
+                os.close(directory)
+            directory = inner
+        return directory
+
+    @contextmanager
+    def _telling(self, action: str, key: str) -> Iterator[None]:
+        """Turn the system's errors into the project's, naming the key and the root."""
+        try:
+            yield
+        except _LinkError as error:
+            raise IncompleteReadError(
+                f"{action} {key!r} of {self.root}: {error.filename!r} on the way is a symbolic link, which is not followed; "
+                "nothing was deleted. Replace it by what it points to."
+            ) from error
+        except _NOT_A_FILE_THERE as error:
+            raise NotFoundError(
+                f"{action} {key!r}: {self.root} has no such object. Look whether it was moved."
+            ) from error
+        except FileExistsError as error:
+            raise ObjectExistsError(
+                f"{action} {key!r}: {self.root} has such an object already; it was left as it is. Another writer was first."
+            ) from error
+        except PermissionError as error:
+            raise PermissionDeniedError(
+                f"{action} {key!r} of {self.root}: the system refuses ({error.strerror}); nothing was deleted. "
+                f"Give this user the permission to {action} there, for files and their directories."
+            ) from error
+        except OSError as error:
+            raise TransientError(
+                f"{action} {key!r} of {self.root}: the system could not ({error.strerror}); nothing was deleted. "
+                "Look at the disk or the mount and run again."
+            ) from error
+
+    @contextmanager
+    def _parent(self, key: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        before, _, name = self.checked_key(key).rpartition("/")
+        directory = self._enter(before, create=create)
+        try:
+            yield directory, name
+        finally:
+            os.close(directory)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe a file; a directory is no object."""
+        self.requests["head"] += 1
+        with self._telling("read", key), self._parent(key) as (directory, name):
+            return _described(key, _file_status(name, directory))
+
+    @contextmanager
+    def open_source(self, key: str) -> Iterator[BinaryIO]:
+        """Open a file for reading."""
+        self.requests["read"] += 1
+        with self._telling("read", key), self._parent(key) as (directory, name):
+            _file_status(name, directory)
+            source = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb")
+        with source:
+            yield source
+
+    def read(self, key: str) -> bytes:
+        """Read a whole file."""
+        with self.open_source(key) as source, self._telling("read", key):
+            return source.read()
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Read a part of a file."""
+        with self.open_source(key) as source, self._telling("read", key):
+            source.seek(start)
+            return exact_range(source.read(length), self, key, start, length)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write beside the place and move there."""
+        with self.open_sink(key) as sink:
+            sink.write(data)
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write beside the place and link there, which the system does only when nothing is there."""
+        with self._published(key, _link) as sink:
+            sink.write(data)
+
+    @contextmanager
+    def open_sink(self, key: str) -> Iterator[BinaryIO]:
+        """Write beside the place and move there when the block ends well."""
+        with self._published(key, _move) as sink:
+            yield sink
+
+    @contextmanager
+    def _published(self, key: str, publish: Callable[[str, str, int], None]) -> Iterator[BinaryIO]:
+        self.requests["put"] += 1
+        before, _, name = self.checked_key(key).rpartition("/")
+        part = f".lakegc-{secrets.token_hex(8)}.part"
+        with self._telling("write", key):
+            directory = self._enter(before, create=True)
+        try:
+            with self._telling("write", key):
+                opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=directory)
+            with os.fdopen(opened, "wb") as sink:
+                yield sink
+                sink.flush()
+                # A journal is only worth something when it outlives the machine's sudden end.
+                os.fsync(opened)
+            with self._telling("write", key):
+                publish(part, name, directory)
+                os.fsync(directory)
+        finally:
+            with suppress(FileNotFoundError):  # the move took it away
+                os.unlink(part, dir_fd=directory)
+            os.close(directory)
+
+    def delete(self, keys: Sequence[str]) -> Outcomes:
+        """Unlink files one by one; never a directory, never through a link."""
+        outcomes: list[DeleteOutcome] = []
+        for key in keys:
+            self.requests["delete"] += 1
+            try:
+                with self._parent(key) as (directory, name):
+                    _file_status(name, directory)
+                    os.unlink(name, dir_fd=directory)
+                outcomes.append(DeleteOutcome(key, "deleted"))
+            except _LinkError as error:
+                outcomes.append(DeleteOutcome(key, "refused", f"{error.filename!r} is a symbolic link"))
+            except IsADirectoryError:
+                outcomes.append(DeleteOutcome(key, "refused", "it is a directory or no plain file"))
+            except (FileNotFoundError, NotADirectoryError):
+                outcomes.append(DeleteOutcome(key, "already_gone"))
+            except OSError as error:
+                outcomes.append(DeleteOutcome(key, "failed", error.strerror))
+            except (AddressError, SettingsError) as error:
+                outcomes.append(DeleteOutcome(key, "refused", _first_clause(error)))
+        return outcomes
+
+
+def _first_clause(error: LakegcError) -> str:
+    return str(error).partition(";")[0]
+
+
+def _open_directory(name: str, directory: int) -> int:
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    except NotADirectoryError as error:
+        if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            raise _LinkError(error.errno, "symbolic link", name) from error
+        raise
+
+
+def _file_status(name: str, directory: int) -> os.stat_result:
+    """Describe a plain file; what is no plain file is told like a directory, and a link apart."""
+    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        raise _LinkError(0, "symbolic link", name)
+    if not stat.S_ISREG(status.st_mode):
+        raise IsADirectoryError(0, "no plain file", name)
+    return status
+
+
+def _described(key: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key, status.st_size, _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000))
+
+
+def _move(part: str, name: str, directory: int) -> None:
+    os.replace(part, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _link(part: str, name: str, directory: int) -> None:
+    os.link(part, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)

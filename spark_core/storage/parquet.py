@@ -1,0 +1,107 @@
+"""Parquet files on plain binary streams: written in bounded row groups and hashed on the way, read in batches."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_core.errors import CorruptTableError
+
+# A row group of addresses is some 10 MB; readers skip and parallelize by row group.
+ROW_GROUP_ROWS = 131_072
+ROW_GROUP_BYTES = 64 << 20
+BATCH_ROWS = 65_536
+
+
+class _HashingWriter(io.RawIOBase):
+    """Pass writes on to a stream, counting and hashing them."""
+
+    def __init__(self, target: BinaryIO) -> None:
+        self._target = target
+        self.size_bytes = 0
+        self.hash = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        view = memoryview(data).cast("B")  # type: ignore[arg-type]
+        self.hash.update(view)
+        self.size_bytes += len(view)
+        self._target.write(view)
+        return len(view)
+
+    def tell(self) -> int:
+        return self.size_bytes
+
+
+def write(sink: BinaryIO, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> tuple[int, int, str]:
+    """Write batches as Parquet (zstd) with row groups of at most `ROW_GROUP_ROWS` rows.
+
+    Small batches are gathered first: a row group for each would make the file slow to read.
+
+    Args:
+        sink: Where to, from its start; only written to, never moved.
+        batches: Each with exactly the columns of `schema`.
+        schema: Columns of the file.
+
+    Returns:
+        Rows, bytes and the sha256 in hex of those bytes.
+
+    Raises:
+        ValueError: If a batch has other columns.
+    """
+    out = _HashingWriter(sink)
+    waiting: list[pa.RecordBatch] = []
+    waiting_rows = waiting_bytes = rows = 0
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        for batch in batches:
+            if not batch.schema.equals(schema):
+                raise ValueError(
+                    f"a batch has the columns {batch.schema.names}, wanted exactly {schema.names} of the schema"
+                )
+            waiting.append(batch)
+            rows += batch.num_rows
+            waiting_rows += batch.num_rows
+            waiting_bytes += batch.nbytes
+            if waiting_rows >= ROW_GROUP_ROWS or waiting_bytes >= ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS)
+                waiting, waiting_rows, waiting_bytes = [], 0, 0
+        if waiting_rows:
+            writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS)
+    return rows, out.size_bytes, out.hash.hexdigest()
+
+
+def read(source: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """Read a Parquet file in batches of at most `BATCH_ROWS` rows.
+
+    Args:
+        source: The file, with seeks.
+        name: What to call it in an error.
+        columns: Names to read, all when None.
+
+    Raises:
+        CorruptTableError: If it is no sound Parquet file or lacks a column.
+    """
+    try:
+        file = pq.ParquetFile(source)
+        missing = [column for column in columns or [] if column not in file.schema_arrow.names]
+        if missing:
+            raise CorruptTableError(name, None, f"lacks the columns {missing}, has {file.schema_arrow.names}")
+        wanted = None if columns is None else list(columns)
+        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
+
+
+def schema(source: BinaryIO, name: str) -> pa.Schema:
+    """Read the columns of a Parquet file; see `read`."""
+    try:
+        return pq.read_schema(source)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error

@@ -1,0 +1,245 @@
+"""S3, and stores that speak like it: obstore reads and writes, boto3 lists and deletes.
+
+boto3 lists because it names every key (see `s3_pages`), and deletes because it
+gives an answer for each key, where obstore gives one for all.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, TypeVar, cast
+
+import obstore
+import pyarrow as pa
+
+from spark_core.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.errors import AddressError, IncompleteReadError
+from spark_core.namespace import Namespace
+from spark_core.schemas import OBJECT_LISTING
+from spark_core.storage.contract import (
+    LISTING_BATCH_ROWS,
+    DeleteOutcome,
+    Names,
+    ObjectInfo,
+    ObjectStore,
+    Outcomes,
+    StoreOptions,
+    as_prefix,
+    exact_range,
+)
+from spark_core.storage.s3_clients import Clients, check_options, open_clients
+from spark_core.storage.s3_errors import CLIENT_ERRORS, explained, failure_of
+from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, unquoted_prefix
+
+T = TypeVar("T")
+
+# Of a file on its way in or out, what stays in memory; the rest goes to the temporary directory.
+_SPOOLED_BYTES = 32 << 20
+_CHUNK_BYTES = 8 << 20
+
+_opening = threading.Lock()
+
+
+class S3Store(ObjectStore):
+    """A namespace in an S3 bucket."""
+
+    def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
+        check_options(options, namespace.root)
+        super().__init__(namespace, options)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._opened: tuple[int, Clients] | None = None
+        self._bucket_seen = False
+        self._region: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take the region along, so that an executor need not ask for it again."""
+        return {**super().__getstate__(), "region": self._region}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget()
+        self._region = state["region"]
+
+    @property
+    def _clients(self) -> Clients:
+        """The clients of this process; a forked one must not share connections with its parent."""
+        with _opening:
+            if self._opened is None or self._opened[0] != os.getpid():
+                self._opened = (os.getpid(), open_clients(self.namespace.bucket, self.options, self._region))
+                self._region = self._opened[1].region
+            return self._opened[1]
+
+    @property
+    def _before(self) -> str:
+        return f"{self.namespace.path}/" if self.namespace.path else ""
+
+    def _name(self, key: str) -> str:
+        """Return the key in the bucket, when both clients take it for the same."""
+        if NOT_NAMEABLE_PATTERN.search(self.checked_key(key)):
+            raise AddressError(
+                f"key {key!r} of {self.root} holds a control character, which not every client sends as it is; "
+                "it was neither read nor changed, and nothing was deleted. Look at it with the store's own tools."
+            )
+        return self._before + key
+
+    def _ask(self, kind: str, action: str, key: str, question: Callable[[], T]) -> T:
+        """Send one request.
+
+        The project's error is raised outside the handler: chained to the
+        client's, it would carry the answer's body into logs.
+        """
+        self.requests[kind] += 1
+        try:
+            return question()
+        except CLIENT_ERRORS as error:
+            told = explained(error, action, key, self.root)
+        raise told
+
+    def _pages(self, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
+        """Ask for the pages of a listing, one after the other."""
+        prefix = as_prefix(prefix)
+        asked = {"Bucket": self.namespace.bucket, "Prefix": self._before + prefix, "EncodingType": "url", **more}
+        tokens: set[str] = set()
+        while True:
+            answer = self._ask("list", "list", prefix, lambda: self._clients.boto.list_objects_v2(**asked))
+            yield answer
+            if not answer.get("IsTruncated"):
+                return
+            token = answer.get("NextContinuationToken")
+            if not token or token in tokens:
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came); "
+                    "nothing was deleted. The store does not list as S3 does."
+                )
+            tokens.add(token)
+            asked["ContinuationToken"] = token
+
+    def children(self, prefix: str) -> tuple[Names, pa.Table]:
+        """List one level."""
+        prefixes: list[str] = []
+        batches = []
+        for answer in self._pages(prefix, Delimiter="/"):
+            found = [unquoted_prefix(entry["Prefix"], answer) for entry in answer.get("CommonPrefixes", [])]
+            prefixes.extend(name[len(self._before) :] for name in found)
+            batches.append(page_batch(answer, self._before, f"{self.root}{prefix}"))
+        return sorted(prefixes), pa.Table.from_batches(batches, OBJECT_LISTING)
+
+    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
+        """List everything below a prefix, page by page."""
+        pages = (page_batch(answer, self._before, f"{self.root}{prefix}") for answer in self._pages(prefix))
+        return gathered(pages, LISTING_BATCH_ROWS)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object; that the bucket is there is made sure once, as such a 404 does not say it."""
+        name = self._name(key)
+
+        def described() -> Any:
+            try:
+                return obstore.head(self._clients.objects, name)
+            except FileNotFoundError:
+                self._confirm_bucket()
+                raise
+
+        meta = self._ask("head", "head", key, described)
+        return ObjectInfo(key, meta["size"], meta["last_modified"], checksum_of(meta["e_tag"]))
+
+    def _confirm_bucket(self) -> None:
+        if not self._bucket_seen:
+            self._ask(
+                "list", "list", "", lambda: self._clients.boto.list_objects_v2(Bucket=self.namespace.bucket, MaxKeys=1)
+            )
+            self._bucket_seen = True
+
+    def read(self, key: str) -> bytes:
+        """Read a whole object."""
+        name = self._name(key)
+        return self._ask("read", "read", key, lambda: obstore.get(self._clients.objects, name).bytes().to_bytes())
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Read a part of an object."""
+        name = self._name(key)
+
+        def part() -> bytes:
+            try:
+                return obstore.get_range(self._clients.objects, name, start=start, length=length).to_bytes()
+            except CLIENT_ERRORS as error:
+                if failure_of(error).status == 416:
+                    return b""
+                raise
+
+        return exact_range(self._ask("read", "read", key, part), self, key, start, length)
+
+    @contextmanager
+    def open_source(self, key: str) -> Iterator[BinaryIO]:
+        """Bring the object here with one request; what is large goes to a temporary file."""
+        name = self._name(key)
+        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
+
+            def bring() -> None:
+                for chunk in obstore.get(self._clients.objects, name).stream(_CHUNK_BYTES):
+                    file.write(chunk)
+
+            self._ask("read", "read", key, bring)
+            file.seek(0)
+            yield cast(BinaryIO, file)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write a whole object."""
+        name = self._name(key)
+        self._ask("put", "write", key, lambda: obstore.put(self._clients.objects, name, data))
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write an object on the condition that there is none (`If-None-Match: *`)."""
+        name = self._name(key)
+        self._ask("put", "write", key, lambda: obstore.put(self._clients.objects, name, data, mode="create"))
+
+    @contextmanager
+    def open_sink(self, key: str) -> Iterator[BinaryIO]:
+        """Gather the object here and send it when the block ends well."""
+        name = self._name(key)
+        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
+            yield cast(BinaryIO, file)
+            file.seek(0)
+            self._ask("put", "write", key, lambda: obstore.put(self._clients.objects, name, cast(BinaryIO, file)))
+
+    def delete(self, keys: Sequence[str]) -> Outcomes:
+        """Delete with the store's bulk request.
+
+        S3 confirms a key that was not there like one that was, so `already_gone`
+        comes only from stores that tell it. On a versioned bucket a deletion is a marker.
+        """
+        told: dict[str, DeleteOutcome] = {}
+        for key in keys:
+            if NOT_NAMEABLE_PATTERN.search(key):
+                told[key] = DeleteOutcome(key, "refused", "the key cannot be named safely")
+        asked = [key for key in dict.fromkeys(keys) if key not in told]
+        for start in range(0, len(asked), self.delete_batch_size):
+            told.update(self._delete_batch(asked[start : start + self.delete_batch_size]))
+        return [told[key] for key in keys]
+
+    def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeleteOutcome]:
+        names = {self._before + key: key for key in keys}
+        self.requests["delete"] += 1
+        try:
+            answer = self._clients.boto.delete_objects(
+                Bucket=self.namespace.bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": False}
+            )
+        except CLIENT_ERRORS as error:
+            failure = str(failure_of(error))
+            return {key: DeleteOutcome(key, "failed", failure) for key in keys}
+        told = {key: DeleteOutcome(key, "failed", "the store's answer does not mention the key") for key in keys}
+        for entry in answer.get("Deleted", []):
+            if key := names.get(entry.get("Key")):
+                told[key] = DeleteOutcome(key, "deleted")
+        for entry in answer.get("Errors", []):
+            if key := names.get(entry.get("Key")):
+                code = str(entry.get("Code"))
+                gone = code in ("NoSuchKey", "NotFound")
+                told[key] = DeleteOutcome(key, "already_gone") if gone else DeleteOutcome(key, "failed", code)
+        return told

@@ -1,0 +1,170 @@
+"""The two clients of an S3 bucket, boto3 and obstore, opened alike: same credentials, region, endpoint and bounds."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import obstore.store
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from obstore.auth.boto3 import Boto3CredentialProvider
+
+from spark_core.errors import SettingsError
+from spark_core.storage.contract import StoreOptions
+from spark_core.storage.s3_pages import read_before_parser
+
+# Where S3 answers for buckets of any region, and what S3-compatible stores without regions expect.
+_ANY_REGION = "us-east-1"
+
+# boto3 refreshes temporary credentials 15 minutes before they end; asking again this often never uses expired ones.
+_CREDENTIALS_LIFE = timedelta(minutes=5)
+
+
+# The process whose obstore has begun to work; its threads do not come along into a forked one.
+_working_process: int | None = None
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The open clients of one process.
+
+    Attributes:
+        boto: Lists, deletes, and describes the bucket: answers key by key, names every key.
+        objects: Reads and writes, rooted at the bucket.
+        region: The bucket's.
+    """
+
+    boto: Any
+    objects: obstore.store.S3Store
+    region: str
+
+
+def check_options(options: StoreOptions, root: str) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        SettingsError: Naming the setting.
+    """
+    if (options.s3_access_key_id is None) != (options.s3_secret_access_key is None):
+        raise SettingsError(f"{root}: of the S3 access key id and its secret only one is set. Set both or none.")
+    if options.s3_endpoint is None:
+        return
+    parts = urlsplit(options.s3_endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise SettingsError(
+            f"{root}: s3_endpoint is no URL of the form https://HOST[:PORT] without user and query. Correct it."
+        )
+    if parts.scheme == "http" and not options.allow_http:
+        raise SettingsError(
+            f"{root}: s3_endpoint {options.s3_endpoint} sends data and signatures without TLS. "
+            "Use https://, or set allow_http where nobody else can listen."
+        )
+
+
+def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clients:
+    """Open both clients; asks the bucket for its region when none is known.
+
+    Args:
+        bucket: Its name.
+        options: Endpoint, credentials, bounds.
+        region: The bucket's region when it is known already.
+
+    Raises:
+        SettingsError: If there are no credentials, no such profile, or if this
+            process was forked from one that used S3 already.
+    """
+    _refuse_after_fork()
+    session = _session(options, os.getpid())
+    region = region or options.s3_region or _region_of(bucket, session, options)
+    boto = _boto(options, region, os.getpid())
+    return Clients(boto, _obstore(bucket, session, options, boto.meta.endpoint_url, region), region)
+
+
+def _refuse_after_fork() -> None:
+    """Refuse where obstore would wait for ever for threads that stayed in the parent process."""
+    global _working_process  # noqa: PLW0603 - obstore's runtime is one per process, and so is this
+    if _working_process not in (None, os.getpid()):
+        raise SettingsError(
+            "this process was forked from one that had used S3 already, and the S3 client does not survive that; "
+            "nothing was read and nothing was deleted. Start worker processes with spawn or forkserver."
+        )
+    _working_process = os.getpid()
+
+
+@lru_cache(maxsize=16)
+def _session(options: StoreOptions, _process: int) -> boto3.Session:
+    """Open the session that all stores of these options share in this process; each costs a quarter of a second."""
+    try:
+        session = boto3.Session(
+            aws_access_key_id=options.s3_access_key_id,
+            aws_secret_access_key=options.s3_secret_access_key,
+            aws_session_token=options.s3_session_token,
+            profile_name=options.s3_profile,
+        )
+        known = session.get_credentials() is not None
+    except BotoCoreError as error:
+        raise SettingsError(f"the AWS configuration cannot be used ({error}); nothing was read. Correct it.") from None
+    if not known:
+        raise SettingsError(
+            "no credentials for S3 were found; nothing was read and nothing was deleted. Set AWS_ACCESS_KEY_ID "
+            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them."
+        )
+    return session
+
+
+@lru_cache(maxsize=16)
+def _boto(options: StoreOptions, region: str, process: int) -> Any:
+    boto = _session(options, process).client(
+        "s3",
+        region_name=region,
+        endpoint_url=options.s3_endpoint,
+        config=Config(
+            connect_timeout=options.connect_timeout.total_seconds(),
+            read_timeout=options.read_timeout.total_seconds(),
+            # Adaptive: a store that throttles slows this client down instead of failing the run.
+            retries={"mode": "adaptive", "total_max_attempts": options.max_retries + 1},
+            s3={"addressing_style": "path" if options.s3_path_style else "virtual"},
+            # Stores that only speak like S3 do not all know the newer checksums.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+    boto.meta.events.register("before-parse.s3.ListObjectsV2", read_before_parser)
+    return boto
+
+
+def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> str:
+    """Ask the bucket for its region; S3 tells it even where it refuses the rest."""
+    try:
+        answer = _boto(options, session.region_name or _ANY_REGION, os.getpid()).head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("x-amz-bucket-region") or session.region_name or _ANY_REGION)
+
+
+def _obstore(
+    bucket: str, session: boto3.Session, options: StoreOptions, endpoint: str, region: str
+) -> obstore.store.S3Store:
+    if not options.s3_path_style:
+        scheme, _, host = endpoint.partition("://")
+        endpoint = f"{scheme}://{bucket}.{host}"
+    return obstore.store.S3Store(
+        bucket,
+        endpoint=endpoint,
+        region=region,
+        virtual_hosted_style_request=not options.s3_path_style,
+        credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LIFE),
+        client_options={
+            "allow_http": options.allow_http,
+            "connect_timeout": options.connect_timeout,
+            "timeout": options.read_timeout,
+        },
+        retry_config={"max_retries": options.max_retries, "retry_timeout": options.retry_timeout},
+    )

@@ -1,0 +1,128 @@
+"""What S3 and its two clients say when something fails, told as the project's errors, without what could be secret.
+
+Bodies of refusals hold key ids and the text that was signed, so only the
+status, the code and the kind of failure are taken out of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from spark_core.errors import (
+    LakegcError,
+    NotFoundError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+)
+
+# What both clients raise; obstore adds built-in errors of its own.
+CLIENT_ERRORS = (ClientError, BotoCoreError, BaseError, OSError)
+
+# What a policy must allow for each action.
+_PERMISSIONS = {
+    "list": "s3:ListBucket",
+    "head": "s3:GetObject (and s3:ListBucket)",
+    "read": "s3:GetObject (and s3:ListBucket)",
+    "write": "s3:PutObject",
+    "delete": "s3:DeleteObject",
+}
+_KEYS_REFUSED = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+_PASSING = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestTimeTooSkewed", "InternalError"}
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_KIND = re.compile(r"kind: (\w+)")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The parts of a failure that may be shown.
+
+    Attributes:
+        status: HTTP status; None when no answer came.
+        code: S3's code, or the kind of failure.
+    """
+
+    status: int | None
+    code: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [f"HTTP {self.status}" if self.status else "no answer", self.code]))
+
+
+def failure_of(error: Exception) -> Failure:
+    """Take status and code out of an error of either client."""
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return Failure(status, str(error.response.get("Error", {}).get("Code", "")))
+    if isinstance(error, BotoCoreError):
+        return Failure(None, type(error).__name__)
+    text = str(error)
+    status, code = _STATUS.search(text), _CODE.search(text) or _KIND.search(text)
+    if isinstance(error, FileNotFoundError) and status is None:
+        return Failure(404, "NotFound")
+    return Failure(int(status[1]) if status else None, code[1] if code else "")
+
+
+def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
+    """Return the project's error for an error of either client.
+
+    Args:
+        error: What was raised.
+        action: list, head, read, write or delete.
+        key: What it was about.
+        root: The namespace.
+    """
+    failure = failure_of(error)
+    kind, found, step = _told(error, failure, action)
+    return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
+
+
+def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcError], str, str]:
+    """Choose the error, what was found, and the next step."""
+    found: tuple[type[LakegcError], str, str]
+    if isinstance(error, NoCredentialsError | PartialCredentialsError | CredentialRetrievalError):
+        found = SettingsError, f"there are no usable credentials ({failure.code})", "Look at the AWS settings."
+    elif isinstance(error, AlreadyExistsError) or failure.status == 412:
+        found = (
+            ObjectExistsError,
+            "there is such an object already, and it was left as it is",
+            "Another writer was first.",
+        )
+    elif failure.code == "NoSuchBucket":
+        found = SettingsError, "there is no such bucket", "Look at the storage namespace and the endpoint."
+    elif failure.status in (401, 403) and failure.code not in _PASSING:
+        found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
+    elif failure.status == 404:
+        found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
+    elif failure.status in (301, 307, 400) and failure.code not in _PASSING:
+        found = (
+            SettingsError,
+            f"the store does not take the request as it was sent ({failure})",
+            "Look at the region, the endpoint and the path style.",
+        )
+    else:
+        found = (
+            TransientError,
+            f"the store did not answer or could not now ({failure}), also when asked again",
+            "Look at the endpoint and the network, and run again.",
+        )
+    return found
+
+
+def _remedy(failure: Failure, action: str) -> str:
+    if failure.code in _KEYS_REFUSED:
+        return "It does not take these credentials: look at the key, its secret and whether they have expired."
+    return f"Allow {_PERMISSIONS[action]} for these credentials."

@@ -1,0 +1,258 @@
+"""The local blockstore: the contract, and what only files can do wrong."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from spark_core.errors import (
+    IncompleteReadError,
+    NotFoundError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+)
+from spark_core.namespace import Namespace
+from spark_core.storage import DeleteOutcome, StoreOptions, contract, local, open_store
+from tests.support.store_conformance import StoreConformance, key_sets, put_list_and_read, rows_of
+
+NAMESPACE = Namespace.parse("local://obs/repo", server_path="/srv/bs")
+
+
+class Directory:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def put(self, key: str, data: bytes) -> None:
+        file = self.path / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    def keys(self) -> set[str]:
+        return {str(file.relative_to(self.path)) for file in self.path.rglob("*") if not file.is_dir()}
+
+
+@pytest.fixture
+def outside(tmp_path):
+    return Directory(tmp_path / "obs" / "repo")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path)))
+
+
+class TestLocalStore(StoreConformance):
+    pass
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(keys=key_sets)
+def test_whatever_is_put_is_listed_and_read_back(store, keys):
+    put_list_and_read(store, keys)
+
+
+def test_a_blockstore_that_is_not_there_is_a_wrong_setting(tmp_path):
+    for path in (None, "", "relative", str(tmp_path / "none"), __file__):
+        with pytest.raises(SettingsError, match="local_path"):
+            open_store(NAMESPACE, StoreOptions(local_path=path))
+
+
+def test_a_blockstore_that_goes_away_is_not_an_empty_one(tmp_path):
+    (tmp_path / "bs").mkdir()
+    store = open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path / "bs")))
+    (tmp_path / "bs").rmdir()
+    with pytest.raises(SettingsError, match="cannot be opened on this machine"):
+        list(store.list("data/"))
+    with pytest.raises(SettingsError, match="cannot be opened on this machine"):
+        store.exists("data/x")
+
+
+def test_a_blockstore_may_be_reached_over_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path / "link")))
+    store.put("data/a", b"x")
+    assert set(rows_of(store, "")) == {"data/a"}
+
+
+@pytest.fixture(params=["file", "directory", "dangling", "inside"])
+def link(request, outside, tmp_path):
+    outside.put("data/s/a", b"x")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "b").write_bytes(b"live elsewhere")
+    target = {
+        "file": tmp_path / "secret" / "b",
+        "directory": tmp_path / "secret",
+        "dangling": "/nowhere/x",
+        "inside": "a",
+    }
+    (outside.path / "data" / "s" / "link").symlink_to(target[request.param])
+    return "data/s/link"
+
+
+def test_a_link_in_a_namespace_is_named_and_not_followed(store, link):
+    with pytest.raises(IncompleteReadError, match="'data/s/link', which is a symbolic link"):
+        list(store.list(""))
+    with pytest.raises(IncompleteReadError, match="'data/s/link', which is a symbolic link"):
+        store.children("data/s/")
+    for key in (link, f"{link}/b"):
+        for ask in (store.read, store.head, store.exists, lambda key: store.read_range(key, 0, 1)):
+            with pytest.raises(IncompleteReadError, match="'link' on the way is a symbolic link"):
+                ask(key)
+
+
+def test_a_deletion_never_goes_through_a_link(store, link, outside, tmp_path):
+    outcomes = store.delete([link, f"{link}/b"])
+    assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [("refused", "'link' is a symbolic link")] * 2
+    assert (tmp_path / "secret" / "b").read_bytes() == b"live elsewhere"
+    assert (outside.path / link).is_symlink()
+
+
+def test_a_write_never_goes_through_a_link(store, outside, tmp_path):
+    outside.path.mkdir(parents=True)
+    (tmp_path / "secret").mkdir()
+    (outside.path / "out").symlink_to(tmp_path / "secret")
+    with pytest.raises(IncompleteReadError, match="symbolic link"):
+        store.put("out/x", b"x")
+    assert list((tmp_path / "secret").iterdir()) == []
+
+
+def test_a_namespace_that_is_itself_a_link_is_refused(tmp_path):
+    (tmp_path / "obs").mkdir()
+    (tmp_path / "other" / "data").mkdir(parents=True)
+    (tmp_path / "obs" / "repo").symlink_to(tmp_path / "other")
+    store = open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path)))
+    with pytest.raises(IncompleteReadError, match="'repo' on the way is a symbolic link"):
+        list(store.list(""))
+
+
+def test_a_newline_in_a_name_is_listed(store, outside):
+    outside.put("data/s/a\nb", b"x")
+    assert set(rows_of(store, "")) == {"data/s/a\nb"}
+    assert store.read("data/s/a\nb") == b"x"
+
+
+def test_a_name_that_is_no_text_is_refused_by_name(store, outside):
+    outside.put("data/s/a", b"x")
+    (outside.path / "data" / "s" / "bad\udcff").touch()
+    with pytest.raises(IncompleteReadError, match=r"not UTF-8, b'data/s/bad\\xff'"):
+        list(store.list(""))
+
+
+def test_what_is_neither_file_nor_directory_is_refused_by_name(store, outside):
+    outside.put("data/s/a", b"x")
+    os.mkfifo(outside.path / "data" / "s" / "pipe")
+    with pytest.raises(IncompleteReadError, match="'data/s/pipe', which is neither a file nor a directory"):
+        list(store.list("data/"))
+    with pytest.raises(NotFoundError):
+        store.read("data/s/pipe")
+    assert store.delete(["data/s/pipe"]) == [
+        DeleteOutcome("data/s/pipe", "refused", "it is a directory or no plain file")
+    ]
+
+
+def test_a_directory_is_never_deleted(store, outside):
+    (outside.path / "data" / "s").mkdir(parents=True)
+    assert store.delete(["data/s"]) == [DeleteOutcome("data/s", "refused", "it is a directory or no plain file")]
+    assert (outside.path / "data" / "s").is_dir()
+
+
+def test_a_file_in_the_place_of_a_directory_means_that_the_object_is_gone(store, outside):
+    outside.put("data/s", b"x")
+    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "already_gone")]
+    with pytest.raises(NotFoundError):
+        store.read("data/s/a")
+
+
+def test_a_missing_file_is_already_gone(store, outside):
+    outside.put("data/s/a", b"x")
+    assert store.delete(["data/s/a", "data/s/a", "data/t/a"]) == [
+        DeleteOutcome("data/s/a", "deleted"),
+        DeleteOutcome("data/s/a", "already_gone"),
+        DeleteOutcome("data/t/a", "already_gone"),
+    ]
+
+
+def test_the_age_is_the_files_own_to_the_microsecond(store, outside):
+    outside.put("data/s/a", b"x")
+    os.utime(outside.path / "data/s/a", ns=(0, 1_650_000_000_123_456_789))
+    wanted = datetime(2022, 4, 15, 5, 20, 0, 123456, tzinfo=UTC)
+    assert rows_of(store, "")["data/s/a"][1] == wanted
+    assert store.head("data/s/a").last_modified == wanted
+
+
+def refusing(error: OSError):
+    def refuse(*_args, **_kwargs):
+        raise error
+
+    return refuse
+
+
+def test_a_directory_that_may_not_be_read_is_an_error_and_not_empty(store, outside, monkeypatch):
+    outside.put("data/s/a", b"x")
+    monkeypatch.setattr(local.os, "scandir", refusing(PermissionError(13, "Permission denied")))
+    with pytest.raises(PermissionDeniedError, match=r"the system refuses \(Permission denied\)"):
+        list(store.list("data/"))
+
+
+def test_a_disk_that_fails_is_an_error_and_not_empty(store, outside, monkeypatch):
+    outside.put("data/s/a", b"x")
+    monkeypatch.setattr(local.os, "scandir", refusing(OSError(5, "Input/output error")))
+    with pytest.raises(TransientError, match=r"the system could not \(Input/output error\)"):
+        list(store.list("data/"))
+
+
+def test_a_file_that_may_not_be_unlinked_failed(store, outside, monkeypatch):
+    outside.put("data/s/a", b"x")
+    monkeypatch.setattr(local.os, "unlink", refusing(PermissionError(13, "Permission denied")))
+    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "failed", "Permission denied")]
+    monkeypatch.undo()
+    assert outside.keys() == {"data/s/a"}
+
+
+def test_a_write_that_cannot_be_published_leaves_nothing_behind(store, outside, monkeypatch):
+    outside.put("data/a", b"old")
+    monkeypatch.setattr(local.os, "replace", refusing(OSError(28, "No space left on device")))
+    with pytest.raises(TransientError, match="No space left on device"):
+        store.put("data/a", b"new")
+    assert outside.keys() == {"data/a"}
+    assert store.read("data/a") == b"old"
+
+
+def test_a_listing_streams_whatever_the_number_of_files(store, outside, monkeypatch):
+    monkeypatch.setattr(local, "LISTING_BATCH_ROWS", 500)
+
+    def peak(files: int) -> int:
+        directory = outside.path / "data" / f"s{files}"
+        directory.mkdir(parents=True)
+        for number in range(files):
+            os.close(os.open(directory / f"ce8co454fd2o8m3m{number:06}", os.O_CREAT | os.O_WRONLY))
+        tracemalloc.start()
+        try:
+            rows = [batch.num_rows for batch in store.list(f"data/s{files}/")]
+            assert sum(rows) == files
+            assert max(rows) == 500
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    few, many = peak(1000), peak(16_000)
+    assert many < 1.5 * few + 100_000
+
+
+def test_batches_of_a_listing_are_of_the_promised_size():
+    assert contract.LISTING_BATCH_ROWS == 10_000
+
+
+def test_a_store_works_in_a_forked_process(store):
+    store.put("data/a", b"x")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if store.read("data/a") == b"x" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

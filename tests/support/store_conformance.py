@@ -1,0 +1,336 @@
+"""What every object store must do: each backend's test class subclasses `StoreConformance`.
+
+It gives two fixtures: `store`, empty and rooted at a namespace; and `outside`,
+which puts and reads objects of the same namespace past the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+
+from spark_core.errors import (
+    AddressError,
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    ObjectExistsError,
+)
+from spark_core.schemas import OBJECT_LISTING
+from spark_core.storage import DeleteOutcome, ObjectStore
+
+SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
+ROWS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
+ODD_NAMES = [
+    "sp ace",
+    "%20",
+    "a+b",
+    "é",
+    "e\u0301",
+    "😀",
+    "a&<b>",
+    "#1",
+    "x#1",
+    "a*?b",
+    "back\\slash",
+    "q'\"",
+    "~t",
+    ".hidden",
+    "a,b=c",
+]
+
+
+class Outside(Protocol):
+    """Access to the namespace that does not go through the store."""
+
+    def put(self, key: str, data: bytes) -> None: ...
+    def keys(self) -> set[str]: ...
+
+
+def rows_of(store: ObjectStore, prefix: str) -> dict[str, tuple[int, datetime, str | None]]:
+    found: dict[str, tuple[int, datetime, str | None]] = {}
+    for batch in store.list(prefix):
+        assert batch.schema == OBJECT_LISTING
+        for row in batch.to_pylist():
+            assert row["key"] not in found
+            found[row["key"]] = (row["size_bytes"], row["last_modified"], row["checksum"])
+    return found
+
+
+def _key(segments: list[str]) -> str:
+    # No segment is empty, a dot or two: the tails keep files and directories apart as well.
+    return "/".join([*(f"{segment}~" for segment in segments[:-1]), f"{segments[-1]}_"])
+
+
+_characters = st.characters(min_codepoint=32, exclude_characters="/\x7f", exclude_categories=["Cs", "Cc"])
+key_sets = st.sets(st.lists(st.text(_characters, max_size=12), min_size=1, max_size=3).map(_key), max_size=8)
+
+
+def put_list_and_read(store: ObjectStore, keys: set[str]) -> None:
+    """Whatever is put is listed and read back; run by a property test of each backend over `key_sets`."""
+    store.delete(list(rows_of(store, "")))
+    for key in keys:
+        store.put(key, key.encode())
+    assert set(rows_of(store, "")) == keys
+    assert all(store.read(key) == key.encode() for key in keys)
+
+
+class StoreConformance:
+    """The contract, as tests."""
+
+    def test_a_listing_gives_each_object_once_with_its_size_and_age(self, store, outside):
+        begun = datetime.now(UTC) - timedelta(seconds=2)
+        contents = {
+            "data/s1/a": b"",
+            "data/s1/b": b"bb",
+            "data/s2/x/y/z": b"zzz",
+            "data/direct": b"d",
+            "_lakefs/dummy": b"no",
+        }
+        for key, data in contents.items():
+            outside.put(key, data)
+        found = rows_of(store, "")
+        assert {key: size for key, (size, _, _) in found.items()} == {key: len(data) for key, data in contents.items()}
+        assert all(begun <= modified <= datetime.now(UTC) + timedelta(seconds=2) for _, modified, _ in found.values())
+        for key, (_, _, checksum) in found.items():
+            assert checksum in (None, hashlib.md5(contents[key]).hexdigest())
+        assert set(rows_of(store, "data/")) == {key for key in contents if key.startswith("data/")}
+
+    def test_a_prefix_is_a_directory_and_not_the_beginning_of_a_name(self, store, outside):
+        for key in ("data/s1/a", "data/s10/b", "data/s1-x", "data2/c"):
+            outside.put(key, b"x")
+        assert set(rows_of(store, "data/s1")) == set(rows_of(store, "data/s1/")) == {"data/s1/a"}
+        assert set(rows_of(store, "data")) == {"data/s1/a", "data/s10/b", "data/s1-x"}
+
+    def test_a_prefix_that_is_not_there_yields_nothing(self, store, outside):
+        assert rows_of(store, "") == {}
+        outside.put("data/s1/a", b"x")
+        assert list(store.list("data/none/")) == []
+        assert list(store.list("data/s1/a/")) == []
+        prefixes, objects = store.children("data/none/")
+        assert (prefixes, objects.num_rows, objects.schema) == ([], 0, OBJECT_LISTING)
+
+    def test_children_are_one_level(self, store, outside):
+        for key in ("data/s1/a", "data/s1/b/c", "data/!ab/c/s/o", "data/repo-main:0c3e/x", "data/direct", "other"):
+            outside.put(key, b"xy")
+        prefixes, objects = store.children("data/")
+        assert prefixes == ["data/!ab/", "data/repo-main:0c3e/", "data/s1/"]
+        assert objects.schema == OBJECT_LISTING
+        assert objects.select(["key", "size_bytes"]).to_pylist() == [{"key": "data/direct", "size_bytes": 2}]
+        prefixes, objects = store.children("")
+        assert (prefixes, objects["key"].to_pylist()) == (["data/"], ["other"])
+        assert store.children("data")[0] == store.children("data/")[0]
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_an_odd_name_is_listed_read_and_deleted_as_itself(self, store, outside, name):
+        key = f"data/s/{name}"
+        outside.put(key, name.encode())
+        outside.put("data/s/other", b"other")
+        assert set(rows_of(store, "data/")) == {key, "data/s/other"}
+        assert set(store.children("data/s/")[1]["key"].to_pylist()) == {key, "data/s/other"}
+        assert store.read(key) == name.encode()
+        assert store.head(key).size_bytes == len(name.encode())
+        assert store.delete([key]) == [DeleteOutcome(key, "deleted")]
+        assert outside.keys() == {"data/s/other"}
+        store.put(key, b"again")
+        assert outside.keys() == {"data/s/other", key}
+        assert store.read(key) == b"again"
+
+    def test_a_missing_object_is_named_with_its_root(self, store):
+        for ask in (
+            store.read,
+            store.head,
+            store.parquet_schema,
+            lambda key: list(store.read_parquet(key)),
+            lambda key: store.read_range(key, 0, 1),
+        ):
+            with pytest.raises(NotFoundError, match="no such object") as error:
+                ask("data/none/x")
+            assert "data/none/x" in str(error.value)
+            assert store.root in str(error.value)
+        assert not store.exists("data/none/x")
+
+    def test_a_directory_is_no_object(self, store, outside):
+        outside.put("data/s1/a", b"x")
+        assert not store.exists("data/s1")
+        with pytest.raises(NotFoundError):
+            store.read("data/s1")
+
+    @pytest.mark.parametrize("key", ["", "/data/a", "data//a", "data/./a", "data/../a", "data/a/", "a\0b"])
+    def test_a_key_that_clients_would_fold_is_neither_read_nor_written_nor_deleted(self, store, outside, key):
+        outside.put("data/a", b"x")
+        for ask in (
+            store.read,
+            store.head,
+            store.exists,
+            lambda key: store.put(key, b""),
+            lambda key: store.put_if_absent(key, b""),
+        ):
+            with pytest.raises(AddressError, match="nothing was deleted"):
+                ask(key)
+        outcomes = store.delete([key, "data/none"])
+        assert [outcome.key for outcome in outcomes] == [key, "data/none"]
+        assert outcomes[0].outcome == "refused"
+        assert outside.keys() == {"data/a"}
+
+    def test_a_range_is_exact_or_refused(self, store):
+        store.put("data/a", bytes(range(100)))
+        assert store.read_range("data/a", 10, 5) == bytes(range(10, 15))
+        assert store.read_range("data/a", 95, 5) == bytes(range(95, 100))
+        for start, length in ((96, 5), (100, 1), (5000, 1)):
+            with pytest.raises(IncompleteReadError, match="ends before byte"):
+                store.read_range("data/a", start, length)
+
+    def test_a_put_replaces_and_a_put_if_absent_does_not(self, store):
+        store.put("data/a", b"one")
+        store.put("data/a", b"two")
+        assert store.read("data/a") == b"two"
+        with pytest.raises(ObjectExistsError, match="left as it is"):
+            store.put_if_absent("data/a", b"three")
+        assert store.read("data/a") == b"two"
+        store.put_if_absent("deep/new/b", b"four")
+        assert store.read("deep/new/b") == b"four"
+        assert set(rows_of(store, "")) == {"data/a", "deep/new/b"}
+
+    def test_of_several_writers_of_an_absent_object_one_wins(self, store):
+        from concurrent.futures import ThreadPoolExecutor
+
+        def write(number: int) -> bool:
+            try:
+                store.put_if_absent("lease", str(number).encode())
+            except ObjectExistsError:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            won = list(pool.map(write, range(16)))
+        assert sum(won) == 1
+        assert store.read("lease") == str(won.index(True)).encode()
+
+    def test_head_says_what_the_listing_says(self, store, outside):
+        outside.put("data/a", b"abc")
+        info = store.head("data/a")
+        assert (info.size_bytes, info.last_modified, info.checksum) == rows_of(store, "")["data/a"]
+        assert info.last_modified.tzinfo is not None
+        assert store.exists("data/a")
+
+    def test_a_deletion_answers_for_every_key_in_order(self, store, outside):
+        for number in range(5):
+            outside.put(f"data/s/{number}", b"x")
+        asked = ["data/s/3", "data//x", "data/s/1", "data/s/none", "data/none/none"]
+        outcomes = store.delete(asked)
+        assert [outcome.key for outcome in outcomes] == asked
+        assert [outcome.outcome for outcome in outcomes[:3]] == ["deleted", "refused", "deleted"]
+        assert {outcome.outcome for outcome in outcomes[3:]} <= {"deleted", "already_gone"}
+        assert outside.keys() == {"data/s/0", "data/s/2", "data/s/4"}
+        assert store.delete([]) == []
+
+    def test_more_keys_than_one_request_takes_are_all_deleted(self, store, outside, monkeypatch):
+        monkeypatch.setattr(type(store), "delete_batch_size", 7)
+        keys = [f"data/s/{number:03}" for number in range(30)]
+        for key in keys:
+            outside.put(key, b"x")
+        assert store.delete(keys) == [DeleteOutcome(key, "deleted") for key in keys]
+        assert outside.keys() == set()
+
+    def test_parquet_goes_through_whole_and_hashed(self, store):
+        batches = [pa.record_batch([[f"data/{n}/{i}" for i in range(1000)], list(range(1000))], ROWS) for n in range(7)]
+        written = store.write_parquet("_lakefs/t/part-0.parquet", iter(batches), ROWS)
+        data = store.read("_lakefs/t/part-0.parquet")
+        assert (written.key, written.rows, written.size_bytes) == ("_lakefs/t/part-0.parquet", 7000, len(data))
+        assert written.sha256 == hashlib.sha256(data).hexdigest()
+        assert pa.Table.from_batches(store.read_parquet(written.key)) == pa.Table.from_batches(batches)
+        assert store.parquet_schema(written.key) == ROWS
+        only = pa.Table.from_batches(store.read_parquet(written.key, ["size_bytes"]))
+        assert only.column_names == ["size_bytes"]
+        file = pq.ParquetFile(io.BytesIO(data))
+        assert file.metadata.num_row_groups == 1
+        assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+
+    def test_an_empty_table_is_a_file_with_columns(self, store):
+        written = store.write_parquet("t", [], ROWS)
+        assert written.rows == 0
+        assert list(store.read_parquet("t")) == []
+        assert store.parquet_schema("t") == ROWS
+
+    def test_a_large_parquet_file_has_bounded_row_groups(self, store):
+        rows = pa.schema([pa.field("n", pa.int64())])
+        batch = pa.record_batch([pa.array(range(50_000))], rows)
+        written = store.write_parquet("t", (batch for _ in range(6)), rows)
+        file = pq.ParquetFile(io.BytesIO(store.read("t")))
+        groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        assert sum(groups) == written.rows == 300_000
+        assert max(groups) <= 131_072
+        assert max(batch.num_rows for batch in store.read_parquet("t")) <= 65_536
+
+    def test_a_batch_of_other_columns_is_refused_and_nothing_is_written(self, store, outside):
+        other = pa.record_batch([pa.array(["x"])], ["address"])
+        with pytest.raises(ValueError, match="wanted exactly"):
+            store.write_parquet("t", [other], ROWS)
+        assert outside.keys() == set()
+
+    def test_a_writer_that_fails_in_the_middle_leaves_nothing_behind(self, store, outside):
+        def broken():
+            yield pa.record_batch([["a"], [1]], ROWS)
+            raise IncompleteReadError("the source broke")
+
+        with pytest.raises(IncompleteReadError, match="the source broke"):
+            store.write_parquet("t", broken(), ROWS)
+        assert outside.keys() == set()
+
+    @pytest.mark.parametrize("data", [b"", b"PAR1", b"not parquet at all", b"PAR1" + bytes(64) + b"PAR1"])
+    def test_a_broken_parquet_file_is_called_by_its_name(self, store, data):
+        store.put("t/broken", data)
+        for read in (lambda: list(store.read_parquet("t/broken")), lambda: store.parquet_schema("t/broken")):
+            with pytest.raises(CorruptTableError, match="no sound Parquet file") as error:
+                read()
+            assert error.value.name == f"{store.root}t/broken"
+
+    def test_a_cut_off_parquet_file_is_refused(self, store):
+        store.write_parquet("t", [pa.record_batch([["a"] * 1000, [1] * 1000], ROWS)], ROWS)
+        store.put("t", store.read("t")[:-20])
+        with pytest.raises(CorruptTableError, match="no sound Parquet file"):
+            list(store.read_parquet("t"))
+
+    def test_a_column_that_is_not_there_is_refused(self, store):
+        store.write_parquet("t", [], ROWS)
+        with pytest.raises(CorruptTableError, match=r"lacks the columns \['nope'\]"):
+            list(store.read_parquet("t", ["nope"]))
+
+    @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
+    def test_a_store_travels_to_executors_without_its_clients_and_counts(self, store, dumps):
+        store.put("data/a", b"x")
+        copy = pickle.loads(dumps(store))
+        assert not copy.requests
+        assert copy.root == store.root
+        assert copy.read("data/a") == b"x"
+        assert copy.requests == {"read": 1}
+        assert store.requests == {"put": 1}
+
+    def test_no_text_of_a_store_holds_a_credential(self, store):
+        texts = [repr(store), str(store), repr(store.options), str(store.options), store.root]
+        for ask in (lambda: store.read("none"), lambda: store.read("a//b"), lambda: store.head("none")):
+            with pytest.raises((NotFoundError, AddressError)) as error:
+                ask()
+            texts.append(repr(error.value) + str(error.value) + str(error.value.__context__))
+        assert not [text for text in texts for secret in SECRETS if secret in text]
+
+    def test_requests_are_counted_by_kind(self, store):
+        store.put("data/a", b"x")
+        store.put_if_absent("data/b", b"x")
+        store.read("data/a")
+        store.read_range("data/a", 0, 1)
+        store.head("data/a")
+        list(store.list(""))
+        store.children("")
+        store.delete(["data/a"])
+        assert store.requests == {"put": 2, "read": 2, "head": 1, "list": 2, "delete": 1}
