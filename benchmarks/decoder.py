@@ -2,6 +2,9 @@
 
     python benchmarks/decoder.py [--entries 50000] [--runs 31]
 
+Rates are per second of processor time, so that other work on the machine
+does not count; the rate by the clock on the wall is printed beside it.
+
 The range is written here by the project's own writer, whose files are byte
 for byte those of a lakeFS server. The first read, which loads or compiles the
 machine code, is shown apart.
@@ -25,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from spark_core.graveler import Entry, read_range, write_range
 
-TARGET = 1_500_000
+# Million entries a second.
+TARGET = 1.5
 
 
 def entries(count: int) -> list[Entry]:
@@ -49,11 +53,11 @@ def entries(count: int) -> list[Entry]:
     return made
 
 
-def seconds(action: Callable[[], object]) -> float:
-    """Time one call."""
-    began = time.perf_counter()
+def seconds(action: Callable[[], object]) -> tuple[float, float]:
+    """Time one call: processor time and time on the wall."""
+    wall, processor = time.perf_counter(), time.process_time()
     action()
-    return time.perf_counter() - began
+    return time.process_time() - processor, time.perf_counter() - wall
 
 
 def main() -> None:
@@ -66,7 +70,7 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
     content = entries(asked.entries)
-    written = seconds(lambda: write_range(content))
+    _, written = seconds(lambda: write_range(content))
     table = write_range(content)
     say = sys.stdout.write
     say(f"range: {table.count:,} entries, {len(table.data) / 1e6:.1f} MB, written in {written:.2f} s\n")
@@ -77,21 +81,23 @@ def main() -> None:
     def hashed() -> object:
         return read_range(table.data, name=table.id, expected_count=table.count, expected_id=table.id)
 
-    first = seconds(plain)
+    _, first = seconds(plain)
     say(f"first read in this process (loads the compiled code): {first:.2f} s\n")
     for label, action in (("read", plain), ("read and hash its id", hashed)):
         for _ in range(3):
             action()
-        rates = sorted(table.count / seconds(action) for _ in range(asked.runs))
+        times = [seconds(action) for _ in range(asked.runs)]
+        rates = sorted(table.count / processor / 1e6 for processor, _ in times)
+        wall = table.count / statistics.median(on_wall for _, on_wall in times) / 1e6
         middle = statistics.median(rates)
         quarter = len(rates) // 4
         noise = (rates[-1 - quarter] - rates[quarter]) / 2 / middle
         say(
-            f"{label}: {middle / 1e6:.2f} million entries/s on one core "
-            f"(median of {len(rates)}, half the middle spread {noise:.0%}, {rates[0] / 1e6:.2f} to {rates[-1] / 1e6:.2f})\n"
+            f"{label}: {middle:.2f} million entries/s on one core (median of {len(rates)}, half the middle spread "
+            f"{noise:.0%}, {rates[0]:.2f} to {rates[-1]:.2f}; by the wall clock {wall:.2f})\n"
         )
         if action is plain:
-            say(f"target {TARGET / 1e6:.1f}: {'met' if middle >= TARGET else 'MISSED'}\n")
+            say(f"target {TARGET}: {'met' if middle >= TARGET else 'MISSED'}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Readers: `read_range`, `read_metarange`, `read_records`, `read_refs`,
 `read_commit_records`, `decode_entry`. Writers: `write_range`,
 `write_metarange`, `write_tables`, `write_refs_dump`. Hashes: `table_id`,
-`entry_identity`, `commit_id`. Nothing here touches a store: bytes in, Arrow
+`entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. Nothing here touches a store: bytes in, Arrow
 out, and the other way round.
 """
 
@@ -15,6 +15,7 @@ from spark_core.graveler.ranges import read_range
 from spark_core.graveler.records import SSTable, read_records
 from spark_core.graveler.refs import RefsTables, read_commit_records, read_refs, write_refs_dump
 from spark_core.graveler.tables import write_metarange, write_range, write_tables
+from spark_core.graveler.warm import warm_up
 from spark_core.graveler.writer import TableFile
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "read_records",
     "read_refs",
     "table_id",
+    "warm_up",
     "write_metarange",
     "write_range",
     "write_refs_dump",

@@ -129,3 +129,32 @@ def test_no_loop_reads_beyond_its_arrays_whatever_the_blocks_hold(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 1500
+
+
+WARM = """
+import sys
+from pathlib import Path
+from numba.core.registry import CPUDispatcher
+from spark_core.graveler import kernels, read_metarange, read_range, read_records, warm_up, write_tables
+from tests.support import golden
+
+def compiled():
+    return {name: len(loop.signatures) for name, loop in vars(kernels).items() if isinstance(loop, CPUDispatcher)}
+
+warm_up()
+before = compiled()
+for path in sorted((golden.unpack("two-level-index", Path(sys.argv[1])) / "_lakefs").glob("?" * 64)):
+    kind = read_records(path.read_bytes(), name=path.name).properties
+    if "entity" not in kind:
+        reader = read_range if kind["type"] == b"ranges" else read_metarange
+        reader(path.read_bytes(), name=path.name, expected_id=path.name)
+assert all(before[name] for name in ("scan_records", "entry_fields", "range_data_fields", "fnv1a_64", "hash_input"))
+assert compiled() == before, (before, compiled())
+"""
+
+
+def test_after_warming_up_nothing_is_left_to_compile(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WARM, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -187,13 +187,22 @@ WITH_DUMP = [name for name in golden.REPOSITORIES if (golden.server(name).get("r
 @pytest.mark.parametrize("repository", WITH_DUMP)
 def test_a_refs_dump_holds_the_commits_branches_and_tags_of_the_api(repository, tables):
     server, dump = golden.server(repository), dump_of(repository)
+    fetch = tables[repository].__getitem__
     refs = read_refs(
-        tables[repository].__getitem__,
+        fetch,
         commits_metarange_id=dump["commits_meta_range_id"],
         branches_metarange_id=dump["branches_meta_range_id"],
         tags_metarange_id=dump["tags_meta_range_id"],
     )
+    whole = {commit.id: commit for commit in read_commit_records(fetch, dump["commits_meta_range_id"])}
     for commit in server["commits"]:
+        record = whole[commit["id"]]
+        assert (record.committer, record.message, dict(record.metadata), record.creation_date.seconds) == (
+            commit["committer"],
+            commit["message"],
+            commit["metadata"],
+            commit["creation_date"],
+        )
         read = refs.commits[commit["id"]]
         assert (read.id, list(read.parents), read.metarange_id, read.version, read.generation) == (
             commit["id"],
