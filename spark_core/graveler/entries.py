@@ -137,7 +137,8 @@ def decode_entry(payload: bytes, *, path: bytes = b"", name: str = "entry") -> E
         The entry.
 
     Raises:
-        CorruptTableError: If the message is broken or has an unknown field.
+        CorruptTableError: If the message is broken, has an unknown field or
+            address type, or no address.
     """
     source = Source(name, f"entry {path!r}")
     numbers = {3: 0, 6: 0}
@@ -154,6 +155,10 @@ def decode_entry(payload: bytes, *, path: bytes = b"", name: str = "entry") -> E
         else:
             key, text = read_map_entry(raw, source)
             metadata[key] = text
+    if not texts[1]:
+        raise source.fail("it has no address")
+    if numbers[6] not in (0, 1, 2):
+        raise source.fail(f"address_type is {numbers[6]}, wanted 0, 1 or 2")
     return Entry(
         path=path,
         address=read_text(texts[1], source),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.graveler import (
     Entry,
+    decode_entry,
     entry_identity,
     read_metarange,
     read_range,
@@ -420,6 +421,8 @@ ADDRESS = bytes_field(1, b"data/x")
 )
 def test_broken_entries_refuse(payload, text):
     refuses(with_payload(payload), text)
+    with pytest.raises(CorruptTableError, match=r"^the-file: entry b'k': "):
+        decode_entry(payload, path=b"k", name="the-file")
 
 
 def test_entries_as_old_and_new_servers_write_them_are_read():
