@@ -219,10 +219,17 @@ class StoredTable:
             The columns asked for, in the schema's order. A part whose bytes are
             not those of the manifest raises CorruptTableError when it is read.
         """
-        schema = BY_NAME[self.manifest.table].schema
-        if columns is not None:
-            schema = pa.schema([schema.field(name) for name in columns])
+        schema = self._schema(columns)
         return read_partitions(spark, schema, self.manifest.parts, partial(read_part, self.store, schema))
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the table here, without Spark; for tables that do not grow with the number of objects."""
+        for part in self.manifest.parts:
+            yield from read_part(self.store, self._schema(columns), part)
+
+    def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        schema = BY_NAME[self.manifest.table].schema
+        return schema if columns is None else pa.schema([schema.field(name) for name in columns])
 
 
 def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:

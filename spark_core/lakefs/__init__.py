@@ -1,5 +1,6 @@
 """The lakeFS server through lakefs-sdk, and the files that it writes for a collection."""
 
+from spark_core.lakefs.entries import CallBudget, addresses_on
 from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
@@ -15,6 +16,7 @@ from spark_core.lakefs.values import (
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
+    "CallBudget",
     "Clock",
     "EntriesPage",
     "LakeFSServer",
@@ -25,6 +27,7 @@ __all__ = [
     "ServerOptions",
     "StorageConfig",
     "SystemClock",
+    "addresses_on",
     "diff_addresses",
     "read_refs_dump",
     "read_retained",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.server import LakeFSServer
@@ -10,7 +11,24 @@ from spark_core.lakefs.server import LakeFSServer
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def addresses_on(server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+@dataclass
+class CallBudget:
+    """How many calls a search may still make, and what it could not ask for want of them.
+
+    Attributes:
+        left: Calls left.
+        made: Calls made.
+        unasked: Paths that some ref was not asked about.
+    """
+
+    left: int
+    made: int = 0
+    unasked: set[str] = field(default_factory=set)
+
+
+def addresses_on(
+    server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str], *, budget: CallBudget | None = None
+) -> Iterator[tuple[str, str]]:
     """Find where a ref keeps these paths, staged entries included.
 
     Paths that lie close together share a page of a thousand entries, so the
@@ -21,6 +39,7 @@ def addresses_on(server: LakeFSServer, repository_id: str, ref: str, paths: Iter
         repository_id: Repository name.
         ref: Branch, tag or commit.
         paths: What to look for, in any order.
+        budget: Bounds the calls; what it leaves unasked is noted there. None for no bound.
 
     Yields:
         Path and absolute physical address. Nothing for a path that is not
@@ -35,6 +54,12 @@ def addresses_on(server: LakeFSServer, repository_id: str, ref: str, paths: Iter
     left = sorted(wanted, key=str.encode)
     after = ""
     while left:
+        if budget is not None:
+            if budget.left <= 0:
+                budget.unasked.update(left)
+                return
+            budget.left -= 1
+            budget.made += 1
         after = max(after, just_before(left[0]), key=str.encode)
         listed = server.list_entries(repository_id, ref, after=after)
         for path, physical_address in listed.entries:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from spark_core import graveler, tables
-from spark_core.datasources import counting, interleaved, shared_counts
+from spark_core.datasources import counting, interleaved, read_partitions, shared_counts
 from spark_core.errors import LakegcError
 from spark_core.mark.commits import tables_prefix
 from spark_core.namespace import Namespace
@@ -43,6 +43,15 @@ _ADDRESSES = pa.schema(
 )
 
 Counts = Accumulator[Counter[str]]
+
+
+@dataclass(frozen=True)
+class _Metarange:
+    """A metarange to read: whether a branch points at it, and whether a retained commit has it."""
+
+    id: str
+    is_head: bool
+    is_retained: bool
 
 
 @dataclass(frozen=True)
@@ -102,25 +111,14 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     counts = shared_counts(run.spark)
     reader = _Reader.of(run, tables_prefix(run), counts)
     expired = commits.manifest.facts["expired_metaranges"]
-    metaranges = (
-        commits.frame(run.spark, ["metarange_id", "is_head"])
-        .where(sf.col("metarange_id") != "")
-        .groupBy("metarange_id")
-        .agg(sf.max("is_head").alias("is_head"))
-        .withColumn("is_retained", sf.lit(True))
-        .unionByName(_expired(run, expired["ids"]))
-    )
     # Read by three actions (two on the totals below, one on the addresses), from the store only once.
-    ranges = metaranges.transform(_distinct_ranges(run.options.range_partitions, reader)).persist()
+    ranges = _distinct_ranges(run, reader, _metaranges(commits, expired["ids"])).persist()
     totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count")).first()
     assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
-    limit = run.options.explain_ranges
-    only_expired = [
-        row.range_id for row in ranges.where("not is_retained").select("range_id").limit(limit + 1).collect()
-    ]
+    only_expired = _only_expired(ranges, run.options.explain_ranges) if expired["ids"] else []
     addresses = (
         ranges.where("is_retained")
-        .transform(_entries(run.options.range_partitions, reader))
+        .mapInArrow(partial(_map_ranges, reader), spark_type(_ADDRESSES))
         .distinct()
         .select("address", "size_bytes", sf.xxhash64("address").alias("address_hash"), "head_path", "checksum")
     )
@@ -135,8 +133,8 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             "ranges_read": read.pop("ranges", 0),
             "entries_read": read.pop("entries", 0),
             "expired_ranges": {
-                "ids": only_expired[:limit],
-                "all": expired["all"] and not read.pop("unread", 0) and len(only_expired) <= limit,
+                "ids": only_expired[: run.options.explain_ranges],
+                "all": expired["all"] and not read.pop("unread", 0) and len(only_expired) <= run.options.explain_ranges,
             },
             "requests": dict(read),
         }
@@ -151,36 +149,39 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     )
 
 
-def _expired(run: Run, metarange_ids: Sequence[str]) -> DataFrame:
-    """Return the metaranges that only expired commits have; they are read for the words of the report alone."""
-    ids = pa.array(metarange_ids, pa.string())
-    no = pa.repeat(pa.scalar(False), len(ids))
-    return run.spark.createDataFrame(pa.table({"metarange_id": ids, "is_head": no, "is_retained": no}))
+def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[_Metarange]:
+    """Return each metarange once, the retained ones and those that only expired commits have.
+
+    The latter are read for the words of the report alone. The commits are on
+    the driver anyway, so making them distinct there saves a shuffle.
+    """
+    heads: dict[str, bool] = {}
+    for batch in commits.batches(["metarange_id", "is_head"]):
+        for row in batch.to_pylist():
+            if row["metarange_id"]:
+                heads[row["metarange_id"]] = heads.get(row["metarange_id"], False) or row["is_head"]
+    return [_Metarange(id_, is_head=is_head, is_retained=True) for id_, is_head in sorted(heads.items())] + [
+        _Metarange(id_, is_head=False, is_retained=False) for id_ in expired_ids
+    ]
 
 
-def _distinct_ranges(partitions: int, reader: _Reader) -> Callable[[DataFrame], DataFrame]:
-    """Return the step from metaranges to distinct ranges, columns of `_RANGES`."""
+def _distinct_ranges(run: Run, reader: _Reader, metaranges: Sequence[_Metarange]) -> DataFrame:
+    """Read metaranges; columns of `_RANGES`, each range once, dealt out evenly to the configured partitions."""
+    partitions = run.options.range_partitions
+    count = min(len(metaranges), partitions)
+    tasks = [tuple(metaranges[number::count]) for number in range(count)]
+    # Grouping by more columns than the partitioning needs no second shuffle.
+    return (
+        read_partitions(run.spark, _RANGES, tasks, partial(_read_metaranges, reader))
+        .repartition(partitions, "range_id")
+        .groupBy("range_id", "count")
+        .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"))
+    )
 
-    def step(metaranges: DataFrame) -> DataFrame:
-        return (
-            metaranges.repartition(partitions, "metarange_id")
-            .mapInArrow(partial(_map_metaranges, reader), spark_type(_RANGES))
-            .groupBy("range_id", "count")
-            .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"))
-        )
 
-    return step
-
-
-def _entries(partitions: int, reader: _Reader) -> Callable[[DataFrame], DataFrame]:
-    """Return the step from ranges to the addresses inside the namespace; duplicates are possible."""
-
-    def step(ranges: DataFrame) -> DataFrame:
-        return ranges.repartition(partitions, "range_id").mapInArrow(
-            partial(_map_ranges, reader), spark_type(_ADDRESSES)
-        )
-
-    return step
+def _only_expired(ranges: DataFrame, limit: int) -> list[str]:
+    rows = ranges.where("not is_retained").select("range_id").limit(limit + 1).collect()
+    return [row.range_id for row in rows]
 
 
 def addresses_of_ranges(run: Run, prefix: str, range_ids: Sequence[str], counts: Counts) -> DataFrame:
@@ -191,27 +192,28 @@ def addresses_of_ranges(run: Run, prefix: str, range_ids: Sequence[str], counts:
     )
 
 
-def _map_metaranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = [row for batch in batches for row in batch.to_pylist()]
+def _read_metaranges(reader: _Reader, metaranges: Sequence[_Metarange]) -> Iterator[pa.RecordBatch]:
     seen: list[int] = []
     unread: list[str] = []
 
-    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-        table_id = row["metarange_id"]
+    def read(metarange: _Metarange) -> Iterator[pa.RecordBatch]:
         try:
-            found = graveler.read_metarange(reader.read(table_id), name=reader.name(table_id))
+            found = graveler.read_metarange(reader.read(metarange.id), name=reader.name(metarange.id))
         except LakegcError:
-            if row["is_retained"]:
+            if metarange.is_retained:
                 raise
             # Only the report's words depend on an expired commit, and they say when something could not be read.
-            unread.append(table_id)
+            unread.append(metarange.id)
             return
         seen.append(found.num_rows)
-        flags = [pa.repeat(pa.scalar(row[flag], pa.bool_()), found.num_rows) for flag in ("is_head", "is_retained")]
+        flags = [
+            pa.repeat(pa.scalar(flag, pa.bool_()), found.num_rows)
+            for flag in (metarange.is_head, metarange.is_retained)
+        ]
         yield pa.record_batch([found.column("range_id"), found.column("count"), *flags], schema=_RANGES)
 
     with counting(reader.counts, reader.store.requests):
-        yield from interleaved(rows, read, threads=reader.threads)
+        yield from interleaved(metaranges, read, threads=reader.threads)
         reader.counts.add(Counter(metaranges=len(seen), unread=len(unread)))
 
 

@@ -8,24 +8,22 @@ entries are listed around every path whose committed entry looks like a candidat
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core.errors import IncompleteReadError, NotFoundError
+from spark_core.errors import NotFoundError
+from spark_core.lakefs import CallBudget, addresses_on
 from spark_core.run import Run
 
 NAMED = 20
 
 # Paths held on the driver at once; what does not fit is not asked about, and so kept.
 MAX_PATHS = 100_000
-
-_SURROGATES = range(0xD800, 0xE000)
 
 
 @dataclass(frozen=True)
@@ -52,21 +50,6 @@ class Twins:
         return kept
 
 
-@dataclass
-class Answers:
-    """What the branches said.
-
-    Attributes:
-        live: Relative addresses from which a branch answers one of the paths.
-        unasked: Paths that some branch was not asked about.
-        calls: Calls to the server.
-    """
-
-    live: set[str] = field(default_factory=set)
-    unasked: set[bytes] = field(default_factory=set)
-    calls: int = 0
-
-
 def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: bool) -> Twins:
     """Ask the branches about every path whose committed entry looks like a candidate.
 
@@ -89,13 +72,13 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: 
     paths = heads.join(kinds, on=_alike(kinds, heads), how="left_semi").select("head_path", "size_bytes", "checksum")
     # The largest first: should not all fit, what is kept unchecked is small.
     rows = paths.orderBy(sf.desc("size_bytes"), sf.asc("head_path")).limit(MAX_PATHS + 1).collect()
-    chosen = sorted({bytes(row.head_path) for row in rows[:MAX_PATHS]})
-    answers = ask(run, [path for path in chosen if _is_text(path)])
+    chosen = {bytes(row.head_path) for row in rows[:MAX_PATHS]}
+    budget = CallBudget(run.options.twin_calls)
+    found = ask(run, [path.decode() for path in chosen if _is_text(path)], budget)
     live = None
-    if answers.live:
-        addresses = pa.array(sorted(answers.live), pa.string())
-        live = run.spark.createDataFrame(pa.table({"address": addresses}))
-    asked = [path for path in chosen if _is_text(path) and path not in answers.unasked]
+    if found:
+        live = run.spark.createDataFrame(pa.table({"address": pa.array(sorted(found), pa.string())}))
+    asked = [path for path in sorted(chosen) if _is_text(path) and path.decode() not in budget.unasked]
     unchecked = None
     if len(rows) > MAX_PATHS or len(asked) < len(chosen):
         known = run.spark.createDataFrame(pa.table({"head_path": pa.array(asked, pa.binary())}))
@@ -104,7 +87,7 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: 
     facts = {
         "paths": len(chosen),
         "paths_asked": len(asked),
-        "calls": answers.calls,
+        "calls": budget.made,
         "checksums_compared": trust_checksums,
         **_kept("kept", None if live is None else candidates.join(live, on="address", how="left_semi")),
         **_kept(
@@ -115,82 +98,30 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: 
     return Twins(live, unchecked, facts)
 
 
-def ask(run: Run, paths: Sequence[bytes]) -> Answers:
-    """List the branches' entries around some paths.
-
-    A page that starts just before one path usually shows the next ones too, so
-    the calls grow with the smaller of paths and entries / 1000, per branch.
+def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
+    """Ask every branch where it keeps some paths.
 
     Args:
         run: The run.
-        paths: Sorted, each once, UTF-8.
+        paths: Paths of entries.
+        budget: Bounds the calls; notes what some branch was not asked about.
 
     Returns:
-        What the branches said; the calls never exceed `RunOptions.twin_calls`.
+        Relative addresses from which a branch answers one of the paths.
     """
-    answers = Answers()
-    if not paths:
-        return answers
-    branches = [branch.id for branch in run.server.branches(run.repository.id)]
-    for branch in branches:
+    live: set[str] = set()
+    server, repository_id = run.server, run.repository.id
+    for branch in server.branches(repository_id) if paths else ():
         try:
-            _ask_branch(run, branch, paths, answers)
+            for _, uri in addresses_on(server, repository_id, branch.id, paths, budget=budget):
+                address = run.namespace.relative_absolute(uri)
+                if address is not None:
+                    live.add(address)
         except NotFoundError:
             # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
-            if branch in {left.id for left in run.server.branches(run.repository.id)}:
+            if branch.id in {left.id for left in server.branches(repository_id)}:
                 raise
-    return answers
-
-
-def _ask_branch(run: Run, branch: str, paths: Sequence[bytes], answers: Answers) -> None:
-    wanted = set(paths)
-    at, after = 0, just_before(paths[0])
-    while at < len(paths):
-        if answers.calls >= run.options.twin_calls:
-            answers.unasked.update(paths[at:])
-            return
-        page = run.server.list_entries(run.repository.id, branch, after=after)
-        answers.calls += 1
-        for path, physical_address in page.entries:
-            if path.encode() in wanted:
-                address = run.namespace.relative_absolute(physical_address)
-                if address is not None:
-                    answers.live.add(address)
-        if not page.has_more:
-            return
-        last = page.entries[-1][0].encode() if page.entries else b""
-        if last <= after.encode():
-            raise IncompleteReadError(
-                f"entries of branch {branch} of repository {run.repository.id}: the server says that more follow behind "
-                f"{after!r}, and shows none; nothing was deleted. Run again."
-            )
-        at = bisect_right(paths, last)
-        # Behind the page, or just before the next path where that skips entries nobody asked about.
-        after = max(last, just_before(paths[at]).encode()).decode() if at < len(paths) else ""
-
-
-def just_before(path: bytes) -> str:
-    """Return a text that sorts before a path with hardly any room between the two.
-
-    Args:
-        path: UTF-8, not empty is usual.
-
-    Examples:
-        >>> just_before(b"a/b") < "a/b"
-        True
-        >>> just_before(b"")
-        ''
-    """
-    text = path.decode()
-    if not text:
-        return ""
-    code = ord(text[-1])
-    if code == 0:
-        return text[:-1]
-    lower = code - 1
-    if lower in _SURROGATES:
-        lower = _SURROGATES.start - 1
-    return text[:-1] + chr(lower) + "\U0010ffff"
+    return live
 
 
 def _is_text(path: bytes) -> bool:
