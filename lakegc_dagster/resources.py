@@ -97,7 +97,11 @@ class SparkResource(LazyPySparkResource):
         Raises:
             SettingsError: If there is no Java that Spark can run on.
         """
-        return self._start() if self._starting is None else self._starting.result()
+        session = self._start() if self._starting is None else self._starting.result()
+        # Spark looks our data sources up in the session that is active in the asking thread, not in the one that made it.
+        jvm: Any = session._jvm  # noqa: SLF001 - there is no public way to it
+        jvm.SparkSession.setActiveSession(session._jsparkSession)  # noqa: SLF001 - as above
+        return session
 
     def _start(self) -> SparkSession:
         if SparkSession.getActiveSession() is None:
