@@ -1,0 +1,214 @@
+"""How the command line looks: steps as they end, tables, errors in one piece; colours only on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from spark_core.errors import LakegcError, RefusedError, SettingsError
+
+if TYPE_CHECKING:
+    from spark_core.report import Group, Report
+    from spark_core.tables import Manifest
+
+# Wide enough for a table in the log of a CI run, where there is no terminal to ask.
+_WIDTH_WITHOUT_TERMINAL = 140
+
+STEPS: Mapping[str, str] = {
+    "namespace_slices": "objects found in the store",
+    "uncommitted_addresses": "staged objects",
+    "retained_commits": "commits that keep their objects",
+    "committed_addresses": "addresses that they reach",
+    "expired_addresses": "objects that may go",
+    "deletion_report": "what happened to them",
+}
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """Make a console.
+
+    Args:
+        stream: Where to; standard output when None.
+    """
+    target = stream or sys.stdout
+    plain = not target.isatty() and "COLUMNS" not in os.environ
+    return Console(file=target, width=_WIDTH_WITHOUT_TERMINAL if plain else None, highlight=False)
+
+
+def bytes_text(size_bytes: int) -> str:
+    """Print bytes as people read them."""
+    from spark_core.report.values import bytes_text as text
+
+    return text(size_bytes)
+
+
+def seconds_text(seconds: float) -> str:
+    """Print a duration in seconds."""
+    return f"{seconds:.1f} s"
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Make a table of plain text; columns whose name is a figure stand to the right.
+
+    Args:
+        title: What it shows.
+        columns: Names of the columns.
+        rows: A text per column.
+    """
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False, box=None)
+    for name in columns:
+        figure = name in {"rows", "bytes", "seconds", "objects", "days", "commits"}
+        made.add_column(name, justify="right" if figure else "left", overflow="fold", no_wrap=figure)
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    return made
+
+
+class Steps:
+    """Shows the steps of a run while they work; `launch` calls it with each event.
+
+    On a terminal every step turns until it ends; elsewhere a step is one line
+    when it ends, so that a log stays readable.
+
+    Args:
+        shown: Where to show it.
+    """
+
+    def __init__(self, shown: Console) -> None:
+        self._console = shown
+        self._live = shown.is_terminal
+        self._began: dict[str, float] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._progress = Progress(
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description}"),
+            TextColumn("{task.fields[found]}"),
+            TimeElapsedColumn(),
+            console=shown,
+        )
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._progress.stop()
+
+    def __call__(self, kind: str, step: str, details: Mapping[str, Any]) -> None:
+        """Show one event of a run.
+
+        Args:
+            kind: `started`, `stored`, `checked` or `failed`.
+            step: Name of the table.
+            details: `rows`, `size_bytes` and `seconds` of a stored table; `name`, `passed` and `summary` of a check.
+        """
+        if kind == "started":
+            self._start(step)
+        elif kind == "stored":
+            self._end(
+                step, f"{details['rows']:>9,} rows  {bytes_text(details['size_bytes']):>10}", details.get("seconds")
+            )
+        elif kind == "failed":
+            self._end(step, "failed", None)
+        elif kind == "checked" and not details.get("passed", True):
+            self._console.print(f"  refused by {escape(str(details.get('name', step)))}", style="red")
+
+    def _start(self, step: str) -> None:
+        self._began[step] = time.monotonic()
+        if self._live:
+            self._tasks[step] = self._progress.add_task(self._words(step), total=1, found="")
+
+    def _end(self, step: str, found: str, seconds: float | None) -> None:
+        if self._live and step in self._tasks:
+            self._progress.update(self._tasks[step], completed=1, found=found)
+            return
+        took = seconds if seconds is not None else time.monotonic() - self._began.get(step, time.monotonic())
+        self._console.print(f"  {step:<22} {found}  {seconds_text(took):>8}", markup=False)
+
+    @staticmethod
+    def _words(step: str) -> str:
+        return f"{step:<22} [dim]{STEPS.get(step, '')}[/dim]"
+
+
+def steps_table(stored: Mapping[str, Manifest]) -> Table:
+    """Make the table of the steps of a run: rows, bytes of Parquet, seconds.
+
+    Args:
+        stored: Manifests by table.
+    """
+    manifests = [stored[name] for name in STEPS if name in stored]
+    return table(
+        "Steps",
+        ("table", "a row is one of the", "rows", "bytes", "seconds"),
+        [
+            (
+                manifest.table,
+                STEPS[manifest.table],
+                f"{manifest.rows:,}",
+                bytes_text(manifest.size_bytes),
+                f"{(manifest.reading_ended - manifest.reading_began).total_seconds():.1f}",
+            )
+            for manifest in manifests
+        ],
+    )
+
+
+def groups_table(title: str, groups: Iterable[Group], what: str = "why") -> Table:
+    """Make a table of groups of objects."""
+    return table(title, (what, "objects", "bytes"), [_group(group) for group in groups])
+
+
+def show_report(shown: Console, report: Report) -> None:
+    """Show a report: totals, what may go and stays and why, and what a sweep did."""
+    shown.print()
+    shown.print(
+        f"[bold]{escape(report.repository)}[/bold], run {report.run}: {report.expired} of {report.listed} may go",
+    )
+    for title, groups, what in (
+        ("What may go, by reason", report.by_reason, "why"),
+        ("What may go, by age", report.by_age, "written"),
+        ("What may go, by slice", report.by_slice[:5], "slice"),
+        ("What is kept", report.kept, "why"),
+        ("What the sweep did", report.outcomes or (), "outcome"),
+    ):
+        if groups:
+            shown.print()
+            shown.print(groups_table(title, groups, what))
+    if report.failures:
+        shown.print()
+        rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
+        shown.print(table("Not deleted", ("address", "outcome", "what the store said"), rows))
+    if report.passed is None:
+        shown.print("\nThe checks were not run yet: this mark cannot be swept.", style="yellow")
+    for name, why in report.refused.items():
+        shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}")
+
+
+def show_error(shown: Console, error: LakegcError) -> None:
+    """Show an error in one piece: a panel on a terminal, a line elsewhere."""
+    title = (
+        "settings" if isinstance(error, SettingsError) else "refused" if isinstance(error, RefusedError) else "failed"
+    )
+    if shown.is_terminal:
+        shown.print(Panel(escape(str(error)), title=title, title_align="left", border_style="red"))
+    else:
+        # Soft-wrapped, so that whoever reads the log finds the sentence whole.
+        shown.print(f"lakegc: {title}: {error}", markup=False, soft_wrap=True)
+
+
+def _group(group: Group) -> tuple[str, str, str]:
+    return group.name, f"{group.objects:,}", bytes_text(group.size_bytes)

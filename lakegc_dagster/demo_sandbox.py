@@ -1,0 +1,143 @@
+"""The demo's sandbox on disk: made fresh, held while it is in use, woken up again for a later command."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from spark_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.sandbox import Sandbox
+    from lakegc_dagster.settings import Settings
+
+DIRECTORY = Path(".sandbox")
+REPOSITORY_ID = "lakegc-demo"
+
+# A port of its own, so that the address in the settings file stays true from one command to the next.
+_PORT = 8742
+# Its presence says that the directory is ours to remove; the process that serves the sandbox keeps it locked.
+_MARKER = ".made-by-lakegc-demo"
+
+_SETTINGS = """\
+# Written by `lakegc demo`, and again by the next one. Commands that use it wake the sandbox up by themselves.
+throwaway_repositories = ["{repository}"]
+
+[server]
+endpoint = "{endpoint}"
+credentials_file = "credentials.json"
+
+[storage]
+local_path = "blockstore"
+
+[dagster]
+home = "dagster_home"
+
+[repositories.{repository}]
+mode = "sweep"
+min_age_hours = 24
+"""
+
+
+@contextmanager
+def fresh(directory: Path) -> Iterator[Sandbox]:
+    """Serve a new, empty sandbox; an earlier one of the demo is thrown away.
+
+    Args:
+        directory: Where it keeps everything, its settings file included.
+
+    Raises:
+        SettingsError: If the directory holds something else, or is in use.
+    """
+    if directory.exists():
+        if not is_ours(directory):
+            raise SettingsError(
+                f"{directory.resolve()} exists and was not made by `lakegc demo`; nothing in it was touched. "
+                "Move it away, or name another place with --directory."
+            )
+        with _held(directory) as held:
+            if not held:
+                raise SettingsError(
+                    f"the sandbox in {directory.resolve()} is in use by another lakegc (a demo or the UI); nothing in it "
+                    "was touched. End that one first, or name another place with --directory."
+                )
+            shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    (directory / _MARKER).write_text("`lakegc demo` may remove this directory and everything in it.\n")
+    with _held(directory), _serving(directory, _PORT, or_any=True) as sandbox:
+        settings = _SETTINGS.format(repository=REPOSITORY_ID, endpoint=sandbox.endpoint)
+        settings_file(directory).write_text(settings)
+        yield sandbox
+
+
+@contextmanager
+def awake(settings: Settings) -> Iterator[bool]:
+    """Serve the sandbox that settings belong to while the block lasts; other servers are left to themselves.
+
+    Args:
+        settings: The settings of a command.
+
+    Yields:
+        Whether this process serves it: False when somebody else does, or when the settings name a real server.
+
+    Raises:
+        SettingsError: If its port is taken by something else.
+    """
+    directory = None if settings.file is None else settings.file.parent
+    if directory is None or not is_ours(directory):
+        yield False
+        return
+    with _held(directory) as held:
+        if not held:
+            yield False
+            return
+        with _serving(directory, urlsplit(settings.server.endpoint).port or _PORT, or_any=False):
+            yield True
+
+
+def is_ours(directory: Path) -> bool:
+    """Say whether a directory was made by the demo."""
+    return not directory.is_symlink() and (directory / _MARKER).is_file()
+
+
+def settings_file(directory: Path) -> Path:
+    """Return where the settings of a demo's sandbox lie."""
+    return directory / "lakegc.toml"
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[bool]:
+    """Hold the directory for this process; False when another one does."""
+    with (directory / _MARKER).open() as marker:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextmanager
+def _serving(directory: Path, port: int, *, or_any: bool) -> Iterator[Sandbox]:
+    from lakegc_dagster.sandbox import Sandbox
+
+    sandbox = Sandbox(directory, port=port)
+    try:
+        sandbox.start()
+    except OSError as taken:
+        if not or_any:
+            raise SettingsError(
+                f"the sandbox in {directory} belongs on port {port}, which something else has taken ({taken.strerror}); "
+                "nothing was started. End that program, or run `lakegc demo` for a new sandbox."
+            ) from taken
+        sandbox = Sandbox(directory)
+        sandbox.start()
+    try:
+        yield sandbox
+    finally:
+        sandbox.stop()

@@ -1,0 +1,56 @@
+"""The Java process that Spark runs in, started so that its words go to a file instead of over the progress on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_core.errors import SettingsError
+from spark_core.session import check_java, spark_config
+
+if TYPE_CHECKING:
+    from lakegc_dagster.settings import Settings
+
+LOG_NAME = "spark.log"
+_LAST_LINES = 5
+
+
+def start_quietly(settings: Settings) -> Path:
+    """Start Java for this process, unless it runs already.
+
+    The session itself is made later, by the first run; it finds this process.
+
+    Args:
+        settings: Spark's master and properties, and Dagster's home, where the log goes.
+
+    Returns:
+        The log.
+
+    Raises:
+        SettingsError: If there is no Java that Spark can run on, or it does not start.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    check_java()
+    log = settings.dagster_home / LOG_NAME
+    if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no public way to ask
+        return log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    conf = SparkConf(loadDefaults=False)
+    for name, value in spark_config(master=settings.spark.master, extra=settings.spark.config).items():
+        conf.set(name, value)
+    launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
+    with log.open("wb") as words:
+        try:
+            gateway = launch(conf, {"stdout": words, "stderr": words})
+        except PySparkRuntimeError as failure:
+            said = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
+            raise SettingsError(
+                f"Spark's Java process ended before it served ({said or failure}); nothing was started. "
+                f"The whole of what it said is in {log}; mend [spark] in the settings, or the Java installation."
+            ) from failure
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - as above; a context would start the session
+    return log

@@ -1,0 +1,73 @@
+"""Runs looked at from outside Dagster: their reports and their addresses, as they lie in the store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lakegc_dagster.resources import Wiring, build_resources, with_s3
+from lakegc_dagster.settings import Settings
+from spark_core import report
+from spark_core.errors import NotFoundError
+from spark_core.lakefs import LakeFSServer
+from spark_core.model import RunKey
+from spark_core.report import Report
+from spark_core.run import Environment, Run, open_run
+from spark_core.tables import EXPIRED_ADDRESSES
+
+
+def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:
+    """Open a run to look at it; Spark starts only when somebody asks for it.
+
+    Args:
+        settings: The settings.
+        repository_id: Repository name; need not be in the settings to be looked at.
+        key: Which run; the newest one that was marked when None.
+
+    Raises:
+        NotFoundError: If there is no such repository, or no run of it was marked.
+    """
+    resources = build_resources(Wiring(settings))
+    environment = Environment(
+        server=LakeFSServer(settings.server_options()),
+        store_options=with_s3(settings.store_options(), resources["s3"]),
+        spark=lambda: resources["spark"].spark_session,
+        server_path=settings.storage.server_path,
+    )
+    now = RunKey.at(datetime.now(UTC))
+    run = open_run(environment, repository_id, key or now, settings.run_options(repository_id))
+    if key is not None:
+        return run
+    marked = report.runs(run.store)
+    if not marked:
+        raise NotFoundError(
+            f"repository {repository_id} was never marked: there is no run under {run.store.root}. "
+            f"Mark it first (`lakegc mark {repository_id}`)."
+        )
+    return open_run(environment, repository_id, marked[0], run.options)
+
+
+def load_report(settings: Settings, repository_id: str, key: RunKey | None = None) -> tuple[Run, Report, str]:
+    """Return a run, its report, and the address of the page; a report that was not made yet is made.
+
+    Raises:
+        NotFoundError: If there is no such repository, or no run of it was marked.
+        ChainError: If the run was not marked.
+    """
+    run = open_stored(settings, repository_id, key)
+    found = report.load(run)
+    return run, found, local_path(run, report.keys(run.key, swept=found.swept)["html"])
+
+
+def expired(run: Run) -> dict[str, str]:
+    """Return the addresses that a mark names, and why; for repositories as small as the demo's."""
+    parts = run.load(EXPIRED_ADDRESSES).manifest.parts
+    rows = [row for part in parts for batch in run.store.read_parquet(part.key) for row in batch.to_pylist()]
+    return {row["address"]: row["reason"] for row in rows}
+
+
+def local_path(run: Run, key: str) -> str:
+    """Return where a person opens a key: a path on this machine where the store is one, else its URI."""
+    options = run.environment.store_options
+    if run.namespace.scheme != "local" or options.local_path is None:
+        return f"{run.store.root}{key}"
+    return f"{options.local_path.rstrip('/')}/{run.namespace.root.removeprefix('local://')}{key}"

@@ -1,0 +1,81 @@
+"""Dagster's own UI on the home that the command line uses, and the demo's sandbox beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from types import FrameType
+
+from lakegc_dagster.home import prepare_home
+from lakegc_dagster.settings import FILE_VARIABLE, Settings
+from spark_core.errors import LakegcError, SettingsError
+
+HOST = "127.0.0.1"
+_MODULE = "lakegc_dagster.definitions"
+_END_SECONDS = 20
+
+
+def serve(settings: Settings, port: int) -> None:
+    """Run `dagster dev` until it ends or is ended.
+
+    Args:
+        settings: The settings; their home is what UI and command line share.
+        port: Port on loopback.
+
+    Raises:
+        SettingsError: If the port is taken.
+        LakegcError: If the UI ends by itself with an error.
+    """
+    _require_free(port)
+    prepare_home(settings.dagster_home)
+    # A session of its own: Ctrl-C reaches it through us alone, so that the sandbox outlives it and not the reverse.
+    process = subprocess.Popen(command(port), env=environment(settings, os.environ), start_new_session=True)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        process.send_signal(signal.SIGINT)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if process.poll() is None:
+            process.terminate()
+            process.wait(_END_SECONDS)
+    if code not in {0, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}:
+        raise LakegcError(
+            f"the UI ended with exit code {code}; its own words are above. Runs in the store are untouched."
+        )
+
+
+def command(port: int) -> list[str]:
+    """Return the command that starts the UI."""
+    return [sys.executable, "-m", "dagster", "dev", "-m", _MODULE, "-h", HOST, "-p", str(port)]
+
+
+def environment(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that the UI and the runs it starts see.
+
+    Args:
+        settings: The settings of the command line; the code location reads the same file.
+        env: This process's environment.
+    """
+    same_file = {} if settings.file is None else {FILE_VARIABLE: str(settings.file)}
+    return {**env, **same_file, "DAGSTER_HOME": str(settings.dagster_home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as taken:
+            raise SettingsError(
+                f"port {port} on {HOST} cannot be used ({taken.strerror}); nothing was started. "
+                "Another UI may be open there; end it, or choose a port with --port."
+            ) from taken
