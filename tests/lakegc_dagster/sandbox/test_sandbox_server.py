@@ -1,0 +1,240 @@
+"""The process: starting, stopping, keys, the clock, what it counts, and the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import lakefs_sdk
+import pytest
+import urllib3
+from lakefs_sdk.exceptions import UnauthorizedException
+
+from lakegc_dagster.sandbox import Sandbox, SandboxClock, objects
+from lakegc_dagster.sandbox.xids import IdSource, encode_xid, xid_seconds
+
+
+def _get(endpoint, path):
+    return urllib3.request("GET", endpoint + path, retries=False, timeout=5)
+
+
+def test_a_sandbox_started_again_has_its_repositories_keys_and_staged_changes(sdk, sandbox, tmp_path):
+    sdk.create("demo")
+    sdk.upload("demo", "main", "a", b"1")
+    commit = sdk.commit("demo", "main", metadata={"k": "v"})
+    sdk.upload("demo", "main", "b", b"2")
+    sdk.tags.create_tag("demo", lakefs_sdk.TagCreation(id="v1", ref="main"))
+    task = sdk.repositories.dump_submit("demo")
+    keys = (sandbox.access_key_id, sandbox.secret_access_key)
+    sandbox.stop()
+    sandbox.start()
+    again = type(sdk)(sandbox, tmp_path)
+    assert (sandbox.access_key_id, sandbox.secret_access_key) == keys
+    assert again.commits.get_commit("demo", "main") == commit
+    assert again.objects.get_object("demo", "main", "b") == b"2"
+    assert again.tags.get_tag("demo", "v1").commit_id == commit.id
+    assert again.repositories.dump_status("demo", task.id).done
+
+
+def test_a_restarted_server_writes_to_a_new_slice(sdk, sandbox, tmp_path):
+    sdk.create("demo")
+    first = sdk.upload("demo", "main", "a", b"1").physical_address
+    second = sdk.upload("demo", "main", "b", b"2").physical_address
+    sandbox.stop()
+    sandbox.start()
+    third = type(sdk)(sandbox, tmp_path).upload("demo", "main", "c", b"3").physical_address
+    slices = [address.split("/")[-2] for address in (first, second, third)]
+    assert slices[0] == slices[1] != slices[2]
+
+
+def test_given_keys_are_the_keys(tmp_path):
+    with Sandbox(tmp_path / "s", access_key_id="KEY", secret_access_key="SECRET") as sandbox:
+        assert (sandbox.access_key_id, sandbox.secret_access_key) == ("KEY", "SECRET")
+        assert not (tmp_path / "s" / "credentials.json").exists()
+
+
+def test_the_keys_of_a_directory_are_readable_by_their_owner_only(sandbox, tmp_path):
+    assert (tmp_path / "sandbox" / "credentials.json").stat().st_mode & 0o077 == 0
+
+
+def test_wrong_keys_are_refused_and_say_no_more(sandbox):
+    configuration = lakefs_sdk.Configuration(host=f"{sandbox.endpoint}/api/v1", username="nobody", password="wrong")
+    with pytest.raises(UnauthorizedException, match="error authenticating request") as refused:
+        lakefs_sdk.RepositoriesApi(lakefs_sdk.ApiClient(configuration)).get_repository("demo")
+    assert sandbox.secret_access_key not in str(refused.value)
+
+
+@pytest.mark.parametrize("header", ["", "Basic", "Basic !!!", "Bearer", "Bearer a.b.c", "Digest x"])
+def test_a_broken_authorization_is_refused(sdk, header):
+    assert sdk.raw("GET", "/repositories", headers={"Authorization": header}).status == 401
+
+
+def test_an_unknown_method_is_an_unknown_endpoint(sdk):
+    answer = sdk.raw("PATCH", "/repositories")
+    assert (answer.status, answer.json()) == (404, {"message": "invalid API endpoint"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "value is required but missing"),
+        (b"{", "failed to decode request body"),
+        (b"[]", "value must be an object"),
+        (b'{"name": "demo"}', 'property "storage_namespace" is missing'),
+        (b'{"name": "demo", "storage_namespace": "s3://b/p"}', "invalid address"),
+        (b'{"name": "demo", "storage_namespace": "local://a/../b"}', "forbidden"),
+        (b'{"name": "Not A Name", "storage_namespace": "local://a"}', "repository id: invalid value"),
+    ],
+)
+def test_a_repository_that_cannot_be_is_refused(sdk, body, message):
+    answer = sdk.raw("POST", "/repositories", body=body, headers={"Content-Type": "application/json"})
+    assert answer.status in {400, 403}
+    assert message in answer.json()["message"]
+
+
+def test_the_grace_period_is_what_the_sandbox_was_given(tmp_path, sdk):
+    assert sdk.internal.get_garbage_collection_config().grace_period == 86400
+    with Sandbox(tmp_path / "other", grace=timedelta(minutes=5)) as other:
+        assert other.behaviour.grace == timedelta(minutes=5)
+        assert type(sdk)(other, tmp_path).internal.get_garbage_collection_config().grace_period == 300
+
+
+def test_requests_are_counted_by_the_sdks_names(sdk, sandbox):
+    sdk.create("demo")
+    sdk.upload("demo", "main", "a", b"1")
+    sdk.upload("demo", "main", "b", b"1")
+    assert sandbox.requests == {"create_repository": 1, "upload_object": 2}
+
+
+def test_an_observer_changes_the_sandbox_in_the_middle_of_a_run(sdk, sandbox):
+    sdk.create("demo")
+
+    def upload_first(name):
+        if name == "prepare_garbage_collection_uncommitted":
+            with sandbox.core.lock:
+                objects.upload(sandbox.core, "demo", "main", "late", b"x")
+
+    sandbox.observe(upload_first)
+    assert sdk.internal.prepare_garbage_collection_uncommitted("demo").gc_uncommitted_location
+    sandbox.observe(None)
+
+
+def test_a_stopped_sandbox_answers_nothing_and_stopping_twice_is_no_error(tmp_path):
+    sandbox = Sandbox(tmp_path / "s")
+    with pytest.raises(RuntimeError, match="is not running"):
+        _ = sandbox.core
+    sandbox.start()
+    assert _get(sandbox.endpoint, "/api/v1/healthcheck").status == 204
+    sandbox.stop()
+    sandbox.stop()
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        _get(sandbox.endpoint, "/api/v1/healthcheck")
+
+
+def test_everything_an_upload_leaves_follows_the_clock(sdk, sandbox):
+    instant = datetime(2026, 3, 1, 12, 30, 15, 250_000, tzinfo=UTC)
+    sandbox.clock.set(instant)
+    sdk.create("demo")
+    stat = sdk.upload("demo", "main", "a", b"1")
+    file = Path(stat.physical_address.removeprefix("local://"))
+    assert file.stat().st_mtime == instant.timestamp()
+    assert stat.mtime == xid_seconds(file.name) == int(instant.timestamp())
+    assert (64_060_588_800 - xid_seconds(file.parent.name)) % 2**32 == int(instant.timestamp())
+    assert sdk.repositories.get_repository("demo").creation_date == int(instant.timestamp())
+    sandbox.clock.advance(timedelta(days=-3))
+    older = Path(sdk.upload("demo", "main", "b", b"1").physical_address.removeprefix("local://"))
+    assert older.parent.name > file.parent.name
+
+
+def test_a_set_clock_stands_an_advanced_one_runs_and_a_released_one_tells_the_truth():
+    clock = SandboxClock()
+    clock.advance(timedelta(days=10))
+    assert abs(clock.now() - datetime.now(UTC) - timedelta(days=10)) < timedelta(seconds=5)
+    with clock.at(datetime(2020, 1, 1, tzinfo=UTC)):
+        assert clock.now() == clock.now() == datetime(2020, 1, 1, tzinfo=UTC)
+    assert clock.now() - datetime.now(UTC) > timedelta(days=9)
+    clock.release()
+    assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
+    with pytest.raises(ValueError, match="timezone-aware"):
+        clock.set(datetime(2020, 1, 1))  # noqa: DTZ001 - what is refused
+
+
+def test_xids_are_those_of_the_recorded_server():
+    """Prefixes of a slice and an object recorded on 2026-11-21 between 06:59 and 07:03."""
+    started, allocated = 1_795_244_365, 1_795_244_557
+    assert encode_xid(64_060_588_800 - started, bytes(8)).startswith("ft6s")
+    assert encode_xid(allocated, bytes(8)).startswith("dc0k43")
+    assert xid_seconds("dc0k439ksdufl6vf44ug") == allocated
+    assert xid_seconds("dc0k439ksdufl6vf44ug,signature") == allocated
+    with pytest.raises(ValueError, match="not an xid"):
+        xid_seconds("dc0k439ksdufl6vf44u!")
+
+
+def test_a_slice_ends_after_fifty_thousand_objects_or_an_hour():
+    now = [datetime(2026, 1, 1, tzinfo=UTC)]
+    ids = IdSource(lambda: now[0])
+    slices = [ids.object_address().split("/")[1] for _ in range(50_001)]
+    assert len(set(slices[:50_000])) == 1
+    assert slices[50_000] != slices[0]
+    now[0] += timedelta(minutes=59)
+    assert ids.object_address().split("/")[1] == slices[50_000]
+    now[0] += timedelta(minutes=1)
+    assert ids.object_address().split("/")[1] < slices[50_000]
+
+
+def _wait_for(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _serve(directory, *options, **popen):
+    command = [sys.executable, "-m", "lakegc_dagster.sandbox", "--directory", str(directory), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **popen)
+
+
+def test_the_command_serves_until_it_is_told_to_end(tmp_path):
+    process = _serve(tmp_path / "s")
+    try:
+        endpoint = process.stdout.readline().split()[-1]
+        assert _get(endpoint, "/api/v1/healthcheck").status == 204
+        assert "credentials.json" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+
+
+def test_the_command_ends_by_itself_when_nobody_asks(tmp_path):
+    process = _serve(tmp_path / "s", "--idle-minutes", "0.02")
+    try:
+        assert process.wait(timeout=30) == 0
+        assert "nobody asked" in process.stdout.read()
+    finally:
+        process.kill()
+
+
+def test_the_command_ends_when_the_program_that_started_it_ends(tmp_path):
+    """A shell starts it in the background, waits until it serves, and is gone."""
+    log = tmp_path / "log"
+    command = f"{sys.executable} -m lakegc_dagster.sandbox --directory {tmp_path}/s > {log} & "
+    command += f"echo $!; until grep -q serving {log}; do sleep 0.05; done"
+    started = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    pid = int(started.stdout)
+    _wait_for(lambda: "has ended; ending" in log.read_text())
+    _wait_for(lambda: not _alive(pid))
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
