@@ -5,6 +5,10 @@ import os
 import pytest
 
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+# The tests are not the user's Dagster, and must not pick up the user's settings.
+for variable in list(os.environ):
+    if variable in {"DAGSTER_HOME", "LAKEGC_CONFIG"} or variable.startswith("LAKEGC__"):
+        del os.environ[variable]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,225 @@
+"""`lakegc.toml` and the environment become the engine's options."""
+
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakegc_dagster import settings_file
+from lakegc_dagster.settings import (
+    RepositorySettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+    load_settings,
+    settings_are_given,
+)
+from spark_core.lakefs import ServerOptions
+from spark_core.run import RunOptions
+from spark_core.storage import StoreOptions
+
+SERVER = '[server]\nendpoint = "http://127.0.0.1:8000"\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text):
+        file = tmp_path / "lakegc.toml"
+        file.write_text(text)
+        return file
+
+    return written
+
+
+def test_a_server_is_all_that_has_to_be_said(write):
+    settings = load_settings(write(SERVER), env={})
+    assert settings.repository_ids == ()
+    assert settings.spark.master == "local[*]"
+    assert settings.schedule.run is False
+
+
+def test_a_repository_takes_the_defaults_and_says_only_what_differs(write):
+    settings = load_settings(
+        write(
+            f"{SERVER}[defaults]\nmin_age_hours = 48\nflat = true\n[repositories.one]\n[repositories.two]\nflat = false"
+        ),
+        env={},
+    )
+    assert settings.run_options("one").min_age == timedelta(hours=48)
+    assert settings.run_options("one").flat is True
+    assert settings.run_options("two").min_age == timedelta(hours=48)
+    assert settings.run_options("two").flat is False
+
+
+def test_an_own_value_equal_to_the_built_in_default_still_beats_the_files_defaults(write):
+    settings = load_settings(
+        write(f"{SERVER}[defaults]\nmin_age_hours = 48\n[repositories.one]\nmin_age_hours = 24"), env={}
+    )
+    assert settings.run_options("one").min_age == timedelta(hours=24)
+
+
+def test_the_built_in_defaults_are_those_of_the_engine(write):
+    settings = load_settings(
+        write(f"{SERVER}[repositories.one]"), env={"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "secret"}
+    )
+    assert settings.run_options("one") == RunOptions()
+    assert settings.store_options() == StoreOptions()
+    assert settings.server_options() == ServerOptions("http://127.0.0.1:8000", "key", "secret")
+
+
+def test_every_option_of_a_run_can_be_set(write):
+    said = {
+        "mode": "sweep",
+        "min_age_hours": 1,
+        "allow_unsafe_min_age": True,
+        "flat": True,
+        "tags_protect": False,
+        "clock_margin_minutes": 1,
+        "twin_calls": 1,
+        "explain_ranges": 1,
+        "max_expired_share": 0.1,
+        "max_missing_share": 0.1,
+        "share_from_objects": 1,
+        "max_mark_age_days": 1,
+        "repository_cache_seconds": 1,
+        "range_partitions": 1,
+        "address_partitions": 1,
+        "table_parts": 1,
+        "read_threads": 1,
+    }
+    assert said.keys() == RepositorySettings.model_fields.keys()
+    lines = "\n".join(
+        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for name, value in said.items()
+    )
+    options = load_settings(
+        write(f'throwaway_repositories = ["one"]\n{SERVER}[repositories.one]\n{lines}'), env={}
+    ).run_options("one")
+    unchanged = [f.name for f in fields(RunOptions) if getattr(options, f.name) == getattr(RunOptions(), f.name)]
+    assert unchanged == []
+
+
+def test_every_value_can_be_overridden_by_the_environment(write):
+    file = write(f"{SERVER}[repositories.lakegc-demo]\nmin_age_hours = 1")
+    settings = load_settings(
+        file,
+        env={
+            "LAKEGC__SERVER__ENDPOINT": "https://other.example.com",
+            "LAKEGC__SERVER__READ_TIMEOUT_SECONDS": "300",
+            "LAKEGC__STORAGE__S3_PATH_STYLE": "false",
+            "LAKEGC__STORAGE__S3_REGION": "eu-central-1",
+            "LAKEGC__SPARK__CONFIG": '{"spark.driver.memory": "4g"}',
+            "LAKEGC__DEFAULTS__MAX_EXPIRED_SHARE": "0.25",
+            "LAKEGC__THROWAWAY_REPOSITORIES": '["lakegc-demo"]',
+            "LAKEGC__REPOSITORIES__LAKEGC_DEMO__MODE": "sweep",
+            "LAKEGC__REPOSITORIES__ANOTHER__MIN_AGE_HOURS": "36",
+            "LAKEGC__SCHEDULE__RUN": "true",
+        },
+    )
+    assert settings.server.endpoint == "https://other.example.com"
+    assert settings.server.read_timeout_seconds == 300
+    assert settings.storage.s3_path_style is False
+    assert settings.storage.s3_region == "eu-central-1"
+    assert settings.spark.config == {"spark.driver.memory": "4g"}
+    assert settings.schedule.run is True
+    assert settings.repository_ids == ("lakegc-demo", "another")
+    assert settings.run_options("lakegc-demo").may_sweep is True
+    assert settings.run_options("lakegc-demo").max_expired_share == 0.25
+    assert settings.run_options("another").min_age == timedelta(hours=36)
+
+
+def test_the_name_of_every_setting_leads_to_itself_as_a_variable():
+    for section, model in (("server", ServerSettings), ("storage", StorageSettings), ("defaults", RepositorySettings)):
+        for name in model.model_fields:
+            source = settings_file.Source(None, "", {})
+            settings_file._override(source, f"LAKEGC__{section.upper()}__{name.upper()}", "1", Settings)
+            assert list(source.document[section]) == [name]
+
+
+def test_the_environment_alone_is_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    env = {"LAKEGC__SERVER__ENDPOINT": "http://127.0.0.1:8000"}
+    assert settings_are_given(env)
+    assert load_settings(env=env).file is None
+
+
+def test_the_file_is_the_one_given_else_the_one_named_else_the_one_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("given", "named", "lakegc"):
+        Path(f"{name}.toml").write_text(SERVER.replace("8000", f"{8000 + len(name)}"))
+    env = {"LAKEGC_CONFIG": "named.toml"}
+    assert load_settings(Path("given.toml"), env).file == tmp_path / "given.toml"
+    assert load_settings(None, env).file == tmp_path / "named.toml"
+    assert load_settings(None, {}).file == tmp_path / "lakegc.toml"
+    assert load_settings(None, {}).server.endpoint.endswith("8006")
+
+
+def test_paths_start_at_the_settings_file_wherever_it_is_read_from(write, tmp_path, monkeypatch):
+    file = write(f'{SERVER}[storage]\nlocal_path = "blocks"\n[dagster]\nhome = "home"')
+    monkeypatch.chdir("/")
+    settings = load_settings(file, env={})
+    assert settings.store_options().local_path == str(tmp_path / "blocks")
+    assert settings.dagster_home == tmp_path / "home"
+
+
+def test_dagsters_home_is_the_files_else_the_environments_else_beside_the_file(write, tmp_path):
+    assert load_settings(write(SERVER), env={}).dagster_home == tmp_path / ".lakegc" / "dagster_home"
+    env = {"DAGSTER_HOME": "/srv/dagster"}
+    assert load_settings(write(SERVER), env=env).dagster_home == Path("/srv/dagster")
+    assert load_settings(write(f'{SERVER}[dagster]\nhome = "mine"'), env=env).dagster_home == tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'access_key_id = "AKIA1"\nsecret_access_key = "s3cr3t/+="\n',
+        "[default]\naccess_key_id=AKIA1\nsecret_access_key=s3cr3t/+=\n",
+        '{"access_key_id": "AKIA1", "secret_access_key": "s3cr3t/+="}',
+        "credentials:\n    access_key_id: AKIA1\n    secret_access_key: s3cr3t/+=\nserver:\n    endpoint_url: http://x\n",
+    ],
+    ids=["toml", "ini", "json", "lakectl"],
+)
+def test_keys_are_read_from_a_file_that_the_settings_name(write, tmp_path, text):
+    (tmp_path / "keys").write_text(text)
+    options = load_settings(write(f'{SERVER}credentials_file = "keys"'), env={}).server_options()
+    assert (options.access_key_id, options.secret_access_key) == ("AKIA1", "s3cr3t/+=")
+
+
+def test_keys_of_the_environment_beat_those_of_a_file_and_may_have_other_names(write, tmp_path):
+    (tmp_path / "keys").write_text('access_key_id = "file"\nsecret_access_key = "file"')
+    settings = load_settings(
+        write(f'{SERVER}credentials_file = "keys"\naccess_key_id_env = "MY_KEY"\nsecret_access_key_env = "MY_SECRET"'),
+        env={"MY_KEY": "mine", "MY_SECRET": "hidden"},
+    )
+    assert settings.server_options().access_key_id == "mine"
+
+
+def test_no_secret_shows_in_the_settings(write, tmp_path):
+    (tmp_path / "keys").write_text('access_key_id = "AKIA1"\nsecret_access_key = "s3cr3t"')
+    env = {"AWS_SECRET_ACCESS_KEY": "s3cr3t", "LAKEGC_SECRET_ACCESS_KEY": ""}
+    settings = load_settings(write(f'{SERVER}credentials_file = "keys"'), env=env)
+    assert settings.server_options().secret_access_key == "s3cr3t"
+    for shown in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.server_options())):
+        assert "s3cr3t" not in shown
+
+
+@given(
+    st.lists(st.sampled_from(["one", "two", "three"]), unique=True), st.sets(st.sampled_from(["one", "two", "three"]))
+)
+def test_only_throwaway_repositories_may_ever_sweep(listed, throwaway):
+    settings = Settings.model_validate(
+        {
+            "server": {"endpoint": "http://127.0.0.1"},
+            "throwaway_repositories": sorted(throwaway),
+            "defaults": {"mode": "sweep"},
+            "repositories": {name: {} for name in listed},
+        }
+    )
+    for name in listed:
+        if name in throwaway:
+            assert settings.run_options(name).may_sweep
+        else:
+            with pytest.raises(Exception, match="limited to throw-away repositories"):
+                settings.run_options(name)
