@@ -82,6 +82,10 @@ class Core:
         """Let a deleted repository go on answering for a while."""
         self._deleted[repository.id] = (time.monotonic(), repository)
 
+    def forget_deleted(self) -> None:
+        """Let no deleted repository answer any longer."""
+        self._deleted.clear()
+
     def repository(self, repository_id: str) -> RepositoryRecord:
         """Return a repository.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import urllib3
 
 from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.core import Behaviour
 
 
 class Sdk:
@@ -62,10 +65,27 @@ class Sdk:
         return self._http.request(method, url, headers=headers, retries=False, redirect=False, **request)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with Sandbox(tmp_path_factory.mktemp("running") / "sandbox") as sandbox:
+        yield sandbox
+
+
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with Sandbox(tmp_path / "sandbox") as running:
-        yield running
+def sandbox(running: Sandbox) -> Sandbox:
+    """A sandbox as if just started on an empty directory; starting a server for every test takes longer than the tests."""
+    core = running.core
+    for repository in core.state.repositories():
+        core.state.delete_repository(repository.number)
+    core.forget_deleted()
+    shutil.rmtree(running.blockstore)
+    running.blockstore.mkdir()
+    running.clock.release()
+    running.requests.clear()
+    running.observe(None)
+    for field in dataclasses.fields(Behaviour):
+        setattr(running.behaviour, field.name, field.default)
+    return running
 
 
 @pytest.fixture

@@ -58,8 +58,8 @@ def test_given_keys_are_the_keys(tmp_path):
         assert not (tmp_path / "s" / "credentials.json").exists()
 
 
-def test_the_keys_of_a_directory_are_readable_by_their_owner_only(sandbox, tmp_path):
-    assert (tmp_path / "sandbox" / "credentials.json").stat().st_mode & 0o077 == 0
+def test_the_keys_of_a_directory_are_readable_by_their_owner_only(sandbox):
+    assert (sandbox.blockstore.parent / "credentials.json").stat().st_mode & 0o077 == 0
 
 
 def test_wrong_keys_are_refused_and_say_no_more(sandbox):

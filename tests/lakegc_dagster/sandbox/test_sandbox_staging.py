@@ -96,7 +96,7 @@ def test_an_address_in_the_namespaces_own_form_is_relative_and_must_be_signed(sd
     with pytest.raises(BadRequestException, match="address is not signed"):
         link(own_form.partition(",")[0])
     link(own_form)
-    assert sandbox.core.state.staged(1, "main", b"x").entry.address_type == 1
+    assert sandbox.core.state.staged(sandbox.core.repository("demo").number, "main", b"x").entry.address_type == 1
     sandbox.clock.advance(timedelta(hours=24, seconds=2))
     with pytest.raises(BadRequestException, match="link address expired"):
         link(own_form)
