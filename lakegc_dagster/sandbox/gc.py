@@ -10,6 +10,7 @@ import base64
 import binascii
 import io
 import json
+import re
 import secrets
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ PREPARE_COMMITS = "GCPC"
 _COMMITS_KEY = "_lakefs/retention/gc/commits/run_id={run_id}/commits.csv"
 _ADDRESSES_KEY = "_lakefs/retention/gc/addresses"
 _UNCOMMITTED_KEY = "_lakefs/retention/gc/uncommitted/{run_id}/uncommitted"
+_RUN_ID = re.compile(r"[\w-]+")
 _TASK_ALPHABET = string.ascii_letters + string.digits + "_-"
 _DAY_MICROSECONDS = 24 * 3600 * 1_000_000
 _UNCOMMITTED = pa.schema(
@@ -272,13 +274,13 @@ class _Mark:
     def parse(cls, token: str) -> _Mark:
         try:
             body = json.loads(base64.b64decode(token, validate=True))
-            return cls(
-                str(body.get("branch", "")),
-                str(body.get("path", "")).encode(errors="surrogateescape"),
-                str(body.get("run_id", "")),
-            )
+            branch, path, run_id = (str(body.get(name, "")) for name in ("branch", "path", "run_id"))
         except (binascii.Error, ValueError, AttributeError):
             raise bad_request("invalid continuation token") from None
+        # The run id becomes a directory. The real server takes any; here it must stay where runs lie.
+        if not _RUN_ID.fullmatch(run_id):
+            raise bad_request("invalid continuation token")
+        return cls(branch, path.encode(errors="surrogateescape"), run_id)
 
 
 def _staged_rows(

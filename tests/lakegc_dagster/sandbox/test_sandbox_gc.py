@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,6 +176,15 @@ def test_pages_end_by_rows_and_clean_branches_make_pages_without_rows(sdk, sandb
     assert with_rows.count(False) >= 3
     assert not with_rows[-1]
     assert len({page.continuation_token for page in pages}) == len(pages)
+
+
+def test_a_token_cannot_lead_out_of_the_runs(sdk):
+    sdk.create("demo")
+    for run_id in ("../../x", "a/b", ""):
+        token = base64.b64encode(json.dumps({"branch": "main", "path": "", "run_id": run_id}).encode()).decode()
+        request = lakefs_sdk.PrepareGCUncommittedRequest(continuation_token=token)
+        with pytest.raises(BadRequestException, match="invalid continuation token"):
+            sdk.internal.prepare_garbage_collection_uncommitted("demo", request)
 
 
 def test_the_file_of_a_page_has_the_real_schema(sdk):
