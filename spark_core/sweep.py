@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark.sql.functions as sf
 
 from spark_core import schemas, tables, verdict
 from spark_core.errors import (
@@ -22,6 +23,7 @@ from spark_core.errors import (
 from spark_core.mark.expired import keep_considered
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.tables import Draft, StoredTable
 
@@ -62,10 +64,12 @@ def sweep(run: Run) -> Draft:
         )
     _refuse_second_sweep(run)
     _, expired = verdict.require_sweepable(run)
+    limits = _Limits(run.cutoff, run.options.flat)
+    _require_whole_plan(run, expired, limits)
     _require_settled(run, expired)
     began = run.now()
     frame = expired.frame(run.spark).mapInArrow(
-        partial(_map_delete, run.store, _Limits(run.cutoff, run.options.flat)), spark_type(schemas.DELETION_REPORT)
+        partial(_map_delete, run.store, limits), spark_type(schemas.DELETION_REPORT)
     )
 
     def facts() -> Mapping[str, Any]:
@@ -104,6 +108,38 @@ def _refuse_second_sweep(run: Run) -> None:
         )
 
 
+def _require_whole_plan(run: Run, expired: StoredTable, limits: _Limits) -> None:
+    """Read the whole plan once before the first deletion: every part's hash, every row's right to be in it.
+
+    Parts are deleted in parallel; without this pass a damaged one would stop
+    the sweep only after its neighbours were gone.
+    """
+    with surfacing_errors():
+        rows = expired.frame(run.spark).mapInArrow(partial(_map_check, limits), "rows long").agg(sf.sum("rows")).first()
+    assert rows is not None  # noqa: S101 - an aggregate without grouping has one row
+    if (rows[0] or 0) != expired.manifest.rows:
+        raise UnsafePlanError(
+            f"the plan of run {run.key} has {rows[0]} rows, its manifest says {expired.manifest.rows}; nothing was "
+            "deleted. Mark again under a new run key."
+        )
+
+
+def _map_check(limits: _Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        _require_allowed(batch, limits)
+        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+
+def _require_allowed(batch: pa.RecordBatch, limits: _Limits) -> None:
+    allowed = keep_considered(batch, limits.cutoff, flat=limits.flat)
+    if allowed.num_rows != batch.num_rows:
+        offending = sorted(set(batch.column("address").to_pylist()) - set(allowed.column("address").to_pylist()))
+        raise UnsafePlanError(
+            f"the plan names {offending[0]!r}, which lies outside data/ or was written at or after "
+            f"{limits.cutoff.isoformat()}; nothing of its batch was deleted. Mark again under a new run key."
+        )
+
+
 def _require_settled(run: Run, expired: StoredTable) -> None:
     """Ask for the repository again, once the server can no longer answer from its cache for a deleted one."""
     first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
@@ -122,36 +158,24 @@ def _require_settled(run: Run, expired: StoredTable) -> None:
 
 def _map_delete(store: ObjectStore, limits: _Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
+        _require_allowed(batch, limits)
         for begin in range(0, batch.num_rows, store.delete_batch_size):
-            yield delete_batch(store, limits.cutoff, batch.slice(begin, store.delete_batch_size), flat=limits.flat)
+            yield delete_batch(store, batch.slice(begin, store.delete_batch_size))
 
 
-def delete_batch(store: ObjectStore, cutoff: datetime, batch: pa.RecordBatch, *, flat: bool) -> pa.RecordBatch:
+def delete_batch(store: ObjectStore, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Delete one batch of expired addresses.
-
-    The rule of what may be collected is applied once more, on the rows as
-    they were read back: no bug or edit upstream reaches an object outside
-    `data/` or a young one.
 
     Args:
         store: Rooted at the namespace.
-        cutoff: The run's cutoff.
         batch: Columns of `schemas.EXPIRED_ADDRESSES`.
-        flat: Flat 32-hex names at the root may be collected too.
 
     Returns:
         Columns of `schemas.DELETION_REPORT`, a row per row of `batch`.
 
     Raises:
-        UnsafePlanError: If a row may not be collected; nothing of the batch is deleted.
+        UnsafePlanError: If the store does not answer for each object.
     """
-    allowed = keep_considered(batch, cutoff, flat=flat)
-    if allowed.num_rows != batch.num_rows:
-        offending = sorted(set(batch.column("address").to_pylist()) - set(allowed.column("address").to_pylist()))
-        raise UnsafePlanError(
-            f"the plan names {offending[0]!r}, which lies outside data/ or was written at or after {cutoff.isoformat()}; "
-            "nothing of its batch was deleted. Mark again under a new run key."
-        )
     addresses = batch.column("address").to_pylist()
     outcomes = store.delete(addresses)
     answered = [outcome.key for outcome in outcomes]

@@ -21,6 +21,7 @@ from spark_core.mark.commits import tables_prefix
 from spark_core.namespace import Namespace
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.tables import Draft, StoredTable
 
@@ -86,6 +87,7 @@ class _Reader:
         return self.store.read(self.name(table_id))
 
 
+@surfacing_errors()
 def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     """Read every address inside the namespace that a retained commit reaches.
 
@@ -198,7 +200,9 @@ def _read_metaranges(reader: _Reader, metaranges: Sequence[_Metarange]) -> Itera
 
     def read(metarange: _Metarange) -> Iterator[pa.RecordBatch]:
         try:
-            found = graveler.read_metarange(reader.read(metarange.id), name=reader.name(metarange.id))
+            found = graveler.read_metarange(
+                reader.read(metarange.id), name=reader.name(metarange.id), expected_id=metarange.id
+            )
         except LakegcError:
             if metarange.is_retained:
                 raise
@@ -224,7 +228,7 @@ def _map_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         table_id = row["range_id"]
         data = reader.read(table_id)
-        found = graveler.read_range(data, name=reader.name(table_id), expected_count=row["count"])
+        found = graveler.read_range(data, name=reader.name(table_id), expected_count=row["count"], expected_id=table_id)
         seen.append(found.num_rows)
         yield _addresses(reader.namespace, found, is_head=row["is_head"])
 
@@ -239,7 +243,7 @@ def _map_unneeded_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> 
 
     def read(range_id: str) -> Iterator[pa.RecordBatch]:
         try:
-            found = graveler.read_range(reader.read(range_id), name=reader.name(range_id))
+            found = graveler.read_range(reader.read(range_id), name=reader.name(range_id), expected_id=range_id)
             yield _addresses(reader.namespace, found, is_head=False).select(["address"])
         except LakegcError:
             unread.append(range_id)

@@ -23,6 +23,7 @@ from spark_core.mark.committed import addresses_of_ranges
 from spark_core.namespace import collectable_batch, xid_time_batch
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
 from spark_core.tables import Draft, StoredTable
 
 _CANDIDATES = schemas.NAMESPACE_SLICES
@@ -49,6 +50,7 @@ class Mark:
         return (self.slices, self.uncommitted, self.commits, self.committed)
 
 
+@surfacing_errors()
 def expired_addresses(run: Run, mark: Mark) -> Draft:
     """Subtract what is alive from what is old: the objects that may go.
 
