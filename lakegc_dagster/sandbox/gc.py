@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
-from lakegc_dagster.sandbox.objects import uncommitted
+from lakegc_dagster.sandbox.listing import uncommitted
 from lakegc_dagster.sandbox.protobuf import bytes_field as length_delimited
 from lakegc_dagster.sandbox.protobuf import fields, signed_32, varint_field
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, Task

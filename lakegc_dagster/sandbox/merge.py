@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import bad_request, conflict
-from lakegc_dagster.sandbox.objects import tree_differences, uncommitted
+from lakegc_dagster.sandbox.listing import tree_differences, uncommitted
 from lakegc_dagster.sandbox.refs import make_commit, merge_base, resolve
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from spark_core.graveler import CommitRecord, Entry, entry_identity

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.responses import Response
 
-from lakegc_dagster.sandbox import objects
+from lakegc_dagster.sandbox import listing, objects
 from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, no_data
 from lakegc_dagster.sandbox.refs import resolve
@@ -305,7 +305,7 @@ def _list(call: Call) -> Response:
     def shown() -> Iterator[dict[str, object]]:
         position = max(after, prefix)
         while True:
-            for entry in objects.entries(call.core, repository, ref, position):
+            for entry in listing.entries(call.core, repository, ref, position):
                 if not entry.path.startswith(prefix):
                     return
                 end = entry.path.find(delimiter, len(prefix)) if delimiter else -1

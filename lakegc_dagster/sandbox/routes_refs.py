@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from lakegc_dagster.sandbox import merge, objects, refs
+from lakegc_dagster.sandbox import listing, merge, objects, refs
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.times import to_seconds
 from lakegc_dagster.sandbox.web import Call, Endpoint, Field, answer, no_content, page
@@ -310,7 +310,7 @@ def _merge_base(call: Call) -> Response:
     )
 
 
-def _difference_page(call: Call, rows: Iterable[objects.Difference]) -> Response:
+def _difference_page(call: Call, rows: Iterable[listing.Difference]) -> Response:
     """Cut a page of differences, paths below a delimiter folded into their prefix."""
     after, prefix, delimiter = (call.text(name).encode() for name in ("after", "prefix", "delimiter"))
     include_right = call.flag("include_right_stats")
@@ -351,7 +351,7 @@ def _diff_branch(call: Call) -> Response:
     repository = call.core.repository(call.repository_id)
     branch = call.core.branch(repository, call.branch_id)
     start = max(call.text("after"), call.text("prefix")).encode()
-    return _difference_page(call, objects.uncommitted(call.core, repository, branch, start))
+    return _difference_page(call, listing.uncommitted(call.core, repository, branch, start))
 
 
 def _diff_refs(call: Call) -> Response:
@@ -365,7 +365,7 @@ def _diff_refs(call: Call) -> Response:
     if kind == "three_dot":
         base = refs.merge_base(call.core, repository, right, left)
         tree = base.metarange_id if base else ""
-    return _difference_page(call, objects.tree_differences(call.core, repository, tree, right.metarange_id))
+    return _difference_page(call, listing.tree_differences(call.core, repository, tree, right.metarange_id))
 
 
 _R = "/repositories/{repository}"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox import gc, objects
+from lakegc_dagster.sandbox import gc, listing
 from lakegc_dagster.sandbox.history import documents_history, upstream_scenario
 from lakegc_dagster.sandbox.refs import resolve
 from lakegc_dagster.sandbox.xids import xid_seconds
@@ -49,7 +49,7 @@ def _reachable(sandbox, story):
         found |= {_relative(sandbox, entry) for entry in core.trees.iterate(repository.storage_namespace, tree)}
     for branch in core.state.branches(repository.number):
         ref = resolve(core, repository, branch.id)
-        found |= {_relative(sandbox, entry) for entry in objects.entries(core, repository, ref)}
+        found |= {_relative(sandbox, entry) for entry in listing.entries(core, repository, ref)}
     return found
 
 

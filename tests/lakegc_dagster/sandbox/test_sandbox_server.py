@@ -151,6 +151,24 @@ def test_everything_an_upload_leaves_follows_the_clock(sdk, sandbox):
     assert older.parent.name > file.parent.name
 
 
+def test_an_object_can_be_aged_after_the_fact(sdk, sandbox):
+    sdk.create("demo")
+    stat = sdk.upload("demo", "main", "a", b"1")
+    file = Path(stat.physical_address.removeprefix("local://"))
+    instant = datetime(2025, 1, 1, tzinfo=UTC)
+    objects.age(sandbox.core, "demo", stat.physical_address.partition("/demo/")[2], instant)
+    assert file.stat().st_mtime == instant.timestamp()
+    assert sdk.objects.stat_object("demo", "main", "a").mtime == stat.mtime
+
+
+def test_the_sandbox_never_hears_of_dagster():
+    script = (
+        "import sys, lakegc_dagster.sandbox.history, lakegc_dagster.sandbox.populate; print('dagster' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "False"
+
+
 def test_a_set_clock_stands_an_advanced_one_runs_and_a_released_one_tells_the_truth():
     clock = SandboxClock()
     clock.advance(timedelta(days=10))

@@ -1,0 +1,104 @@
+"""What a ref holds in the order of its paths, and how two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.refs import Ref
+from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
+from spark_core.graveler import Entry, entry_identity
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a path differs: `added`, `removed` or `changed`; `entry` is the newer side's, else the older's."""
+
+    type: str
+    path: bytes
+    entry: Entry
+
+
+def entries(core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b"") -> Iterator[Entry]:
+    """Yield what a ref has at or after a path, staged changes laid over the commit, in the order of the bytes."""
+    committed = core.trees.iterate(repository.storage_namespace, ref.commit.metarange_id, start)
+    if ref.branch is None:
+        yield from committed
+        return
+    staged = iter(core.state.staged_from(repository.number, ref.branch.id, start))
+    change = next(staged, None)
+    for entry in committed:
+        while change is not None and change.path < entry.path:
+            if change.entry is not None:
+                yield change.entry
+            change = next(staged, None)
+        if change is not None and change.path == entry.path:
+            if change.entry is not None:
+                yield change.entry
+            change = next(staged, None)
+        else:
+            yield entry
+    while change is not None:
+        if change.entry is not None:
+            yield change.entry
+        change = next(staged, None)
+
+
+def uncommitted(
+    core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes = b""
+) -> Iterator[Difference]:
+    """Yield how a branch's staged changes differ from its head, in the order of their paths.
+
+    An entry of the same identity as the committed one is no difference,
+    whatever its address (`lakefs-facts` 7.2-1 and 11.30).
+    """
+    metarange_id = core.head(repository, branch).metarange_id
+    for change in core.state.staged_from(repository.number, branch.id, start):
+        committed = core.trees.get(repository.storage_namespace, metarange_id, change.path)
+        if change.entry is None:
+            if committed is not None:
+                yield Difference("removed", change.path, committed)
+        elif committed is None:
+            yield Difference("added", change.path, change.entry)
+        elif entry_identity(committed) != entry_identity(change.entry):
+            yield Difference("changed", change.path, change.entry)
+
+
+def differences(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Difference]:
+    """Yield how one sorted list of entries differs from another, from left to right."""
+    pairs = sorted(
+        [(entry.path, 0, entry) for entry in left] + [(entry.path, 1, entry) for entry in right],
+        key=lambda row: row[:2],
+    )
+    for path, group in groupby(pairs, key=lambda row: row[0]):
+        sides = {side: entry for _, side, entry in group}
+        if 1 not in sides:
+            yield Difference("removed", path, sides[0])
+        elif 0 not in sides:
+            yield Difference("added", path, sides[1])
+        elif entry_identity(sides[0]) != entry_identity(sides[1]):
+            yield Difference("changed", path, sides[1])
+
+
+def tree_differences(core: Core, repository: RepositoryRecord, left: str, right: str) -> Iterator[Difference]:
+    """Yield how one committed tree differs from another; ranges that both have are not read.
+
+    Args:
+        core: The sandbox.
+        repository: The repository.
+        left: Metarange id of the older side.
+        right: Metarange id of the newer side.
+    """
+    namespace = repository.storage_namespace
+    left_ranges = core.trees.ranges(namespace, left)
+    right_ranges = core.trees.ranges(namespace, right)
+    shared = {table.id for table in left_ranges} & {table.id for table in right_ranges}
+
+    def only(ranges: Iterable[str]) -> Iterator[Entry]:
+        for identifier in ranges:
+            if identifier not in shared:
+                yield from core.trees.entries(namespace, identifier).entries
+
+    return differences(only(table.id for table in left_ranges), only(table.id for table in right_ranges))
