@@ -32,6 +32,6 @@ def parse_partition_key(text: str) -> tuple[str, RunKey]:
 
 
 def add_partitions(instance: dg.DagsterInstance, repository_ids: Iterable[str], keys: Iterable[RunKey]) -> None:
-    """Let Dagster know repositories and runs; what it knows already stays."""
-    instance.add_dynamic_partitions("repository", list(repository_ids))
-    instance.add_dynamic_partitions("run", [str(key) for key in keys])
+    """Let Dagster know repositories and runs; what it knows already stays, and what is said twice is added once."""
+    instance.add_dynamic_partitions("repository", sorted(set(repository_ids)))
+    instance.add_dynamic_partitions("run", sorted({str(key) for key in keys}))

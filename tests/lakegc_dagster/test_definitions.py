@@ -1,0 +1,127 @@
+"""The code location: what is in it, and that loading it starts nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import yaml
+
+from lakegc_dagster import definitions
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.settings import Settings
+from spark_core import guards, tables
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = Settings.model_validate({"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}})
+
+# Whatever opens a socket or starts a program ends the process: an audit hook cannot be worked around from Python.
+_WATCHED = """
+import os, sys
+STARTS = {"socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.posix_spawn", "os.fork"}
+def watch(event, args):
+    # Python's own `platform` asks the program `file` how its interpreter was built.
+    if event in STARTS and args[0] != "file":
+        print("STARTED", event, args[:2], flush=True)
+        os._exit(3)
+sys.addaudithook(watch)
+from lakegc_dagster import definitions
+from lakegc_dagster.definitions import defs
+loaded = defs()
+loaded.resolve_all_asset_specs()
+for name in ("mark", "mark_and_sweep", "sweep"):
+    loaded.resolve_job_def(name)
+import pyspark
+assert pyspark.SparkContext._gateway is None and pyspark.SparkContext._active_spark_context is None
+print("LOADED", len(loaded.resolve_all_asset_specs()), flush=True)
+"""
+
+
+def graph():
+    return build_defs(SETTINGS).resolve_asset_graph()
+
+
+def load_in_a_process_of_its_own(directory, **env):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("LAKEGC")}
+    return subprocess.run(
+        [sys.executable, "-c", _WATCHED],
+        cwd=directory,
+        env=clean | {"PYTHONPATH": str(ROOT)} | env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_loading_starts_no_program_and_opens_no_socket_even_without_settings(tmp_path):
+    loaded = load_in_a_process_of_its_own(tmp_path)
+    assert "LOADED 6" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "Warning" not in loaded.stderr
+
+
+def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
+    (tmp_path / "lakegc.toml").write_text(
+        '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'
+    )
+    loaded = load_in_a_process_of_its_own(tmp_path)
+    assert "LOADED 6" in loaded.stdout, loaded.stdout + loaded.stderr
+
+
+def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
+    (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:9"\nxyz = 1\n')
+    loaded = load_in_a_process_of_its_own(tmp_path)
+    assert "line 3: [server] xyz is not a setting" in loaded.stderr
+
+
+def test_the_six_assets_have_the_names_of_the_design_in_its_order():
+    assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(tables.BY_NAME)
+    for spec in tables.ALL_TABLES:
+        parents = {key.to_user_string() for key in graph().get(dg.AssetKey(spec.name)).parent_keys}
+        # What a table names in its manifest is what Dagster knows as upstream.
+        assert parents == set(spec.parents)
+
+
+def test_every_asset_is_partitioned_by_repository_and_run_described_and_shown_as_spark():
+    for spec in build_defs(SETTINGS).resolve_all_asset_specs():
+        assert [dimension.name for dimension in spec.partitions_def.partitions_defs] == ["repository", "run"]
+        assert spec.description
+        assert {"spark", "parquet"} <= spec.kinds
+        assert spec.group_name == ("sweep" if spec.key.to_user_string() == "deletion_report" else "mark")
+
+
+def test_every_check_of_the_engine_sits_blocking_on_its_asset():
+    keys = graph().asset_check_keys
+    shown = {(key.asset_key.to_user_string(), key.name) for key in keys}
+    wanted = {(table, name) for name, table, _ in guards.CHECKS}
+    assert shown == wanted | {("deletion_report", "every_object_was_deleted")}
+    for key in keys:
+        spec = graph().get_check_spec(key)
+        assert spec.blocking
+        assert spec.description
+
+
+@pytest.mark.parametrize(
+    ("job", "last_tables"),
+    [("mark", tables.MARK_TABLES), ("mark_and_sweep", tables.ALL_TABLES), ("sweep", [tables.DELETION_REPORT])],
+)
+def test_each_job_makes_its_tables_with_their_checks_in_one_process(job, last_tables):
+    definition = build_defs(SETTINGS).resolve_job_def(job)
+    names = {spec.name for spec in last_tables}
+    assert set(definition.graph.node_dict) == names | {f"check_{name}" for name in names}
+    assert definition.executor_def.name == "in_process"
+
+
+def test_without_settings_the_graph_is_there_and_nothing_runs_by_itself():
+    bare = build_defs(None)
+    assert len(bare.resolve_all_asset_specs()) == 6
+    assert not bare.schedules
+    assert not bare.sensors
+
+
+def test_the_workspace_of_a_clone_names_this_code_location():
+    (entry,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    assert entry["python_module"]["module_name"] == definitions.__name__
+    assert entry["python_module"]["working_directory"] == "."

@@ -1,0 +1,98 @@
+"""How the engine's errors end a Dagster step."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.failures import RETRIES, raising_failures
+from spark_core.errors import (
+    CorruptTableError,
+    DeletionFailedError,
+    LakegcError,
+    NotFoundError,
+    PermissionDeniedError,
+    RefusedError,
+    SettingsError,
+    TransientError,
+)
+
+
+def run_raising(error, *, heals_after=None):
+    """Run an asset that raises; (result, attempts, errors seen)."""
+    seen = []
+    attempts = []
+
+    @dg.asset
+    def table() -> None:
+        attempts.append(1)
+        with raising_failures(seen.append, retry_after=timedelta(0)):
+            if heals_after is None or len(attempts) <= heals_after:
+                raise error
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize([table], instance=instance, raise_on_error=False)
+    return result, len(attempts), seen
+
+
+def failure_of(result):
+    (event,) = [event for event in result.all_events if event.is_step_failure]
+    return event.step_failure_data
+
+
+@pytest.mark.parametrize(
+    "kind", [SettingsError, PermissionDeniedError, NotFoundError, DeletionFailedError, RefusedError]
+)
+def test_an_error_is_shown_with_its_class_and_whole_message_and_is_not_tried_again(kind):
+    error = kind("repository r: found this, wanted that; nothing was deleted. Do so.")
+    result, attempts, seen = run_raising(error)
+    assert attempts == 1
+    assert seen == [error]
+    shown = failure_of(result).user_failure_data
+    assert shown.description == f"{kind.__name__}: repository r: found this, wanted that; nothing was deleted. Do so."
+    assert shown.metadata["error"].value == kind.__name__
+
+
+def test_a_broken_table_is_shown_with_its_name_and_offset():
+    result, _, _ = run_raising(CorruptTableError("abc", 17, "checksum differs"))
+    assert "CorruptTableError: abc at offset 17: checksum differs" in failure_of(result).user_failure_data.description
+
+
+def test_a_passing_error_is_tried_again_and_may_pass():
+    result, attempts, _ = run_raising(TransientError("no answer"), heals_after=1)
+    assert result.success
+    assert attempts == 2
+
+
+def test_a_passing_error_that_stays_ends_with_its_message_after_the_last_try():
+    result, attempts, seen = run_raising(TransientError("no answer in 120 s"))
+    assert attempts == RETRIES + 1
+    assert len(seen) == attempts
+    assert failure_of(result).user_failure_data.description == "TransientError: no answer in 120 s"
+
+
+def test_the_cause_is_kept_for_whoever_reads_the_stack():
+    error = RefusedError("doubt")
+    with pytest.raises(dg.Failure) as raised, raising_failures(lambda _: None):
+        raise error
+    assert raised.value.__cause__ is error
+    with pytest.raises(dg.RetryRequested) as asked, raising_failures(lambda _: None):
+        raise TransientError("busy")
+    assert isinstance(asked.value.__cause__.__cause__, TransientError)
+
+
+def test_what_is_no_error_of_ours_passes_through_unchanged():
+    with pytest.raises(ZeroDivisionError), raising_failures(lambda _: None):
+        raise ZeroDivisionError
+
+
+def test_every_class_of_the_tree_is_translated():
+    def classes(of):
+        yield of
+        for below in of.__subclasses__():
+            yield from classes(below)
+
+    for kind in classes(LakegcError):
+        error = kind("name", 0, "problem") if issubclass(kind, CorruptTableError) else kind("message")
+        with pytest.raises((dg.Failure, dg.RetryRequested)), raising_failures(lambda _: None):
+            raise error

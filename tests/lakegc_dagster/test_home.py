@@ -1,0 +1,28 @@
+"""Dagster's home is made once, without telemetry."""
+
+import dagster as dg
+import yaml
+
+from lakegc_dagster.home import open_instance, prepare_home
+
+
+def test_a_new_home_sends_no_telemetry_and_runs_one_thing_at_a_time(tmp_path):
+    home = prepare_home(tmp_path / "a" / "home")
+    written = yaml.safe_load((home / "dagster.yaml").read_text())
+    assert written["telemetry"]["enabled"] is False
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        assert not instance.telemetry_enabled
+        assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 1
+
+
+def test_a_home_that_is_there_stays_as_it_is(tmp_path):
+    (tmp_path / "dagster.yaml").write_text("telemetry:\n  enabled: true\n")
+    prepare_home(tmp_path)
+    assert (tmp_path / "dagster.yaml").read_text() == "telemetry:\n  enabled: true\n"
+
+
+def test_what_one_process_adds_another_sees(tmp_path):
+    with open_instance(tmp_path / "home") as instance:
+        instance.add_dynamic_partitions("repository", ["one"])
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        assert instance.get_dynamic_partitions("repository") == ["one"]

@@ -1,0 +1,32 @@
+"""Partitions are a repository and a run key, and back."""
+
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.partitions import REPOSITORY_RUN, add_partitions, parse_partition_key, partition_key
+from spark_core.errors import SettingsError
+from spark_core.model import RunKey
+
+KEY = RunKey(datetime(2026, 11, 20, 2, tzinfo=UTC))
+
+
+def test_a_partition_key_is_read_back_as_it_was_made():
+    assert parse_partition_key(partition_key("my-repo", KEY)) == ("my-repo", KEY)
+    assert parse_partition_key("my-repo|2026-11-20T02-00-00Z") == ("my-repo", KEY)
+
+
+def test_a_run_that_is_not_an_instant_is_refused():
+    with pytest.raises(SettingsError, match="run key 'tonight' is not an instant like 2026-11-20T02-00-00Z"):
+        parse_partition_key("my-repo|tonight")
+    with pytest.raises(SettingsError, match="partition 'my-repo' is not a repository and a run key"):
+        parse_partition_key("my-repo")
+
+
+def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_nothing():
+    with dg.instance_for_test() as instance:
+        add_partitions(instance, ["one", "two"], [KEY])
+        add_partitions(instance, ["two", "two"], [KEY, KEY])
+        with dg.partition_loading_context(dynamic_partitions_store=instance):
+            assert set(REPOSITORY_RUN.get_partition_keys()) == {partition_key("one", KEY), partition_key("two", KEY)}
