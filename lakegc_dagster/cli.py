@@ -438,8 +438,9 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
         others = [str(other) for other in reports.runs(run.store) if other != run.key][:10]
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
-    if not found.swept and found.passed and found.expired.objects:
-        shown.print(f"next     lakegc sweep {repository_id} --run {run.key}", markup=False, soft_wrap=True)
+    if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
+        named = "" if settings.file is None else f" --config {settings.file}"
+        shown.print(f"next     lakegc sweep {repository_id} --run {run.key}{named}", markup=False, soft_wrap=True)
 
 
 def _show_rules(server: LakeFSServer, repository_id: str) -> None:

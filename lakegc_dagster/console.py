@@ -174,10 +174,9 @@ def groups_table(title: str, groups: Iterable[Group], what: str = "why") -> Tabl
 
 def show_report(shown: Console, report: Report) -> None:
     """Show a report: totals, what may go and stays and why, and what a sweep did."""
+    found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
     shown.print()
-    shown.print(
-        f"[bold]{escape(report.repository)}[/bold], run {report.run}: {report.expired} of {report.listed} may go",
-    )
+    shown.print(f"[bold]{escape(report.repository)}[/bold], run {report.run}: {found}, of {report.listed}")
     for title, groups, what in (
         ("What may go, by reason", report.by_reason, "why"),
         ("What may go, by age", report.by_age, "written"),

@@ -22,7 +22,8 @@ from lakegc_dagster.jvm import start_quietly
 from lakegc_dagster.launch import LaunchResult, launch
 from lakegc_dagster.proof import Proof, Reader, prove
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.sandbox.history import Story, StoryFile, documents_history
+from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.sandbox.story import Story, StoryFile
 from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import expired, load_report, local_path
 from spark_core import tables

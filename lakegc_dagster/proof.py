@@ -12,7 +12,7 @@ from lakefs_sdk.api_client import ApiClient
 from lakefs_sdk.configuration import Configuration
 from lakefs_sdk.exceptions import ApiException
 
-from lakegc_dagster.sandbox.history import Story, StoryFile
+from lakegc_dagster.sandbox.story import Story, StoryFile
 from spark_core.lakefs import ServerOptions
 from spark_core.storage import ObjectStore
 

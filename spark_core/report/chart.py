@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from spark_core.report.values import Group, Report, bytes_text
+from spark_core.report.values import Group, Report
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +57,7 @@ def _bars(axis: Axes, title: str, groups: Sequence[Group], widest: int, may_go: 
     names = [_shortened(group.name) for group in groups]
     colours = [KEPT if group.name in kept else GOES for group in groups]
     bars = axis.barh(range(len(groups)), [group.size_bytes for group in groups], color=colours, height=0.7)
-    axis.bar_label(bars, labels=[f"{bytes_text(g.size_bytes)} · {g.objects:,} objects" for g in groups], padding=4)
+    axis.bar_label(bars, labels=[str(group) for group in groups], padding=4)
     axis.set_yticks(range(len(groups)), names)
     axis.invert_yaxis()
     # Room for the label of the longest bar; an empty namespace still needs a width.

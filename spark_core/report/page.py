@@ -22,7 +22,7 @@ table { border-collapse: collapse; width: 100%; } th, td { text-align: left; pad
 border-bottom: 1px solid var(--line); vertical-align: top; } td.n, th.n { text-align: right; white-space: nowrap;
 font-variant-numeric: tabular-nums; } td.code { font-family: ui-monospace, monospace; font-size: .85em;
 overflow-wrap: anywhere; }
-figure { margin: 0; background: #fff; border-radius: .5rem; padding: .5rem; } figure svg { width: 100%; height: auto; }
+figure { margin: 2rem 0 0; background: #fff; border-radius: .5rem; padding: .5rem; } figure svg { width: 100%; height: auto; }
 """
 
 
@@ -94,7 +94,8 @@ def _tiles(report: Report) -> str:
 
 def _verdict(report: Report) -> str:
     if report.passed:
-        return '<p class="verdict">Every check passed: this mark may be swept.</p>'
+        state = "and the mark was swept" if report.swept else "so this mark may be swept"
+        return f'<p class="verdict">Every check passed, {state}.</p>'
     if report.passed is None:
         return '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
     refusals = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in report.refused.items())

@@ -30,7 +30,7 @@ class Group:
     size_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.objects} objects, {bytes_text(self.size_bytes)}"
+        return f"{self.objects:,} object{'' if self.objects == 1 else 's'}, {bytes_text(self.size_bytes)}"
 
 
 @dataclass(frozen=True)

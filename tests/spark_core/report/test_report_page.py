@@ -65,7 +65,7 @@ def test_the_page_shows_every_figure_of_the_report():
         "gqv3epl4fd2o8m3men70",
         "head of main",
         "data/s/&lt;script&gt;",
-        "Every check passed",
+        "Every check passed, so",
     ):
         assert text in page
 
