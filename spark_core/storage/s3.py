@@ -33,7 +33,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.s3_clients import Clients, check_options, open_clients
 from spark_core.storage.s3_errors import CLIENT_ERRORS, explained, failure_of
-from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, unquoted_prefix
+from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 
 T = TypeVar("T")
 
@@ -103,13 +103,17 @@ class S3Store(ObjectStore):
 
     def _pages(self, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
         """Ask for the pages of a listing, one after the other."""
-        prefix = as_prefix(prefix)
         asked = {"Bucket": self.namespace.bucket, "Prefix": self._before + prefix, "EncodingType": "url", **more}
         tokens: set[str] = set()
         while True:
             answer = self._ask("list", "list", prefix, lambda: self._clients.boto.list_objects_v2(**asked))
+            if "IsTruncated" not in answer:
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} got an answer that is no listing (an empty page or one of a proxy); "
+                    "it was not taken for an empty directory, and nothing was deleted. Look at the endpoint."
+                )
             yield answer
-            if not answer.get("IsTruncated"):
+            if not answer["IsTruncated"]:
                 return
             token = answer.get("NextContinuationToken")
             if not token or token in tokens:
@@ -122,17 +126,18 @@ class S3Store(ObjectStore):
 
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
         """List one level."""
+        prefix = as_prefix(prefix)
         prefixes: list[str] = []
         batches = []
         for answer in self._pages(prefix, Delimiter="/"):
-            found = [unquoted_prefix(entry["Prefix"], answer) for entry in answer.get("CommonPrefixes", [])]
-            prefixes.extend(name[len(self._before) :] for name in found)
-            batches.append(page_batch(answer, self._before, f"{self.root}{prefix}"))
+            prefixes.extend(page_prefixes(answer, self._before, prefix, self.root))
+            batches.append(page_batch(answer, self._before, prefix, self.root))
         return sorted(prefixes), pa.Table.from_batches(batches, OBJECT_LISTING)
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
         """List everything below a prefix, page by page."""
-        pages = (page_batch(answer, self._before, f"{self.root}{prefix}") for answer in self._pages(prefix))
+        prefix = as_prefix(prefix)
+        pages = (page_batch(answer, self._before, prefix, self.root) for answer in self._pages(prefix))
         return gathered(pages, LISTING_BATCH_ROWS)
 
     def head(self, key: str) -> ObjectInfo:

@@ -6,18 +6,23 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
 import obstore.store
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.handlers import BUILTIN_HANDLERS
 from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.s3_pages import read_before_parser
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
 
 # Where S3 answers for buckets of any region, and what S3-compatible stores without regions expect.
 _ANY_REGION = "us-east-1"
@@ -135,8 +140,21 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
             response_checksum_validation="when_required",
         ),
     )
-    boto.meta.events.register("before-parse.s3.ListObjectsV2", read_before_parser)
+    _read_pages_first(boto)
     return boto
+
+
+def _read_pages_first(boto: Any) -> None:
+    """Put the reader of listing pages before the client's own handlers, one of which parses the whole page for an error.
+
+    They still see every answer; of a listing only what the reader left.
+    """
+    event = "before-parse.s3.*"
+    own = [entry[1] for entry in BUILTIN_HANDLERS if entry[0] == event]
+    for handler in own:
+        boto.meta.events.unregister(event, handler)
+    for handler in (read_before_parser, *own):
+        boto.meta.events.register(event, handler)
 
 
 def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> str:
@@ -161,10 +179,19 @@ def _obstore(
         region=region,
         virtual_hosted_style_request=not options.s3_path_style,
         credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LIFE),
-        client_options={
-            "allow_http": options.allow_http,
-            "connect_timeout": options.connect_timeout,
-            "timeout": options.read_timeout,
-        },
+        client_options=_client_options(options),
         retry_config={"max_retries": options.max_retries, "retry_timeout": options.retry_timeout},
     )
+
+
+def _client_options(options: StoreOptions) -> ClientConfig:
+    chosen: ClientConfig = {
+        "allow_http": options.allow_http,
+        "connect_timeout": options.connect_timeout,
+        "timeout": options.read_timeout,
+    }
+    bundle = os.environ.get("AWS_CA_BUNDLE")
+    if bundle:
+        # boto3 trusts it by itself; a store behind a private authority must not answer one client and fail the other.
+        chosen["root_certificate"] = Path(bundle).read_bytes()
+    return chosen

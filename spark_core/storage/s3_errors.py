@@ -71,9 +71,13 @@ def failure_of(error: Exception) -> Failure:
         return Failure(None, type(error).__name__)
     text = str(error)
     status, code = _STATUS.search(text), _CODE.search(text) or _KIND.search(text)
-    if isinstance(error, FileNotFoundError) and status is None:
-        return Failure(404, "NotFound")
-    return Failure(int(status[1]) if status else None, code[1] if code else "")
+    shown = code[1] if code else ""
+    if isinstance(error, FileNotFoundError):
+        return Failure(404, shown)
+    if "inner: BareRedirect" in text:
+        return Failure(301, "redirect")
+    # The text holds the key too, which can be named like anything: absence is only what the class says.
+    return Failure(int(status[1]) if status and status[1] != "404" else None, shown)
 
 
 def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
@@ -101,7 +105,7 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
             "there is such an object already, and it was left as it is",
             "Another writer was first.",
         )
-    elif failure.code == "NoSuchBucket":
+    elif failure.code == "NoSuchBucket" or (failure.status == 404 and action not in ("read", "head")):
         found = SettingsError, "there is no such bucket", "Look at the storage namespace and the endpoint."
     elif failure.status in (401, 403) and failure.code not in _PASSING:
         found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)

@@ -19,6 +19,7 @@ from spark_core.errors import (
 )
 from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, contract, local, open_store
+from tests.support import golden
 from tests.support.store_conformance import StoreConformance, key_sets, put_list_and_read, rows_of
 
 NAMESPACE = Namespace.parse("local://obs/repo", server_path="/srv/bs")
@@ -256,3 +257,20 @@ def test_a_store_works_in_a_forked_process(store):
     if child == 0:
         os._exit(0 if store.read("data/a") == b"x" else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("name", golden.REPOSITORIES)
+def test_a_recorded_namespace_is_listed_as_recorded(name, tmp_path):
+    golden.unpack(name, tmp_path)
+    store = open_store(
+        Namespace.parse("local://namespace", server_path="/srv/bs"), StoreOptions(local_path=str(tmp_path))
+    )
+    record = golden.expected(name)
+    wanted = {address: (size, modified) for address, size, modified in record["listing"]}
+    found = {key: (size, modified.timestamp()) for key, (size, modified, _) in rows_of(store, "data/").items()}
+    assert found.keys() == wanted.keys()
+    for key, (size, modified) in wanted.items():
+        assert found[key][0] == size
+        assert found[key][1] == pytest.approx(modified, abs=0.001)
+    others = {row[0] for row in record["other_objects"] if not row[0].endswith("/")}
+    assert others <= set(rows_of(store, "")) - wanted.keys()
