@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.namespace import (
@@ -102,6 +102,7 @@ def test_the_tables_of_a_nested_repository_are_seen_under_either_prefix():
     assert not is_collectable("data/inner/meta/abc", protected_prefix="meta")
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(addresses, st.none())), st.booleans(), st.sampled_from(["_lakefs", "meta", "x"]))
 def test_collectable_batch_equals_its_rows(rows, flat, prefix):
     found = collectable_batch(pa.array(rows, pa.string()), flat=flat, protected_prefix=prefix)
@@ -126,6 +127,7 @@ def test_a_slice_is_the_direct_child_of_data(address, name):
     assert slice_of(address) == name
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(addresses, st.none())))
 def test_slice_batch_equals_its_rows(rows):
     assert slice_batch(pa.array(rows, pa.string())).to_pylist() == [
@@ -158,6 +160,7 @@ def test_a_name_that_is_no_id_has_no_time(name):
     assert xid_time_batch(pa.array([name])).to_pylist() == [None]
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(addresses, st.none())))
 def test_xid_time_batch_equals_its_rows(rows):
     found = xid_time_batch(pa.array(rows, pa.string()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_core.errors import AddressError
@@ -55,6 +55,7 @@ def told(namespace: Namespace, address: str, kind: int) -> str | None:
         return "refused"
 
 
+@settings(deadline=None)
 @given(namespace=namespaces, relative=names)
 def test_a_relative_address_comes_back_from_its_absolute_form(namespace, relative):
     assert namespace.relative(namespace.absolute(relative), AddressType.FULL) == relative
@@ -63,11 +64,13 @@ def test_a_relative_address_comes_back_from_its_absolute_form(namespace, relativ
     assert namespace.relative_absolute(namespace.absolute(relative)) == relative
 
 
+@settings(deadline=None)
 @given(namespace=namespaces, relative=paths)
 def test_an_absolute_form_is_never_taken_for_outside_or_for_another_object(namespace, relative):
     assert told(namespace, namespace.absolute(relative), AddressType.FULL) in (relative, "refused")
 
 
+@settings(deadline=None)
 @given(relative=names, doubled=st.integers(min_value=0, max_value=2))
 def test_every_absolute_form_of_a_local_object_is_that_object(relative, doubled):
     namespace = Namespace.parse("local://ns", server_path=SERVER)
@@ -75,6 +78,7 @@ def test_every_absolute_form_of_a_local_object_is_that_object(relative, doubled)
     assert namespace.relative(f"local://{before}ns/{relative}", AddressType.FULL) == relative
 
 
+@settings(deadline=None)
 @given(
     namespace=namespaces, tail=st.text(min_size=1).filter(lambda text: not set(text) & set("/\0?%@#:")), relative=names
 )
@@ -83,6 +87,7 @@ def test_a_sibling_whose_name_only_begins_alike_is_outside(namespace, tail, rela
     assert told(namespace, sibling, AddressType.FULL) is None
 
 
+@settings(deadline=None)
 @given(namespace=namespaces, address=addresses)
 def test_by_prefix_is_full_for_a_known_scheme_and_relative_otherwise(namespace, address):
     known = (
@@ -93,6 +98,7 @@ def test_by_prefix_is_full_for_a_known_scheme_and_relative_otherwise(namespace, 
     assert told(namespace, address, AddressType.BY_PREFIX) == told(namespace, address, same)
 
 
+@settings(deadline=None)
 @given(namespace=namespaces, rows=st.lists(st.tuples(addresses, types), max_size=12))
 @example(namespace=NAMESPACES[6], rows=[("local:///srv/bs/ns/data/x\n", 2), ("data/x\n/.\n", 1)])
 def test_a_batch_equals_its_rows(namespace, rows):
@@ -110,6 +116,7 @@ def test_a_batch_equals_its_rows(namespace, rows):
                 namespace.relative_batch(pa.array(["data/x", address]), pa.array([1, kind], pa.int32()))
 
 
+@settings(deadline=None)
 @given(one=namespaces, other=namespaces, relative=names)
 def test_what_is_inside_an_inner_namespace_is_inside_the_outer_one(one, other, relative):
     if one.contains(other):

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 import botocore.session
 import pytest
 from botocore.parsers import create_parser
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.storage.s3_pages import COLUMNS, checksum_of, page_batch, read_before_parser
@@ -53,6 +53,7 @@ def both(body):
     return found
 
 
+@settings(deadline=None)
 @given(objects=st.lists(entries, max_size=6), encoded=st.booleans(), quote=st.sampled_from(["&quot;", '"', "&#34;"]))
 def test_both_ways_of_reading_a_page_agree(objects, encoded, quote):
     (quick, one), (_, other) = both(page(objects, encoded=encoded, quote=quote))
