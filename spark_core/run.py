@@ -258,13 +258,19 @@ def _require_own_namespace(run: Run) -> None:
         if other.id == run.repository.id:
             continue
         try:
-            namespace = Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or "/")
+            overlaps = run.namespace.overlaps(
+                Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or "/")
+            )
         except AddressError:
-            # A scheme that we cannot parse is not ours, since ours was parsed: it cannot overlap.
-            continue
-        if run.namespace.overlaps(namespace):
+            # Another kind of store cannot overlap with ours; a form of our own kind that we cannot read might.
+            overlaps = _scheme(other) == _scheme(run.repository)
+        if overlaps:
             raise RepositoryStateError(
                 f"repositories {run.repository.id} ({run.repository.storage_namespace}) and {other.id} "
                 f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
                 "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
             )
+
+
+def _scheme(repository: Repository) -> str:
+    return repository.storage_namespace.partition(":")[0].lower()
