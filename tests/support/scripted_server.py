@@ -63,9 +63,15 @@ class ScriptedServer:
         overrides: Mapping[tuple[str, str], Answer] | None = None,
     ) -> None:
         self._answer = answer
-        self._overrides = [(method, re.compile(path), reply) for (method, path), reply in (overrides or {}).items()]
+        self._overrides: list[tuple[str, re.Pattern[str], Answer]] = []
+        for (method, path), reply in (overrides or {}).items():
+            self.answer_with(method, path, reply)
         self.calls: list[Asked] = []
         self.endpoint = ""
+
+    def answer_with(self, method: str, path: str, reply: Answer) -> None:
+        """Answer these requests so from now on; what was said first counts."""
+        self._overrides.append((method, re.compile(path), reply))
 
     def reply(self, asked: Asked) -> Reply:
         self.calls.append(asked)
