@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal
 
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.failures import RETRY_AFTER
 from lakegc_dagster.home import open_instance
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
@@ -99,6 +101,7 @@ def launch(
     *,
     on_event: OnEvent | None = None,
     clock: Clock | None = None,
+    retry_after: timedelta = RETRY_AFTER,
 ) -> LaunchResult:
     """Run a job for one partition, the same assets as the UI runs.
 
@@ -109,6 +112,7 @@ def launch(
         key: Run key.
         on_event: Told of each table as it is started, stored, checked or failed, while the job works.
         clock: Tells the time; the machine's when None.
+        retry_after: How long a step waits before it asks a silent server or store again.
 
     Returns:
         What became of it; a refusal of the engine is in it, not raised.
@@ -118,7 +122,7 @@ def launch(
     """
     settings.repository(repository_id)
     recorder = _Recorder(on_event or (lambda *_: None))
-    definitions = build_defs(Wiring(settings, clock=clock or SystemClock(), observer=recorder))
+    definitions = build_defs(Wiring(settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after))
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
         result = definitions.resolve_job_def(job).execute_in_process(

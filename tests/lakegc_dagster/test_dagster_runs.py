@@ -1,0 +1,184 @@
+"""Whole runs through Dagster's own API: jobs, assets, checks and IO manager on the sandbox."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.partitions import partition_key
+from lakegc_dagster.resources import Wiring
+from spark_core import guards, tables
+from spark_core.tables import StoredTable
+from tests.lakegc_dagster.conftest import answers, failure, new_key, ran
+
+pytestmark = pytest.mark.spark
+
+IN_ORDER = [step for spec in tables.ALL_TABLES for step in (spec.name, f"check_{spec.name}")]
+
+
+def test_mark_and_sweep_deletes_the_garbage_and_dagster_shows_every_step(ground):
+    key = new_key()
+    result = ground.job("mark_and_sweep", key)
+    assert result.success, failure(result)
+    assert ran(result) == IN_ORDER
+    assert ground.objects() == ground.alive
+    assert answers(result) == {name: True for name, _, _ in guards.CHECKS} | {"every_object_was_deleted": True}
+
+    for spec in tables.ALL_TABLES:
+        (event,) = result.asset_materializations_for_node(spec.name)
+        assert event.partition == partition_key(ground.repository_id, key)
+        shown = {name: value.value for name, value in event.metadata.items()}
+        stored = tables.load_table(ground.store, spec, key).manifest
+        assert shown["dagster/row_count"] == stored.rows
+        assert shown["size_bytes"] == stored.size_bytes > 0
+        assert shown["parts"] == len(stored.parts)
+        assert shown["seconds"] >= 0
+        assert shown["path"] == f"local://{ground.repository_id}/_lakefs/retention/gc/{spec.folder}/run_id={key}/"
+        assert ground.sandbox.secret_access_key not in repr(event.metadata)
+    report = result.asset_materializations_for_node("deletion_report")[0].metadata
+    assert report["deleted_objects"].value == len(ground.garbage)
+
+    code_location = build_defs(ground.settings)
+    loaded = code_location.load_asset_value(
+        "expired_addresses",
+        partition_key=partition_key(ground.repository_id, key),
+        instance=ground.instance,
+        python_type=StoredTable,
+    )
+    assert loaded.manifest.rows == len(ground.garbage)
+
+    again = ground.job("mark", key)
+    assert not again.success
+    assert failure(again).startswith("ClosedPartitionError: run ")
+    assert "is already marked: it has a verdict" in failure(again)
+    assert ran(again) == ["namespace_slices"]
+
+    swept_again = ground.job("sweep", key)
+    assert "ClosedPartitionError" in failure(swept_again)
+    assert "Its report stands; use a new run key" in failure(swept_again)
+
+
+def test_a_repository_whose_mode_is_mark_is_not_swept_until_its_mode_says_so(ground):
+    key = new_key()
+    marked = ground.with_settings(mode="mark").job("mark_and_sweep", key)
+    assert not marked.success
+    assert ran(marked) == IN_ORDER[:-1]
+    assert failure(marked).startswith("UnsafePlanError: deleting is switched off for ")
+    assert ground.has_verdict(key)
+    assert ground.objects() == ground.alive | ground.garbage
+    swept = ground.job("sweep", key)
+    assert swept.success, failure(swept)
+    assert ground.objects() == ground.alive
+
+
+def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(ground):
+    strict = ground.with_settings(max_expired_share=0.0, share_from_objects=0)
+    key = new_key()
+    result = strict.job("mark_and_sweep", key)
+    assert not result.success
+    assert "deletion_report" not in ran(result)
+    failed = [check for check in result.get_asset_check_evaluations() if not check.passed]
+    assert [check.check_name for check in failed] == ["expired_share_is_plausible"]
+    assert "above the limit of 0.0%; nothing was deleted" in failed[0].description
+    assert failed[0].metadata["expired_objects"].value == len(ground.garbage)
+    assert ground.has_verdict(key)
+    assert ground.objects() == ground.alive | ground.garbage
+
+    alone = ground.only(key, "deletion_report")
+    assert not alone.success
+    assert failure(alone).startswith("VerdictError: the mark of run ")
+    assert "did not pass its checks: expired_share_is_plausible" in failure(alone)
+    assert ground.objects() == ground.alive | ground.garbage
+
+    closed = ground.only(key, "namespace_slices")
+    assert failure(closed).startswith("ClosedPartitionError")
+
+
+def test_an_early_failing_check_stops_everything_after_it(ground, monkeypatch):
+    name, table, check = guards.CHECKS[0]
+
+    def failing(run, manifests):
+        return guards.CheckResult(name, table, passed=False, summary="found a nested repository", figures={})
+
+    monkeypatch.setattr(guards, "CHECKS", ((name, table, failing), *guards.CHECKS[1:]))
+    key = new_key()
+    result = ground.job("mark_and_sweep", key)
+    assert not result.success
+    assert ran(result) == ["namespace_slices", "check_namespace_slices"]
+    assert not ground.has_verdict(key)
+    assert check is not failing
+
+
+def test_deletion_report_selected_alone_refuses_without_a_mark(ground):
+    result = ground.only(new_key(), "deletion_report")
+    assert not result.success
+    assert failure(result).startswith("VerdictError: run ")
+    assert "has no verdict" in failure(result)
+    assert ground.objects() == ground.alive | ground.garbage
+
+
+def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
+    key = new_key()
+    unchecked = dg.define_asset_job(
+        "unchecked", selection=dg.AssetSelection.assets(*[spec.name for spec in tables.MARK_TABLES]).without_checks()
+    )
+    code_location = build_defs(ground.settings)
+    merged = dg.Definitions.merge(code_location, dg.Definitions(jobs=[unchecked]))
+    ground.instance.add_dynamic_partitions("repository", [ground.repository_id])
+    ground.instance.add_dynamic_partitions("run", [str(key)])
+    result = merged.resolve_job_def("unchecked").execute_in_process(
+        instance=ground.instance, partition_key=partition_key(ground.repository_id, key)
+    )
+    assert result.success
+    assert not ground.has_verdict(key)
+
+    swept = ground.only(key, "deletion_report")
+    assert "has no verdict" in failure(swept)
+
+    # The staged entries are read again after the commits: what moved from one to the other in between is in neither.
+    again = ground.only(key, "namespace_slices", "uncommitted_addresses")
+    assert again.success, failure(again)
+    expired = ground.only(key, "expired_addresses")
+    assert not expired.success
+    assert failure(expired).startswith("ChainError: ")
+    assert "nothing was deleted" in failure(expired)
+    assert not ground.has_verdict(key)
+    assert ground.objects() == ground.alive | ground.garbage
+
+
+def test_a_run_key_in_the_future_is_refused(ground):
+    result = ground.job("mark_and_sweep", new_key(ago=timedelta(hours=-1)))
+    assert failure(result).startswith("UnsafePlanError: run key ")
+    assert "lies in the future" in failure(result)
+
+
+def test_a_repository_that_the_settings_do_not_name_is_refused(ground):
+    stranger = ground.with_settings()
+    stranger.repository_id = "stranger"
+    result = stranger.job("mark", new_key())
+    assert failure(result).startswith("SettingsError: repository 'stranger' is not in the settings")
+
+
+def test_without_settings_a_run_says_what_to_write(ground):
+    result = ground.job("mark", new_key(), wiring=Wiring(None))
+    assert failure(result).startswith("SettingsError: no settings: there is no lakegc.toml")
+
+
+def test_wrong_keys_are_refused_by_name_and_never_shown(ground):
+    wrong = ground.with_settings()
+    wrong.settings._env = {"LAKEGC_ACCESS_KEY_ID": "AKIAWRONG", "LAKEGC_SECRET_ACCESS_KEY": "hush-hush"}
+    result = wrong.job("mark", new_key())
+    assert failure(result).startswith("PermissionDeniedError: ")
+    assert "hush" not in failure(result)
+
+
+def test_a_repository_that_does_not_exist_is_refused(ground):
+    document = ground.settings.model_dump(exclude_unset=True)
+    document["repositories"]["absent"] = {"mode": "mark"}
+    absent = ground.with_settings()
+    absent.settings = type(ground.settings).model_validate(document)
+    absent.settings._env = ground.settings._env
+    absent.repository_id = "absent"
+    result = absent.job("mark", new_key())
+    assert failure(result).startswith("NotFoundError: ")

@@ -1,0 +1,146 @@
+"""Running a job from a program: progress, result, and the Dagster home that the UI shows."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.launch import launch
+from lakegc_dagster.settings import Settings
+from spark_core import guards, tables
+from spark_core.errors import (
+    ClosedPartitionError,
+    DeletionFailedError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+    VerdictError,
+)
+from tests.lakegc_dagster.conftest import new_key
+from tests.support.clock import FakeClock
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def home(tmp_path, ground):
+    """Settings of the ground with a Dagster home of their own, and what `launch` told."""
+    document = ground.settings.model_dump(exclude_unset=True)
+    document["dagster"] = {"home": str(tmp_path / "home")}
+    settings = Settings.model_validate(document)
+    settings._env = ground.settings._env
+    return settings
+
+
+def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground, tmp_path, capfd):
+    told = []
+    key = new_key()
+    result = launch(home, "mark_and_sweep", ground.repository_id, key, on_event=lambda *event: told.append(event))
+    assert (result.success, result.error, result.message) == (True, None, None), result.message
+    assert ground.objects() == ground.alive
+
+    assert [(kind, table) for kind, table, _ in told if kind != "checked"] == [
+        (kind, spec.name) for spec in tables.ALL_TABLES for kind in ("started", "stored")
+    ]
+    assert [details["name"] for kind, _, details in told if kind == "checked"] == [
+        *[name for name, _, _ in guards.CHECKS],
+        "every_object_was_deleted",
+    ]
+    assert list(result.manifests) == [spec.name for spec in tables.ALL_TABLES]
+    assert result.manifests["expired_addresses"].rows == len(ground.garbage)
+    assert all(check.passed for check in result.checks)
+
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        run = instance.get_run_by_id(result.dagster_run_id)
+        assert (run.job_name, run.status) == ("mark_and_sweep", dg.DagsterRunStatus.SUCCESS)
+        assert run.tags["lakegc/repository"] == ground.repository_id
+        assert run.tags["lakegc/run"] == run.tags["dagster/partition/run"] == str(key)
+        assert instance.get_dynamic_partitions("repository") == [ground.repository_id]
+        seen = instance.get_latest_materialization_event(dg.AssetKey("deletion_report"))
+        assert seen.run_id == result.dagster_run_id
+    # Dagster's own lines would tear the progress of whoever draws it.
+    assert "dagster" not in capfd.readouterr().err
+
+    again = launch(home, "mark", ground.repository_id, key)
+    assert not again.success
+    assert isinstance(again.error, ClosedPartitionError)
+    assert again.message == str(again.error)
+    assert again.manifests == {}
+
+
+def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
+    name, table, _ = guards.CHECKS[0]
+
+    def failing(run, manifests):
+        return guards.CheckResult(name, table, passed=False, summary="a repository lies inside data/.", figures={})
+
+    monkeypatch.setattr(guards, "CHECKS", ((name, table, failing), *guards.CHECKS[1:]))
+    result = launch(home, "mark_and_sweep", ground.repository_id, new_key())
+    assert not result.success
+    assert isinstance(result.error, VerdictError)
+    assert "did not pass its checks: listing_lies_in_one_repository: a repository lies inside data/" in result.message
+    assert [check.passed for check in result.checks] == [False]
+    assert list(result.manifests) == ["namespace_slices"]
+
+
+def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(home, ground, monkeypatch):
+    import lakegc_dagster.asset_checks as checks
+
+    def incomplete(report):
+        raise DeletionFailedError("1 of 2 objects were not deleted")
+
+    key = new_key()
+    monkeypatch.setattr(checks.sweep, "require_complete", incomplete)
+    result = launch(home, "mark_and_sweep", ground.repository_id, key)
+    assert not result.success
+    assert isinstance(result.error, DeletionFailedError)
+    assert "deletion_report" in result.manifests
+    assert tables.load_table(ground.store, tables.DELETION_REPORT, key).manifest.rows == len(ground.garbage)
+
+
+def test_a_server_that_does_not_answer_is_asked_again_and_then_named(home, ground):
+    document = home.model_dump(exclude_unset=True)
+    document["server"]["endpoint"] = "http://127.0.0.1:9"
+    unreachable = Settings.model_validate(document)
+    unreachable._env = home._env
+    told = []
+    key = new_key(ago=timedelta(minutes=1))
+    result = launch(
+        unreachable,
+        "mark",
+        ground.repository_id,
+        key,
+        on_event=lambda *event: told.append(event[:2]),
+        clock=FakeClock(key.instant + timedelta(seconds=5)),
+        retry_after=timedelta(0),
+    )
+    assert isinstance(result.error, TransientError)
+    assert "127.0.0.1:9" in result.message
+    assert told == [("started", "namespace_slices"), ("failed", "namespace_slices")] * 3
+
+
+def test_wrong_keys_end_the_job_with_their_class(home, ground):
+    home._env = {"LAKEGC_ACCESS_KEY_ID": "AKIAWRONG", "LAKEGC_SECRET_ACCESS_KEY": "hush-hush"}
+    result = launch(home, "mark", ground.repository_id, new_key())
+    assert isinstance(result.error, PermissionDeniedError)
+    assert "hush" not in result.message
+
+
+def test_a_repository_that_the_settings_do_not_know_starts_nothing(home, tmp_path):
+    with pytest.raises(SettingsError, match="repository 'other' is not in the settings"):
+        launch(home, "mark", "other", new_key())
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
+    import lakegc_dagster.assets.mark as assets
+
+    def broken(run):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(assets.mark, "namespace_slices", broken)
+    result = launch(home, "mark", ground.repository_id, new_key())
+    assert not result.success
+    assert result.error is None
+    assert "namespace_slices failed" in result.message
+    assert "ZeroDivisionError: a bug" in result.message
