@@ -55,7 +55,9 @@ def serve(settings: Settings, port: int) -> None:
 
 def command(port: int) -> list[str]:
     """Return the command that starts the UI."""
-    return [sys.executable, "-m", "dagster", "dev", "-m", _MODULE, "-h", HOST, "-p", str(port)]
+    # Dagster points at `dg dev`, which wants a project of its own kind; this is no concern of whoever opens the UI.
+    quiet = "ignore:Function `dev_command` is superseded"
+    return [sys.executable, "-W", quiet, "-m", "dagster", "dev", "-m", _MODULE, "-h", HOST, "-p", str(port)]
 
 
 def environment(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
