@@ -181,7 +181,6 @@ class RepositorySettings(_Section):
         max_mark_age_days: A mark older than this is not swept.
         repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
-        address_partitions: Spark partitions for comparing addresses.
         table_parts: Most Parquet parts a table is written in.
         read_threads: Reads that one Spark task keeps under way.
     """
@@ -200,7 +199,6 @@ class RepositorySettings(_Section):
     max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
     repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
     range_partitions: int = Field(default=50, ge=1, le=100_000)
-    address_partitions: int = Field(default=200, ge=1, le=100_000)
     table_parts: int = Field(default=8, ge=1, le=10_000)
     read_threads: int = Field(default=8, ge=1, le=256)
 
@@ -325,7 +323,6 @@ class Settings(_Section):
             max_mark_age=timedelta(days=chosen.max_mark_age_days),
             repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
             range_partitions=chosen.range_partitions,
-            address_partitions=chosen.address_partitions,
             table_parts=chosen.table_parts,
             read_threads=chosen.read_threads,
         )

@@ -37,7 +37,6 @@ class RunOptions:
         max_mark_age: A mark older than this is not swept.
         repository_cache: How long the server may answer from a cache for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
-        address_partitions: Spark partitions for comparing addresses.
         table_parts: Most Parquet parts a stored table is written in.
         read_threads: Reads that one Spark task keeps under way.
     """
@@ -56,7 +55,6 @@ class RunOptions:
     max_mark_age: timedelta = timedelta(days=7)
     repository_cache: timedelta = timedelta(seconds=8)
     range_partitions: int = 50
-    address_partitions: int = 200
     table_parts: int = 8
     read_threads: int = 8
 

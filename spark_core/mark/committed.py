@@ -120,6 +120,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     only_expired = _only_expired(ranges, run.options.explain_ranges) if expired["ids"] else []
     addresses = (
         ranges.where("is_retained")
+        .repartition(max(1, min(totals[0], run.options.range_partitions)))
         .mapInArrow(partial(_map_ranges, reader), spark_type(_ADDRESSES))
         .distinct()
         .select("address", "size_bytes", sf.xxhash64("address").alias("address_hash"), "head_path", "checksum")
@@ -168,14 +169,11 @@ def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[_Metar
 
 
 def _distinct_ranges(run: Run, reader: _Reader, metaranges: Sequence[_Metarange]) -> DataFrame:
-    """Read metaranges; columns of `_RANGES`, each range once, dealt out evenly to the configured partitions."""
-    partitions = run.options.range_partitions
-    count = min(len(metaranges), partitions)
+    """Read metaranges; columns of `_RANGES`, each range once."""
+    count = min(len(metaranges), run.options.range_partitions)
     tasks = [tuple(metaranges[number::count]) for number in range(count)]
-    # Grouping by more columns than the partitioning needs no second shuffle.
     return (
         read_partitions(run.spark, _RANGES, tasks, partial(_read_metaranges, reader))
-        .repartition(partitions, "range_id")
         .groupBy("range_id", "count")
         .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"))
     )

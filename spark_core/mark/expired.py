@@ -100,7 +100,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             "twins": found.facts,
             "reasons_complete": why.complete,
             **live,
-            "requests": dict(Counter(counts.value)),
+            "requests": {kind: count for kind, count in counts.value.items() if kind != "unread"},
         }
 
     return Draft(

@@ -19,7 +19,7 @@ from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 
 # Few and small Spark tasks: these repositories are tiny.
-SMALL = {"range_partitions": 2, "address_partitions": 2, "table_parts": 1, "repository_cache_seconds": 0}
+SMALL = {"range_partitions": 2, "table_parts": 1, "repository_cache_seconds": 0}
 SPARK = {"master": "local[2]", "config": {"spark.sql.shuffle.partitions": "2"}}
 
 

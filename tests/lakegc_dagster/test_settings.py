@@ -86,7 +86,6 @@ def test_every_option_of_a_run_can_be_set(write):
         "max_mark_age_days": 1,
         "repository_cache_seconds": 1,
         "range_partitions": 1,
-        "address_partitions": 1,
         "table_parts": 1,
         "read_threads": 1,
     }

@@ -43,7 +43,6 @@ def _run(recorded: RecordedServer, spark, **options):
         "allow_unsafe_min_age": True,
         "clock_margin": timedelta(0),
         "range_partitions": 2,
-        "address_partitions": 2,
         **options,
     }
     return open_run(environment, recorded.name, RunKey.at(recorded.now), RunOptions(**chosen))
