@@ -1,0 +1,173 @@
+"""Measure a whole mark of a generated repository: time by step, requests by kind, peak memory.
+
+    python benchmarks/mark.py --objects 100000 --commits 250 --branches 5
+
+The repository lies on local files behind the sandbox. Its own requests to the
+store for Parquet parts and manifests are not counted: they are a few dozen,
+whatever the size.
+"""
+
+# ruff: noqa: INP001 - a folder of scripts is no package
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.populate import Population, populate
+from spark_core import graveler, mark, verdict
+from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.model import RunKey
+from spark_core.run import Environment, Run, RunOptions, open_run
+from spark_core.session import spark_config
+from spark_core.storage import StoreOptions
+from spark_core.tables import Draft, StoredTable
+
+
+class PeakMemory:
+    """The largest memory that this process and all its children held at once, sampled from /proc."""
+
+    def __init__(self) -> None:
+        self.peak_bytes = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._ended.wait(0.2):
+            self.peak_bytes = max(self.peak_bytes, sum(_resident(pid) for pid in _family(os.getpid())))
+
+
+def _resident(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0  # it ended since it was listed
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _family(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it ended since it was listed
+            children.setdefault(parent, []).append(int(entry.name))
+    family, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        family.append(pid)
+        todo += children.get(pid, [])
+    return family
+
+
+def _spark() -> SparkSession:
+    builder = SparkSession.builder
+    for key, value in spark_config(master="local[2]").items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _mark(run: Run, table: Table) -> StoredTable:
+    def step(make: Callable[[], Draft]) -> StoredTable:
+        began = time.perf_counter()
+        stored = run.keep(make())
+        seconds = time.perf_counter() - began
+        manifest = stored.manifest
+        table.add_row(
+            manifest.table, f"{manifest.rows:,}", f"{manifest.size_bytes:,}", str(len(manifest.parts)), f"{seconds:.1f}"
+        )
+        return stored
+
+    slices = step(lambda: mark.namespace_slices(run))
+    uncommitted = step(lambda: mark.uncommitted_addresses(run, slices))
+    commits = step(lambda: mark.retained_commits(run, uncommitted))
+    committed = step(lambda: mark.committed_addresses(run, commits))
+    return step(lambda: mark.expired_addresses(run, mark.Mark(slices, uncommitted, commits, committed)))
+
+
+def _by_kind(counts: Counter[str]) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items())) + f"; together {counts.total():,}"
+
+
+def _measure(sandbox: Sandbox, population: Population, console: Console, twin_calls: int) -> None:
+    began = time.perf_counter()
+    spark = _spark()
+    graveler.warm_up()
+    started = time.perf_counter()
+    options = ServerOptions(sandbox.endpoint, sandbox.access_key_id, sandbox.secret_access_key)
+    environment = Environment(
+        server=LakeFSServer(options),
+        store_options=StoreOptions(local_path=str(sandbox.blockstore)),
+        spark=lambda: spark,
+    )
+    sandbox.requests.clear()
+    table = Table("table", "rows", "bytes", "parts", "seconds", title="the mark")
+    run = open_run(environment, population.repository_id, RunKey.at(population.now), RunOptions(twin_calls=twin_calls))
+    expired = _mark(run, table)
+    stored, _ = verdict.conclude(run)
+    ended = time.perf_counter()
+    console.print(table)
+    store = Counter(run.store.requests)
+    for found in verdict.load_mark(run).values():
+        store.update(found.manifest.facts.get("requests", {}))
+    console.print(f"Spark start {started - began:.1f} s, mark {ended - started:.1f} s, together {ended - began:.1f} s")
+    console.print(f"calls to lakeFS: {_by_kind(Counter(sandbox.requests))}")
+    console.print(f"requests to the store: {_by_kind(store)}")
+    twins = expired.manifest.facts["twins"]
+    console.print(
+        f"expired {expired.manifest.rows:,}, expected {population.expired:,}; kept as unchecked twins "
+        f"{twins['unchecked_objects']:,}; verdict passed: {stored.passed}"
+    )
+
+
+def main() -> None:
+    """Make the repository, mark it, print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--objects", type=int, default=100_000)
+    parser.add_argument("--commits", type=int, default=250)
+    parser.add_argument("--branches", type=int, default=5, help="on local files each branch is asked about twins")
+    parser.add_argument("--twin-calls", type=int, default=2_000)
+    chosen = parser.parse_args()
+    console = Console(width=120)
+    with tempfile.TemporaryDirectory() as directory, Sandbox(Path(directory)) as sandbox:
+        began = time.perf_counter()
+        now = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
+        population = populate(
+            sandbox, "bench", now=now, objects=chosen.objects, commits=chosen.commits, branches=chosen.branches
+        )
+        console.print(
+            f"made {chosen.objects:,} objects in {chosen.commits} commits in {time.perf_counter() - began:.1f} s"
+        )
+        with PeakMemory() as memory:
+            _measure(sandbox, population, console, chosen.twin_calls)
+        console.print(f"peak memory of all processes, the sandbox's included: {memory.peak_bytes / 2**30:.2f} GiB")
+        console.print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+if __name__ == "__main__":
+    main()
