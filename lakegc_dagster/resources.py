@@ -156,6 +156,26 @@ class Runs(dg.ConfigurableResource[Any]):
         with self.opened(partition_key, spec) as run:
             yield run
 
+    @property
+    def environment(self) -> Environment:
+        """Server, store, Spark and time, as the settings have them; made once, and nothing is asked yet.
+
+        Raises:
+            SettingsError: If there are no settings, or no keys.
+        """
+        settings = self.wiring.settings
+        if settings is None:
+            raise no_settings()
+        if self._environment is None:
+            self._environment = Environment(
+                server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
+                store_options=with_s3(settings.store_options(), self.s3),
+                spark=lambda: self.spark.spark_session,
+                clock=self.wiring.clock,
+                server_path=settings.storage.server_path,
+            )
+        return self._environment
+
     def _open(self, repository_id: str, key: RunKey) -> Run:
         settings = self.wiring.settings
         if settings is None:
@@ -163,15 +183,7 @@ class Runs(dg.ConfigurableResource[Any]):
         found = self._opened.get((repository_id, key))
         if found is None:
             options = settings.run_options(repository_id)
-            if self._environment is None:
-                self._environment = Environment(
-                    server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
-                    store_options=with_s3(settings.store_options(), self.s3),
-                    spark=lambda: self.spark.spark_session,
-                    clock=self.wiring.clock,
-                    server_path=settings.storage.server_path,
-                )
-            found = self._opened[repository_id, key] = open_run(self._environment, repository_id, key, options)
+            found = self._opened[repository_id, key] = open_run(self.environment, repository_id, key, options)
         return found
 
 

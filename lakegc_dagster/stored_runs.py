@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lakegc_dagster.resources import Wiring, build_resources, with_s3
+from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import report
 from spark_core.errors import NotFoundError
-from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.report import Report
-from spark_core.run import Environment, Run, open_run
+from spark_core.run import Run, open_run
 from spark_core.tables import EXPIRED_ADDRESSES
 
 
@@ -20,19 +19,14 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
 
     Args:
         settings: The settings.
-        repository_id: Repository name; need not be in the settings to be looked at.
+        repository_id: Repository name.
         key: Which run; the newest one that was marked when None.
 
     Raises:
         NotFoundError: If there is no such repository, or no run of it was marked.
+        SettingsError: If the settings do not know the repository.
     """
-    resources = build_resources(Wiring(settings))
-    environment = Environment(
-        server=LakeFSServer(settings.server_options()),
-        store_options=with_s3(settings.store_options(), resources["s3"]),
-        spark=lambda: resources["spark"].spark_session,
-        server_path=settings.storage.server_path,
-    )
+    environment = build_resources(Wiring(settings))["runs"].environment
     now = RunKey.at(datetime.now(UTC))
     run = open_run(environment, repository_id, key or now, settings.run_options(repository_id))
     if key is not None:
