@@ -13,6 +13,8 @@ _CONFIG = """\
 # Written by lakegc when it made this Dagster home; yours to change.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 concurrency:
   runs:
     # Each run brings a Spark session of its own.
