@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
+import dagster as dg
+
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.failures import RETRY_AFTER
 from lakegc_dagster.home import open_instance
@@ -119,6 +121,7 @@ def launch(
 
     Raises:
         SettingsError: If the settings do not know the repository; nothing was started.
+        KeyboardInterrupt: If a person ended it; Dagster has it as a failed run, and no table is stored by halves.
     """
     settings.repository(repository_id)
     recorder = _Recorder(on_event or (lambda *_: None))
@@ -133,9 +136,16 @@ def launch(
             # What a person should see comes by `on_event`; Dagster's own lines are in its event log.
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
         )
+        if _was_interrupted(result.all_events):
+            raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
         message = None if result.success else str(error or _unforeseen(result.all_events))
     return LaunchResult(result.success, result.run_id, error, message, recorder.manifests, recorder.checks)
+
+
+def _was_interrupted(events: Sequence[Any]) -> bool:
+    kind = dg.DagsterExecutionInterruptedError.__name__
+    return any(event.is_step_failure and event.step_failure_data.error.cls_name == kind for event in events)
 
 
 def _unforeseen(events: Sequence[Any]) -> str:

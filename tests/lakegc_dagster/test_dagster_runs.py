@@ -118,6 +118,12 @@ def test_deletion_report_selected_alone_refuses_without_a_mark(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+def test_a_table_selected_alone_refuses_without_those_it_is_made_from(ground):
+    result = ground.only(new_key(), "expired_addresses")
+    assert failure(result).startswith("ChainError: run ")
+    assert "Materialize the run from its beginning" in failure(result)
+
+
 def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
     key = new_key()
     unchecked = dg.define_asset_job(

@@ -1,5 +1,6 @@
 """Running a job from a program: progress, result, and the Dagster home that the UI shows."""
 
+import signal
 from datetime import timedelta
 
 import dagster as dg
@@ -130,6 +131,20 @@ def test_a_repository_that_the_settings_do_not_know_starts_nothing(home, tmp_pat
     with pytest.raises(SettingsError, match="repository 'other' is not in the settings"):
         launch(home, "mark", "other", new_key())
     assert not (tmp_path / "home").exists()
+
+
+def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, ground, tmp_path):
+    def end(kind, table, _):
+        if (kind, table) == ("stored", "namespace_slices"):
+            signal.raise_signal(signal.SIGINT)
+
+    key = new_key()
+    with pytest.raises(KeyboardInterrupt):
+        launch(home, "mark_and_sweep", ground.repository_id, key, on_event=end)
+    with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
+        assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
+    assert not ground.has_verdict(key)
+    assert ground.objects() == ground.alive | ground.garbage
 
 
 def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):

@@ -1,0 +1,152 @@
+"""Spark in the background, the stores' credentials, and the open run of a partition."""
+
+import threading
+from pathlib import Path
+
+import dagster as dg
+import dagster_pyspark.resources
+import pytest
+from dagster_aws.s3 import S3Resource
+
+from lakegc_dagster.resources import SparkResource, Wiring, build_resources, with_s3
+from lakegc_dagster.settings import Settings
+from spark_core import tables
+from spark_core.errors import SettingsError
+from spark_core.storage import StoreOptions
+from tests.lakegc_dagster.conftest import failure, new_key
+
+
+class FakeSession:
+    """Stands for Spark where only its start matters."""
+
+    def __init__(self):
+        self.activated = 0
+        self._jsparkSession = object()
+        self._jvm = self
+        self.SparkSession = self
+        self.setActiveSession = self._activate
+
+    def _activate(self, session):
+        assert session is self._jsparkSession
+        self.activated += 1
+
+
+@pytest.fixture
+def starting(monkeypatch):
+    """Make Spark's start wait for an event; returns the event, the session and the threads that started it."""
+    may_start, session, threads = threading.Event(), FakeSession(), []
+
+    def start(config):
+        threads.append(threading.current_thread())
+        assert may_start.wait(10)
+        return session
+
+    monkeypatch.setattr(dagster_pyspark.resources, "spark_session_from_config", start)
+    return may_start, session, threads
+
+
+def test_spark_starts_in_the_background_while_the_run_goes_on(starting):
+    may_start, session, threads = starting
+    spark = SparkResource(spark_config={})
+    spark.start_ahead()
+    # Here the server is asked; only the first use waits.
+    may_start.set()
+    assert spark.spark_session is session
+    assert threads != [threading.current_thread()]
+    assert len(threads) == 1
+
+
+def test_a_session_that_another_thread_made_is_made_active_where_it_is_used(starting):
+    may_start, session, _ = starting
+    may_start.set()
+    spark = SparkResource(spark_config={})
+    spark.start_ahead()
+    assert spark.spark_session is session
+    assert session.activated == 1
+
+
+def test_spark_starts_when_it_is_first_used_if_nobody_started_it_ahead(starting):
+    may_start, session, threads = starting
+    may_start.set()
+    assert SparkResource(spark_config={}).spark_session is session
+    assert threads == [threading.current_thread()]
+
+
+def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    spark = SparkResource(spark_config={})
+    spark.start_ahead()
+    for _ in range(2):
+        with pytest.raises(SettingsError, match=r"Java: JAVA_HOME is .*nothing was started"):
+            _ = spark.spark_session
+
+
+@pytest.mark.spark
+def test_without_java_a_dagster_run_fails_by_name(ground, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    result = ground.job("mark", new_key())
+    assert failure(result).startswith("SettingsError: Java: JAVA_HOME is ")
+
+
+def settings(**storage):
+    return Settings.model_validate({"server": {"endpoint": "http://127.0.0.1:9"}, "storage": storage})
+
+
+def test_the_s3_resource_says_what_the_settings_say():
+    resources = build_resources(Wiring(settings(s3_endpoint="http://minio:9000", s3_region="eu-1", s3_profile="gc")))
+    s3 = resources["s3"]
+    assert (s3.endpoint_url, s3.region_name, s3.profile_name) == ("http://minio:9000", "eu-1", "gc")
+    # Keys come from the AWS chain (environment, profile, role) unless somebody's own resource has them.
+    assert s3.aws_secret_access_key is None
+
+
+def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not_say():
+    said = S3Resource(region_name="eu-2", aws_access_key_id="AKIA1", aws_secret_access_key="hush")
+    options = with_s3(StoreOptions(s3_endpoint="http://minio:9000", s3_region="eu-1", s3_path_style=False), said)
+    assert options == StoreOptions(
+        s3_endpoint="http://minio:9000",
+        s3_region="eu-2",
+        s3_access_key_id="AKIA1",
+        s3_secret_access_key="hush",
+        s3_path_style=False,
+    )
+    assert "hush" not in repr(options)
+
+
+def test_keys_in_an_s3_resource_may_come_from_the_environment_as_dagster_users_write_it(monkeypatch):
+    monkeypatch.setattr(SparkResource, "start_ahead", lambda self: None)
+    monkeypatch.setenv("MY_SECRET", "hush")
+    s3 = S3Resource(aws_access_key_id="AKIA1", aws_secret_access_key=dg.EnvVar("MY_SECRET"))
+    with dg.build_resources(build_resources(Wiring(settings()), s3)) as given:
+        assert with_s3(StoreOptions(), given.runs.s3).s3_secret_access_key == "hush"
+
+
+@pytest.mark.spark
+def test_the_tables_of_one_dagster_run_share_one_open_run_and_the_server_is_asked_once(ground):
+    with dg.build_resources(build_resources(Wiring(ground.settings))) as given:
+        key = f"{ground.repository_id}|{new_key()}"
+        before = ground.sandbox.requests["get_repository"]
+        with given.runs.opened(key, tables.NAMESPACE_SLICES) as first:
+            pass
+        with given.runs.opened(key, tables.EXPIRED_ADDRESSES) as second:
+            pass
+        assert first is second
+        assert ground.sandbox.requests["get_repository"] - before == 1
+
+
+def test_no_secret_is_in_what_dagster_keeps_of_the_resources(monkeypatch, tmp_path):
+    (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:9"\n')
+    from lakegc_dagster.definitions import build_defs
+    from lakegc_dagster.settings import load_settings
+
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush-aws")
+    loaded = load_settings(
+        Path(tmp_path / "lakegc.toml"), {"LAKEGC_SECRET_ACCESS_KEY": "hush", "LAKEGC_ACCESS_KEY_ID": "k"}
+    )
+    repository = build_defs(loaded).get_repository_def()
+    shown = [
+        repr(definition) + str(definition.description) for definition in repository.get_top_level_resources().values()
+    ]
+    assert shown
+    assert not any("hush" in text for text in shown)
+    assert "hush" not in repr(Wiring(loaded))
