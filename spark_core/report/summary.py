@@ -19,6 +19,7 @@ from spark_core.mark.expired import keep_considered
 from spark_core.report.values import Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
+from spark_core.session import surfacing_errors
 from spark_core.tables import StoredTable
 
 TOP = 20
@@ -60,6 +61,7 @@ _LISTED = pa.schema(
 )
 
 
+@surfacing_errors()
 def of_mark(run: Run) -> Report:
     """Sum up a stored mark.
 
@@ -101,6 +103,7 @@ def of_mark(run: Run) -> Report:
         expired.unpersist()
 
 
+@surfacing_errors()
 def of_sweep(run: Run, mark: Report) -> Report:
     """Add to the report of a mark what its sweep did.
 

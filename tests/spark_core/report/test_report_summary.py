@@ -190,6 +190,14 @@ def test_a_run_that_was_never_marked_has_no_report(written):
         report.load(written.run)
 
 
+def test_a_damaged_table_is_named_not_summed_up(written):
+    written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
+    (part,) = written.run.load(EXPIRED_ADDRESSES).manifest.parts
+    written.run.store.put(part.key, written.run.store.read(part.key)[:-1])
+    with pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"):
+        report.of_mark(written.run)
+
+
 def test_a_damaged_stored_report_is_named(written):
     written.mark({})
     written.run.store.put(report.keys(written.run.key, swept=False)["json"], b"{")
