@@ -12,7 +12,7 @@ from lakegc_dagster.jobs import JOBS
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
-from lakegc_dagster.settings import Settings, load_settings, settings_are_given
+from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
 
 
 def build_defs(settings: Settings | Wiring | None, *, s3: S3Resource | None = None) -> dg.Definitions:
@@ -36,6 +36,7 @@ def build_defs(settings: Settings | Wiring | None, *, s3: S3Resource | None = No
         resources={**build_resources(wiring, s3), "tables": table_io_manager},
         # One process and one Spark session a run: the tables are frames that only Spark's own workers compute.
         executor=dg.in_process_executor,
+        metadata={"settings": str(no_settings() if wiring.settings is None else wiring.settings.file)},
     )
 
 

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from lakegc_dagster.failures import RETRY_AFTER, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.settings import Settings, SparkSettings, StorageSettings, no_settings
+from lakegc_dagster.settings import Settings, no_settings
+from lakegc_dagster.settings_sections import SparkSettings, StorageSettings
 from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock

@@ -119,6 +119,7 @@ def test_without_settings_the_graph_is_there_and_nothing_runs_by_itself():
     assert len(bare.resolve_all_asset_specs()) == 6
     assert not bare.schedules
     assert not bare.sensors
+    assert bare.metadata["settings"].value.startswith("no settings: there is no lakegc.toml")
 
 
 def test_the_workspace_of_a_clone_names_this_code_location():

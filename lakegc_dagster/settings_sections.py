@@ -1,0 +1,182 @@
+"""The tables of `lakegc.toml`: their keys, defaults and limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+_DAY_HOURS = 24
+# A century; anything longer is a slip of the keyboard, and datetime cannot subtract it.
+_LONGEST_HOURS = 36_500 * _DAY_HOURS
+
+_KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
+_SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
+
+RepositoryName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{2,62}$")]
+
+
+class Section(BaseModel):
+    """A table of the file: no unknown keys, no guessing at types, unchanged once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _plain_url(url: str | None) -> str | None:
+    # pydantic shows a ValueError's text and, in our messages, no input: the URL may carry a password.
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - reading it is what validates it
+    except ValueError:
+        raise ValueError("a URL like https://lakefs.example.com") from None
+    if parts.username or parts.password:
+        raise ValueError("a URL without user name and password: URLs end up in messages and logs")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("a URL like https://lakefs.example.com")
+    return url
+
+
+class ServerSettings(Section):
+    """The `[server]` table: where lakeFS is and how patient to be with it.
+
+    Attributes:
+        endpoint: URL of the server, with or without `/api/v1`.
+        access_key_id_env: Name of the environment variable with the key id.
+        secret_access_key_env: Name of the environment variable with its secret.
+        credentials_file: File with `access_key_id` and `secret_access_key`
+            (TOML, INI, JSON, or lakectl's own); used when the variables are not set.
+        ca_certificate: File with certificates to trust instead of the system's.
+        connect_timeout_seconds: For one connection.
+        read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
+        prepare_deadline_seconds: For a task that the server prepares, altogether.
+    """
+
+    endpoint: str
+    access_key_id_env: str = _KEY_VARIABLE
+    secret_access_key_env: str = _SECRET_VARIABLE
+    credentials_file: str | None = None
+    ca_certificate: str | None = None
+    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
+    prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
+
+    _endpoint = field_validator("endpoint")(_plain_url)
+
+
+class StorageSettings(Section):
+    """The `[storage]` table: how this machine reaches the object store.
+
+    Attributes:
+        local_path: Where this machine sees the server's local blockstore.
+        server_path: Where the server sees it, when that differs.
+        s3_endpoint: URL of an S3-compatible store; left out, AWS.
+        s3_region: Region of the bucket.
+        s3_profile: Profile of the AWS configuration files.
+        s3_path_style: Whether the bucket stands in the path of the URL.
+        allow_http: Whether an S3 endpoint without TLS is accepted.
+        connect_timeout_seconds: For one connection.
+        read_timeout_seconds: For one request.
+        max_retries: How often a request that failed for a passing reason is sent again.
+    """
+
+    local_path: str | None = None
+    server_path: str | None = None
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    s3_profile: str | None = None
+    s3_path_style: bool = True
+    allow_http: bool = False
+    connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
+    read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
+    max_retries: int = Field(default=8, ge=0, le=100)
+
+    _s3_endpoint = field_validator("s3_endpoint")(_plain_url)
+
+
+class SparkSettings(Section):
+    """The `[spark]` table.
+
+    Attributes:
+        master: Spark master.
+        config: Spark properties; they win over lakegc's own.
+    """
+
+    master: str = "local[*]"
+    config: dict[str, str] = Field(default_factory=dict)
+
+
+class DagsterSettings(Section):
+    """The `[dagster]` table.
+
+    Attributes:
+        home: Dagster's home; left out, `DAGSTER_HOME`, else `.lakegc/dagster_home` beside the settings.
+    """
+
+    home: str | None = None
+
+
+class ScheduleSettings(Section):
+    """The `[schedule]` table: the nightly run.
+
+    Attributes:
+        cron: When.
+        timezone: Whose hours `cron` means.
+        run: Whether the schedule is on without anybody switching it on in the UI.
+    """
+
+    cron: str = "0 2 * * *"
+    timezone: str = "UTC"
+    run: bool = False
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, timezone: str) -> str:
+        try:
+            ZoneInfo(timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError("a time zone like Europe/Berlin or UTC") from None
+        return timezone
+
+
+class RepositorySettings(Section):
+    """The `[defaults]` table and each `[repositories.NAME]`: what a run may do and how far it goes.
+
+    Attributes:
+        mode: `mark` shows what would go, `sweep` also deletes it.
+        min_age_hours: An object younger than this is never considered.
+        allow_unsafe_min_age: Accept less than the server's grace period; for throw-away repositories.
+        flat: Also consider the flat 32-hex names of old lakeFS versions.
+        tags_protect: Every tag keeps the commit it names.
+        clock_margin_minutes: How much more generous than the rules our own retention is.
+        twin_calls: Calls to the server that looking for re-uploaded twins may take.
+        explain_ranges: Ranges of expired commits read to tell why an object may go.
+        max_expired_share: Refuse when more than this share of the objects would go ...
+        max_missing_share: ... or when more than this share of what branches reach is not in the store ...
+        share_from_objects: ... but only from this many objects on.
+        max_mark_age_days: A mark older than this is not swept.
+        repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
+        range_partitions: Spark partitions for reading metaranges and ranges.
+        table_parts: Most Parquet parts a table is written in.
+        read_threads: Reads that one Spark task keeps under way.
+    """
+
+    mode: Literal["mark", "sweep"] = "mark"
+    min_age_hours: float = Field(default=24, ge=0, le=_LONGEST_HOURS)
+    allow_unsafe_min_age: bool = False
+    flat: bool = False
+    tags_protect: bool = True
+    clock_margin_minutes: float = Field(default=60, ge=0, le=7 * _DAY_HOURS * 60)
+    twin_calls: int = Field(default=1_000, ge=0)
+    explain_ranges: int = Field(default=1_000, ge=0)
+    max_expired_share: float = Field(default=0.5, ge=0, le=1)
+    max_missing_share: float = Field(default=0.01, ge=0, le=1)
+    share_from_objects: int = Field(default=1_000, ge=0)
+    max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
+    repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
+    range_partitions: int = Field(default=50, ge=1, le=100_000)
+    table_parts: int = Field(default=8, ge=1, le=10_000)
+    read_threads: int = Field(default=8, ge=1, le=256)
