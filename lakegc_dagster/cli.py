@@ -364,9 +364,7 @@ def _settings(config: Path | None, stack: ExitStack) -> Settings:
     from lakegc_dagster import demo_sandbox
     from lakegc_dagster.settings import load_settings
 
-    settings = load_settings(config)
-    stack.enter_context(demo_sandbox.awake(settings))
-    return settings
+    return stack.enter_context(demo_sandbox.awake(load_settings(config)))
 
 
 def _server(config: Path | None, stack: ExitStack) -> LakeFSServer:

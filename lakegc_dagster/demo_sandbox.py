@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from lakegc_dagster.settings import Settings, load_settings
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
     from lakegc_dagster.sandbox import Sandbox
-    from lakegc_dagster.settings import Settings
 
 DIRECTORY = Path(".sandbox")
 REPOSITORY_ID = "lakegc-demo"
 
-# A port of its own, so that the address in the settings file stays true from one command to the next.
+# A port of its own, so that the address stays the same from one demo to the next.
 _PORT = 8742
 # Its presence says that the directory is ours to remove; the process that serves the sandbox keeps it locked.
 _MARKER = ".made-by-lakegc-demo"
@@ -69,35 +69,40 @@ def fresh(directory: Path) -> Iterator[Sandbox]:
             shutil.rmtree(directory)
     directory.mkdir(parents=True)
     (directory / _MARKER).write_text("`lakegc demo` may remove this directory and everything in it.\n")
-    with _held(directory), _serving(directory, _PORT, or_any=True) as sandbox:
+    with _held(directory), _serving(directory, _PORT) as sandbox:
         settings = _SETTINGS.format(repository=REPOSITORY_ID, endpoint=sandbox.endpoint)
         settings_file(directory).write_text(settings)
         yield sandbox
 
 
 @contextmanager
-def awake(settings: Settings) -> Iterator[bool]:
+def awake(settings: Settings) -> Iterator[Settings]:
     """Serve the sandbox that settings belong to while the block lasts; other servers are left to themselves.
+
+    Where another program has taken its port meanwhile, it moves to a free one
+    and its settings file says so.
 
     Args:
         settings: The settings of a command.
 
     Yields:
-        Whether this process serves it: False when somebody else does, or when the settings name a real server.
-
-    Raises:
-        SettingsError: If its port is taken by something else.
+        The settings that lead to the server.
     """
-    directory = None if settings.file is None else settings.file.parent
-    if directory is None or not is_ours(directory):
-        yield False
+    file = settings.file
+    if file is None or not is_ours(file.parent) or settings.server.endpoint not in file.read_text():
+        yield settings
         return
-    with _held(directory) as held:
+    with _held(file.parent) as held:
         if not held:
-            yield False
+            # Another command serves it.
+            yield settings
             return
-        with _serving(directory, urlsplit(settings.server.endpoint).port or _PORT, or_any=False):
-            yield True
+        with _serving(file.parent, urlsplit(settings.server.endpoint).port or _PORT) as sandbox:
+            if sandbox.endpoint == settings.server.endpoint:
+                yield settings
+                return
+            file.write_text(file.read_text().replace(settings.server.endpoint, sandbox.endpoint))
+            yield load_settings(file)
 
 
 def is_ours(directory: Path) -> bool:
@@ -123,18 +128,14 @@ def _held(directory: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def _serving(directory: Path, port: int, *, or_any: bool) -> Iterator[Sandbox]:
+def _serving(directory: Path, port: int) -> Iterator[Sandbox]:
+    """Serve on a port, or on any other when that one is taken."""
     from lakegc_dagster.sandbox import Sandbox
 
     sandbox = Sandbox(directory, port=port)
     try:
         sandbox.start()
-    except OSError as taken:
-        if not or_any:
-            raise SettingsError(
-                f"the sandbox in {directory} belongs on port {port}, which something else has taken ({taken.strerror}); "
-                "nothing was started. End that program, or run `lakegc demo` for a new sandbox."
-            ) from taken
+    except OSError:
         sandbox = Sandbox(directory)
         sandbox.start()
     try:

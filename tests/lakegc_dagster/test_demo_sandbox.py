@@ -2,6 +2,8 @@
 
 import fcntl
 import socket
+from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 import urllib3
@@ -71,47 +73,72 @@ def test_a_sandbox_in_use_is_left_alone(tmp_path):
     assert sandbox.blockstore.exists()
 
 
-def test_a_later_command_wakes_it_up_at_the_same_address(tmp_path):
-    with demo_sandbox.fresh(tmp_path / ".sandbox"):
-        settings = load_settings(demo_sandbox.settings_file(tmp_path / ".sandbox"), env={})
-    assert not _answers(settings.server.endpoint)
-    with demo_sandbox.awake(settings) as served:
-        assert served
-        assert _answers(settings.server.endpoint)
-    assert not _answers(settings.server.endpoint)
+def _ended(directory):
+    """The settings of a sandbox that nobody serves."""
+    with demo_sandbox.fresh(directory):
+        pass
+    return load_settings(demo_sandbox.settings_file(directory), env={})
+
+
+@contextmanager
+def _taken(settings):
+    """Another program on the port of a sandbox."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", urlsplit(settings.server.endpoint).port))
+        other.listen()
+        yield
+
+
+def test_a_later_command_wakes_it_up_while_it_works(tmp_path):
+    settings = _ended(tmp_path / ".sandbox")
+    with demo_sandbox.awake(settings) as awake:
+        assert _answers(awake.server.endpoint)
+    assert not _answers(awake.server.endpoint)
 
 
 def test_a_sandbox_that_another_command_serves_is_used_as_it_is(tmp_path):
     with demo_sandbox.fresh(tmp_path / ".sandbox"):
         settings = load_settings(demo_sandbox.settings_file(tmp_path / ".sandbox"), env={})
-        with demo_sandbox.awake(settings) as served:
-            assert not served
+        with demo_sandbox.awake(settings) as awake:
+            assert awake is settings
             assert _answers(settings.server.endpoint)
         assert _answers(settings.server.endpoint)
 
 
-def test_settings_of_a_real_server_wake_nothing_up(tmp_path):
-    file = tmp_path / "lakegc.toml"
-    file.write_text('[server]\nendpoint = "http://127.0.0.1:1"\n')
-    with demo_sandbox.awake(load_settings(file, env={})) as served:
-        assert not served
+@pytest.mark.parametrize("ours", [True, False])
+def test_settings_of_another_server_wake_nothing_up(tmp_path, ours):
+    env, folder = {}, tmp_path / ".sandbox"
+    if ours:
+        # The sandbox's own file, under an environment that names another server.
+        _ended(folder)
+        env["LAKEGC__SERVER__ENDPOINT"] = "http://127.0.0.1:1"
+    else:
+        folder.mkdir()
+        (folder / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:1"\n')
+    settings = load_settings(folder / "lakegc.toml", env=env)
+    with demo_sandbox.awake(settings) as awake:
+        assert awake is settings
+        assert awake.server.endpoint == "http://127.0.0.1:1"
+        assert not _answers(awake.server.endpoint)
 
 
-def test_a_taken_port_is_named(tmp_path):
-    with demo_sandbox.fresh(tmp_path / ".sandbox"):
-        settings = load_settings(demo_sandbox.settings_file(tmp_path / ".sandbox"), env={})
-    port = int(settings.server.endpoint.rpartition(":")[2])
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", port))
-        taken.listen()
-        with (
-            pytest.raises(SettingsError, match=rf"belongs on port {port}, which something else has taken"),
-            demo_sandbox.awake(settings),
-        ):
-            pass
-        with demo_sandbox.fresh(tmp_path / ".sandbox") as elsewhere:
-            assert not elsewhere.endpoint.endswith(f":{port}")
+def test_a_sandbox_whose_port_was_taken_moves_and_its_settings_follow(tmp_path):
+    settings = _ended(tmp_path / ".sandbox")
+    file = demo_sandbox.settings_file(tmp_path / ".sandbox")
+    file.write_text(file.read_text().replace("min_age_hours = 24", "min_age_hours = 25"))
+    with _taken(settings), demo_sandbox.awake(settings) as awake:
+        assert awake.server.endpoint != settings.server.endpoint
+        assert _answers(awake.server.endpoint)
+        assert awake.repository("lakegc-demo").min_age_hours == 25
+        assert load_settings(file, env={}).server.endpoint == awake.server.endpoint
+
+
+def test_a_new_sandbox_finds_a_free_port(tmp_path):
+    settings = _ended(tmp_path / ".sandbox")
+    with _taken(settings), demo_sandbox.fresh(tmp_path / ".sandbox") as elsewhere:
+        assert elsewhere.endpoint != settings.server.endpoint
+        assert _answers(elsewhere.endpoint)
 
 
 def test_the_lock_goes_with_the_process_that_held_it(tmp_path):
