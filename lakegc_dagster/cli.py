@@ -5,105 +5,24 @@ Exit codes: 0 done, 1 refused or failed, 2 wrong settings or usage, 130 ended by
 
 from __future__ import annotations
 
-import functools
-import re
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guarded, read_settings, unforeseen
+from lakegc_dagster.cli_rules import rules
 from spark_core import __version__
-from spark_core.errors import LakegcError, SettingsError
+from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
     from lakegc_dagster.jobs import JobName
     from lakegc_dagster.settings import Settings
-    from spark_core.lakefs import LakeFSServer
     from spark_core.model import RunKey
-
-FAILED = 1
-WRONG_SETTINGS = 2
-INTERRUPTED = 130
-
-LONGEST_DAYS = 36_500
-
-# Where a Java stack begins.
-_STACK = re.compile(r"\s+at \S+\(")
-
-Body = TypeVar("Body", bound=Callable[..., int])
-
-
-class _Run(click.ParamType[Any]):
-    """A run key on the command line."""
-
-    name = "run key"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from spark_core.model import RunKey
-
-        try:
-            return value if isinstance(value, RunKey) else RunKey.parse(value)
-        except SettingsError as wrong:
-            self.fail(str(wrong), param, ctx)
-
-
-class _BranchDays(click.ParamType[Any]):
-    """A rule for one branch on the command line: NAME=DAYS."""
-
-    name = "name=days"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, tuple):
-            return value
-        # From the right: a branch name may hold anything but the days.
-        branch, separator, days = value.rpartition("=")
-        if not separator or not branch or not days.isdecimal() or int(days) > LONGEST_DAYS:
-            self.fail(f"{value!r} is not a branch and its days (0 to {LONGEST_DAYS}), like main=21", param, ctx)
-        return branch, int(days)
-
-
-def _common(body: Body) -> Callable[..., NoReturn]:
-    """Give a command `--config` and `--debug`, and turn how it ends into an exit code."""
-
-    @click.option(
-        "--config",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Settings file; else LAKEGC_CONFIG, else ./lakegc.toml.",
-    )
-    @click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
-    @functools.wraps(body)
-    def command(*, debug: bool, **arguments: Any) -> NoReturn:
-        raise SystemExit(_guarded(functools.partial(body, **arguments), debug=debug))
-
-    return command
-
-
-def _guarded(body: Callable[[], int], *, debug: bool) -> int:
-    """Run a command and show what it raises on purpose as one piece, without a traceback."""
-    from lakegc_dagster import console
-
-    try:
-        return body()
-    except LakegcError as error:
-        if debug:
-            traceback.print_exc()
-        console.show_error(console.console(sys.stderr), error)
-        return exit_code(error)
-    except KeyboardInterrupt:
-        console.console(sys.stderr).print(
-            "\nended by Ctrl-C; what was stored stays, and the same command goes on from there"
-        )
-        return INTERRUPTED
-
-
-def exit_code(error: LakegcError | None) -> int:
-    """Return the exit code that an error stands for."""
-    return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -118,6 +37,9 @@ def main() -> None:
       lakegc run                      the night's run over every repository
       lakegc report my-repo           look at the last run again
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+
+
+main.add_command(rules)
 
 
 @main.command()
@@ -149,7 +71,7 @@ def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
 
         return run_demo(directory, every=every)
 
-    raise SystemExit(_guarded(body, debug=debug))
+    raise SystemExit(guarded(body, debug=debug))
 
 
 _repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
@@ -157,7 +79,7 @@ _repository = click.argument("repository")
 _key = click.option(
     "--run",
     "key",
-    type=_Run(),
+    type=RunKeyType(),
     metavar="KEY",
     help="The instant the run stands for, like 2026-11-20T02-00-00Z; now when left out.",
 )
@@ -166,7 +88,7 @@ _key = click.option(
 @main.command()
 @_repositories
 @_key
-@_common
+@command_body
 def run(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
 
@@ -190,7 +112,7 @@ def run(config: Path | None, repositories: Sequence[str], key: RunKey | None) ->
 @main.command()
 @_repositories
 @_key
-@_common
+@command_body
 def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
     """Find what may go and say why; deletes nothing, whatever the mode.
 
@@ -207,8 +129,8 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None) -
 
 @main.command()
 @_repository
-@click.option("--run", "key", type=_Run(), metavar="KEY", required=True, help="Which mark, by its run key.")
-@_common
+@click.option("--run", "key", type=RunKeyType(), metavar="KEY", required=True, help="Which mark, by its run key.")
+@command_body
 def sweep(config: Path | None, repository: str, key: RunKey) -> int:
     """Delete what an earlier mark names, if its verdict allows it and the mode is `sweep`.
 
@@ -223,8 +145,8 @@ def sweep(config: Path | None, repository: str, key: RunKey) -> int:
 
 @main.command()
 @_repository
-@click.option("--run", "key", type=_Run(), metavar="KEY", help="Which run; the newest marked one when left out.")
-@_common
+@click.option("--run", "key", type=RunKeyType(), metavar="KEY", help="Which run; the newest marked one when left out.")
+@command_body
 def report(config: Path | None, repository: str, key: RunKey | None) -> int:
     """Show the report of a run again, and where its page and its Parquet lie.
 
@@ -234,101 +156,15 @@ def report(config: Path | None, repository: str, key: RunKey | None) -> int:
       lakegc report my-repo --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        settings = _settings(config, stack)
+        settings = read_settings(config, stack)
         _show_report(settings, repository, key, earlier=key is None)
-    return 0
-
-
-@main.group()
-def rules() -> None:
-    """Show or change a repository's garbage-collection rules on the server.
-
-    \b
-    Examples:
-      lakegc rules get my-repo
-      lakegc rules set my-repo --default 14 --branch main=21 --branch dev=7
-      lakegc rules delete my-repo
-    """  # noqa: D301 - as above
-
-
-@rules.command("get")
-@_repository
-@_common
-def rules_get(config: Path | None, repository: str) -> int:
-    """Show the rules: how many days each branch keeps its past.
-
-    \b
-    Example:
-      lakegc rules get my-repo
-    """  # noqa: D301 - as above
-    with ExitStack() as stack:
-        _show_rules(_server(config, stack), repository)
-    return 0
-
-
-@rules.command("set")
-@_repository
-@click.option(
-    "--default",
-    "default_days",
-    type=click.IntRange(0, LONGEST_DAYS),
-    required=True,
-    metavar="DAYS",
-    help="For branches without a rule, and for commits that no branch leads to.",
-)
-@click.option(
-    "--branch",
-    "branch_days",
-    type=_BranchDays(),
-    multiple=True,
-    metavar="NAME=DAYS",
-    help="For one branch; repeatable.",
-)
-@_common
-def rules_set(config: Path | None, repository: str, default_days: int, branch_days: Sequence[tuple[str, int]]) -> int:
-    """Set the rules, in place of those there are, and show them as the server has them now.
-
-    Days are whole, 0 to 36500. Every head is kept whatever the days say.
-
-    \b
-    Example:
-      lakegc rules set my-repo --default 14 --branch main=21 --branch dev=7
-    """  # noqa: D301 - as above
-    from spark_core.model import RetentionRules
-
-    named = dict(branch_days)
-    if len(named) != len(branch_days):
-        raise click.UsageError("a branch is named twice; nothing was changed.")
-    with ExitStack() as stack:
-        server = _server(config, stack)
-        server.repository(repository)
-        server.set_retention_rules(repository, RetentionRules(default_days, named))
-        _show_rules(server, repository)
-    return 0
-
-
-@rules.command("delete")
-@_repository
-@_common
-def rules_delete(config: Path | None, repository: str) -> int:
-    """Take the rules away: then every commit keeps its objects, and only uncommitted garbage goes.
-
-    \b
-    Example:
-      lakegc rules delete my-repo
-    """  # noqa: D301 - as above
-    with ExitStack() as stack:
-        server = _server(config, stack)
-        server.repository(repository)
-        server.delete_retention_rules(repository)
-        _show_rules(server, repository)
     return 0
 
 
 @main.command()
 @click.option("--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Port on 127.0.0.1.")
 @click.option("--sandbox", is_flag=True, help="Serve the demo's sandbox as well, while the UI is open.")
-@_common
+@command_body
 def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
     """Open Dagster's UI on the runs of the command line; Ctrl-C ends it.
 
@@ -349,7 +185,7 @@ def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
             make_history(demo_sandbox.DIRECTORY)
     shown = console.console()
     with ExitStack() as stack:
-        settings = _settings(config, stack)
+        settings = read_settings(config, stack)
         if sandbox:
             shown.print(
                 f"sandbox  {settings.server.endpoint}  (keys: {settings.server.credentials_file})", markup=False
@@ -357,20 +193,6 @@ def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
         shown.print(f"UI       http://{dagster_ui.HOST}:{port}  (Ctrl-C ends it)\n", markup=False)
         dagster_ui.serve(settings, port)
     return 0
-
-
-def _settings(config: Path | None, stack: ExitStack) -> Settings:
-    """Read the settings, and wake up the demo's sandbox when they are its own."""
-    from lakegc_dagster import demo_sandbox
-    from lakegc_dagster.settings import load_settings
-
-    return stack.enter_context(demo_sandbox.awake(load_settings(config)))
-
-
-def _server(config: Path | None, stack: ExitStack) -> LakeFSServer:
-    from spark_core.lakefs import LakeFSServer
-
-    return LakeFSServer(_settings(config, stack).server_options())
 
 
 def _launch_each(
@@ -387,7 +209,7 @@ def _launch_each(
     shown = console.console()
     code = 0
     with ExitStack() as stack:
-        settings = _settings(config, stack)
+        settings = read_settings(config, stack)
         chosen = repositories or settings.repository_ids
         if not chosen:
             raise SettingsError(
@@ -414,12 +236,6 @@ def _launch_each(
     return code
 
 
-def unforeseen(message: str | None, log: Path) -> LakegcError:
-    """Make an error of a failure that no error of ours explains: its first words, and where the others are."""
-    first = _STACK.split((message or "the run failed").strip(), maxsplit=1)[0].strip()
-    return LakegcError(f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`).")
-
-
 def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool) -> None:
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
@@ -439,26 +255,6 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
     if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     lakegc sweep {repository_id} --run {run.key}{named}", markup=False, soft_wrap=True)
-
-
-def _show_rules(server: LakeFSServer, repository_id: str) -> None:
-    from lakegc_dagster import console
-
-    shown = console.console()
-    server.repository(repository_id)
-    found = server.retention_rules(repository_id)
-    if found is None:
-        shown.print(f"{repository_id} has no rules: every commit keeps its objects, and only uncommitted garbage goes.")
-        return
-    rows = [("(every other branch)", f"{found.default_retention_days:,}")]
-    rows += [(branch, f"{days:,}") for branch, days in sorted(found.branches.items())]
-    shown.print(console.table(f"Rules of {repository_id}", ("branch", "days"), rows))
-    absent = sorted(set(found.branches) - {branch.id for branch in server.branches(repository_id)})
-    if absent:
-        shown.print(
-            f"There is no branch named {', '.join(absent)}: such a rule does nothing until there is one.",
-            style="yellow",
-        )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import exit_code, main, unforeseen
+from lakegc_dagster.cli import main
+from lakegc_dagster.cli_common import exit_code, unforeseen
 from spark_core.errors import DeletionFailedError, LakegcError, SettingsError, VerdictError
 
 

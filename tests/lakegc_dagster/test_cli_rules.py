@@ -3,8 +3,14 @@
 import pytest
 from click.testing import CliRunner
 
+from lakegc_dagster import cli_rules
 from lakegc_dagster.cli import main
 from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.lakefs import LONGEST_RETENTION_DAYS
+
+
+def test_the_limit_of_days_is_the_engines_own():
+    assert cli_rules.LONGEST_DAYS == LONGEST_RETENTION_DAYS
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,100 @@
+"""What all commands share: their options, how they end, and the settings that they read."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from spark_core.errors import LakegcError, SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.settings import Settings
+
+FAILED = 1
+WRONG_SETTINGS = 2
+INTERRUPTED = 130
+
+# Where a Java stack begins.
+_STACK = re.compile(r"\s+at \S+\(")
+
+Body = TypeVar("Body", bound=Callable[..., int])
+
+
+class RunKeyType(click.ParamType[Any]):
+    """A run key on the command line."""
+
+    name = "run key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the key, or end with what is wrong with it."""
+        from spark_core.model import RunKey
+
+        try:
+            return value if isinstance(value, RunKey) else RunKey.parse(value)
+        except SettingsError as wrong:
+            self.fail(str(wrong), param, ctx)
+
+
+def command_body(body: Body) -> Callable[..., NoReturn]:
+    """Give a command `--config` and `--debug`, and turn how it ends into an exit code.
+
+    Args:
+        body: Does the work and returns the exit code; what it raises on purpose is shown in one piece.
+    """
+
+    @click.option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Settings file; else LAKEGC_CONFIG, else ./lakegc.toml.",
+    )
+    @click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+    @functools.wraps(body)
+    def command(*, debug: bool, **arguments: Any) -> NoReturn:
+        raise SystemExit(guarded(functools.partial(body, **arguments), debug=debug))
+
+    return command
+
+
+def guarded(body: Callable[[], int], *, debug: bool) -> int:
+    """Run a command and show what it raises on purpose as one piece, without a traceback."""
+    from lakegc_dagster import console
+
+    try:
+        return body()
+    except LakegcError as error:
+        if debug:
+            traceback.print_exc()
+        console.show_error(console.console(sys.stderr), error)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        console.console(sys.stderr).print(
+            "\nended by Ctrl-C; what was stored stays, and the same command goes on from there"
+        )
+        return INTERRUPTED
+
+
+def exit_code(error: LakegcError | None) -> int:
+    """Return the exit code that an error stands for."""
+    return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
+
+
+def unforeseen(message: str | None, log: Path) -> LakegcError:
+    """Make an error of a failure that no error of ours explains: its first words, and where the others are."""
+    first = _STACK.split((message or "the run failed").strip(), maxsplit=1)[0].strip()
+    return LakegcError(f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`).")
+
+
+def read_settings(config: Path | None, stack: ExitStack) -> Settings:
+    """Read the settings, and wake up the demo's sandbox when they are its own."""
+    from lakegc_dagster import demo_sandbox
+    from lakegc_dagster.settings import load_settings
+
+    return stack.enter_context(demo_sandbox.awake(load_settings(config)))
