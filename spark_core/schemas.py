@@ -86,13 +86,12 @@ RETAINED_COMMITS = pa.schema(
     ]
 )
 
-# 4. An address inside the namespace that a retained commit reaches. Key: address, head_path.
+# 4. An address that a retained commit reaches. Key: address, head_path. Relative inside the namespace; entries
+# outside it stand here only where a branch head has them, with their absolute address.
 COMMITTED_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # Spark's xxhash64 of the address.
-        pa.field("address_hash", pa.int64(), nullable=False),
         # Path of the entry where a branch head has it, else null; with the checksum it finds twins.
         pa.field("head_path", pa.binary()),
         pa.field("checksum", pa.string()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_core import retention, tables
+from spark_core import chain, retention, tables
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
 from spark_core.model import Refs
@@ -34,9 +34,11 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     Raises:
         RepositoryStateError: If the server lists no commit at all.
         IncompleteReadError: If the dump lacks a head or a parent, tried several times.
+        ChainError: If the mark was begun under other options.
     """
     began = run.begin(tables.RETAINED_COMMITS)
     run.require_same_instance(uncommitted.manifest)
+    chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     prefix = tables_prefix(run)
     rules = run.server.retention_rules(run.repository.id)
     prepared = run.server.prepare_commits(run.repository.id) if rules is not None else None

@@ -114,7 +114,8 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     reader = _Reader.of(run, tables_prefix(run), counts)
     expired = commits.manifest.facts["expired_metaranges"]
     # Read by three actions (two on the totals below, one on the addresses), from the store only once.
-    ranges = _distinct_ranges(run, reader, _metaranges(commits, expired["ids"])).persist()
+    metaranges = _metaranges(commits, expired["ids"])
+    ranges = _distinct_ranges(run, reader, metaranges).persist()
     totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count")).first()
     assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
     only_expired = _only_expired(ranges, run.options.explain_ranges) if expired["ids"] else []
@@ -123,16 +124,17 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
         .repartition(max(1, min(totals[0], run.options.range_partitions)))
         .mapInArrow(partial(_map_ranges, reader), spark_type(_ADDRESSES))
         .distinct()
-        .select("address", "size_bytes", sf.xxhash64("address").alias("address_hash"), "head_path", "checksum")
     )
 
     def facts() -> Mapping[str, Any]:
         ranges.unpersist()
         read = Counter(counts.value)
+        unread = read.pop("unread", 0)
         return {
             "ranges": totals[0],
             "entries": totals[1] or 0,
-            "metaranges_read": read.pop("metaranges", 0),
+            "metaranges": len(metaranges),
+            "metaranges_read": read.pop("metaranges", 0) + unread,
             "ranges_read": read.pop("ranges", 0),
             "entries_read": read.pop("entries", 0),
             "expired_ranges": {
@@ -252,15 +254,22 @@ def _map_unneeded_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> 
 
 
 def _addresses(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) -> pa.RecordBatch:
-    """Resolve the entries of one range; entries outside the namespace are left out."""
-    relative = namespace.relative_batch(found.column("address"), found.column("address_type"))
-    empty = pa.nulls(found.num_rows, pa.binary()), pa.nulls(found.num_rows, pa.string())
-    path, checksum = (found.column("path"), found.column("checksum")) if is_head else empty
+    """Resolve the entries of one range.
+
+    Entries outside the namespace are left out, but not those of a branch head:
+    one of those, too, can have a twin inside. They keep their absolute address,
+    which equals no relative one.
+    """
+    address = namespace.relative_batch(found.column("address"), found.column("address_type"))
+    path, checksum = pa.nulls(found.num_rows, pa.binary()), pa.nulls(found.num_rows, pa.string())
+    if is_head:
+        path, checksum = found.column("path"), found.column("checksum")
+        address = pc.coalesce(address, found.column("address"))
     resolved = pa.record_batch(
-        [relative, found.column("size_bytes"), path, checksum],
+        [address, found.column("size_bytes"), path, checksum],
         schema=pa.schema([_ADDRESSES.field("address").with_nullable(True), *list(_ADDRESSES)[1:]]),
     )
-    return resolved.filter(relative.is_valid()).cast(_ADDRESSES)
+    return resolved.filter(address.is_valid()).cast(_ADDRESSES)
 
 
 def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:

@@ -72,8 +72,8 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     spark = run.spark
     listing = mark.slices.frame(spark)
     staged = mark.uncommitted.frame(spark, ["address"])
-    committed = mark.committed.frame(spark, ["address", "size_bytes", "address_hash", "head_path", "checksum"])
-    alive = committed.select("address_hash").unionByName(staged.select(_address_hash()))
+    committed = mark.committed.frame(spark, ["address", "size_bytes", "head_path", "checksum"])
+    alive = committed.select(_address_hash()).unionByName(staged.select(_address_hash()))
 
     counts = shared_counts(spark)
     # Compared with heads, checked for twins and written: three readers of one result.
@@ -84,9 +84,10 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         .persist()
     )
     unreachable = _rows_and_bytes(candidates)
-    heads = committed.where(sf.col("head_path").isNotNull()).drop("address_hash")
+    heads = committed.where(sf.col("head_path").isNotNull())
     live = _compare_live(listing, staged, heads)
-    found = twins.find(run, candidates, heads, trust_checksums=live["other_checksums"] == 0)
+    said = said_sizes(listing, heads) if live["other_sizes"] else None
+    found = twins.find(run, candidates, heads, said)
     kept = candidates.transform(found.without_twins)
     why = _Reasons.read(run, mark.committed, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
@@ -168,26 +169,21 @@ def _compare_live(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> di
 
     Some of it is missing for good reasons, such as staged keys that never
     existed; much of it means that the listing is of another place, or broken off
-    (safety 5). A checksum that differs for one and the same object (a bucket whose
-    encryption makes ETags of its own) means that checksums tell nothing about twins.
+    (safety 5). An entry's size that is not its object's was said by a client.
     """
     live = (
-        heads.select("address", "checksum")
-        .unionByName(staged.select("address", sf.lit(None).cast("string").alias("checksum")))
+        heads.select("address", "size_bytes")
+        .unionByName(staged.select("address", sf.lit(None).cast("long").alias("size_bytes")))
         .where(sf.col("address").startswith("data/"))
         .groupBy("address")
-        .agg(sf.max("checksum").alias("checksum"))
+        .agg(sf.min("size_bytes").alias("least"), sf.max("size_bytes").alias("most"))
         .withColumn("address_hash", _address_hash())
     )
-    listed = listing.select(_address_hash(), sf.col("checksum").alias("listed_checksum"), sf.lit(True).alias("listed"))
-    compared = live.join(listed, on="address_hash", how="left").persist()
-    absent = sf.col("listed").isNull()
+    compared = live.join(_listed_sizes(listing), on="address_hash", how="left").persist()
+    absent = sf.col("listed_bytes").isNull()
+    other = (sf.col("listed_bytes") != sf.col("least")) | (sf.col("listed_bytes") != sf.col("most"))
     try:
-        figures = compared.agg(
-            sf.count("*"),
-            sf.count_if(absent),
-            sf.count_if(sf.col("listed_checksum") != sf.col("checksum")),
-        ).first()
+        figures = compared.agg(sf.count("*"), sf.count_if(absent), sf.count_if(other)).first()
         assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
         named = compared.where(absent).orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
     finally:
@@ -196,8 +192,22 @@ def _compare_live(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> di
         "live_objects": figures[0],
         "missing_objects": figures[1],
         "missing_named": [row.address for row in named],
-        "other_checksums": figures[2],
+        "other_sizes": figures[2],
     }
+
+
+def said_sizes(listing: DataFrame, heads: DataFrame) -> DataFrame:
+    """Return the paths (head_path) of entries whose size is not that of their object."""
+    return (
+        heads.withColumn("address_hash", _address_hash())
+        .join(_listed_sizes(listing), on="address_hash", how="inner")
+        .where(sf.col("listed_bytes") != sf.col("size_bytes"))
+        .select("head_path")
+    )
+
+
+def _listed_sizes(listing: DataFrame) -> DataFrame:
+    return listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
 
 
 @dataclass

@@ -76,7 +76,7 @@ def namespace_slices(run: Run) -> Draft:
         began,
         parents=(),
         facts=facts,
-        measure=partial(_measure, run.cutoff),
+        measure=partial(_measure, run.cutoff, answers["table_prefix"]),
     )
 
 
@@ -110,7 +110,7 @@ def _with_slice(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _measure(cutoff: datetime, batch: pa.RecordBatch) -> Mapping[str, int]:
+def _measure(cutoff: datetime, prefix: str, batch: pa.RecordBatch) -> Mapping[str, int]:
     """Count what the checks and the report want to know of a listing."""
     keys = batch.column("address")
     old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
@@ -120,11 +120,17 @@ def _measure(cutoff: datetime, batch: pa.RecordBatch) -> Mapping[str, int]:
         "object_bytes": pc.sum(sizes).as_py() or 0,
         "old_objects": pc.sum(old).as_py() or 0,
         "old_bytes": pc.sum(pc.if_else(old, sizes, 0)).as_py() or 0,
-        "nested_objects": sum(nested_repository(key) for key in _suspects(keys)),
+        "nested_objects": sum(_is_nested(key, prefix) for key in _suspects(keys, prefix)),
     }
 
 
-def _suspects(keys: pa.StringArray) -> list[str]:
+def _suspects(keys: pa.StringArray, prefix: str) -> list[str]:
     """Return the few keys that could belong to a repository made inside this one's `data/`."""
-    suspects: list[str] = keys.filter(pc.match_substring(keys, "/_lakefs/")).to_pylist()
+    found = pc.or_(pc.match_substring(keys, "/_lakefs/"), pc.match_substring(keys, f"/{prefix}/"))
+    suspects: list[str] = keys.filter(found).to_pylist()
     return suspects
+
+
+def _is_nested(key: str, prefix: str) -> bool:
+    """Say whether a key lies in the tables of a repository, of this server's prefix or of the usual one."""
+    return nested_repository(key) or nested_repository(key, protected_prefix=prefix)

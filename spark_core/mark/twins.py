@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 
 from spark_core.errors import NotFoundError
 from spark_core.lakefs import CallBudget, addresses_on
@@ -25,39 +25,45 @@ NAMED = 20
 # Paths held on the driver at once; what does not fit is not asked about, and so kept.
 MAX_PATHS = 100_000
 
+# Paths asked about on all branches before the next lot: what the budget reaches is then settled altogether.
+LOT = 10_000
+
 
 @dataclass(frozen=True)
 class Twins:
     """What the search found.
 
     Attributes:
-        live: Addresses that a branch really answers from; column address.
-        unchecked: Size and checksum of entries whose branches could not all be asked; null when all were.
+        live: Addresses that a branch really answers from; column address. None for none.
+        unchecked_sizes: Sizes of entries whose branches could not all be asked; None when all were.
+        unchecked_any: An entry whose real size is unknown could not be asked about: every candidate may be its twin.
         facts: Figures and names for the manifest.
     """
 
     live: DataFrame | None
-    unchecked: DataFrame | None
+    unchecked_sizes: DataFrame | None
+    unchecked_any: bool
     facts: Mapping[str, Any]
 
     def without_twins(self, candidates: DataFrame) -> DataFrame:
         """Take out what is live, and what could not be checked."""
-        kept = candidates
-        if self.live is not None:
-            kept = kept.join(self.live, on="address", how="left_anti")
-        if self.unchecked is not None:
-            kept = kept.join(self.unchecked, on=_alike(kept, self.unchecked), how="left_anti")
-        return kept
+        kept = _anti(candidates, self.live, "address")
+        return kept.where("false") if self.unchecked_any else _anti(kept, self.unchecked_sizes, "size_bytes")
 
 
-def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: bool) -> Twins:
-    """Ask the branches about every path whose committed entry looks like a candidate.
+def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFrame | None = None) -> Twins:
+    """Ask the branches about every path whose committed entry has the size of a candidate.
+
+    Only the size decides who is asked about. A checksum would tell more, but
+    cannot be believed: a store that encrypts has ETags of its own that look like
+    checksums, and may have begun to yesterday. Equal checksums only come first.
 
     Args:
         run: The run; `RunOptions.twin_calls` bounds the calls to the server.
         candidates: Columns of `schemas.NAMESPACE_SLICES`.
-        heads: Entries of branch heads: address, size_bytes, head_path, checksum.
-        trust_checksums: The listing's checksums are the entries' own; otherwise only sizes are compared.
+        heads: Entries of branch heads, those outside the namespace too: size_bytes, head_path, checksum.
+        said_sizes: Paths (head_path) of entries whose size is not that of their object: a client said it when it linked
+            the object, and may have said the same of a twin. Asked about whatever the sizes.
 
     Returns:
         What to keep.
@@ -66,36 +72,54 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, *, trust_checksums: 
         AddressError: If a branch answers with an address that we cannot place.
         IncompleteReadError: If the list of a branch's entries does not go on.
     """
-    if not trust_checksums:
-        candidates = candidates.withColumn("checksum", sf.lit(None).cast("string"))
-    kinds = candidates.select("size_bytes", "checksum").distinct()
-    paths = heads.join(kinds, on=_alike(kinds, heads), how="left_semi").select("head_path", "size_bytes", "checksum")
-    # The largest first: should not all fit, what is kept unchecked is small.
-    rows = paths.orderBy(sf.desc("size_bytes"), sf.asc("head_path")).limit(MAX_PATHS + 1).collect()
-    chosen = {bytes(row.head_path) for row in rows[:MAX_PATHS]}
+    paths = _suspects(candidates, heads, said_sizes)
+    # The likeliest and largest first: should not all be asked about, what is kept for it is small.
+    order = (sf.col("size_bytes").isNotNull(), sf.desc("alike"), sf.desc("size_bytes"), sf.asc("head_path"))
+    rows = paths.orderBy(*order).limit(MAX_PATHS + 1).collect()
+    chosen = list(dict.fromkeys(bytes(row.head_path) for row in rows[:MAX_PATHS]))
     budget = CallBudget(run.options.twin_calls)
     found = ask(run, [path.decode() for path in chosen if _is_text(path)], budget)
+    asked = [path for path in chosen if _is_text(path) and path.decode() not in budget.unasked]
     live = None
     if found:
         live = run.spark.createDataFrame(pa.table({"address": pa.array(sorted(found), pa.string())}))
-    asked = [path for path in sorted(chosen) if _is_text(path) and path.decode() not in budget.unasked]
-    unchecked = None
+    left = _anti(candidates, live, "address")
+    sizes, any_size = None, False
     if len(rows) > MAX_PATHS or len(asked) < len(chosen):
         known = run.spark.createDataFrame(pa.table({"head_path": pa.array(asked, pa.binary())}))
-        unchecked = paths.join(known, on="head_path", how="left_anti").select("size_bytes", "checksum")
-    undecided = candidates if live is None else candidates.join(live, on="address", how="left_anti")
+        unasked = _anti(paths, known, "head_path")
+        any_size = not unasked.where("size_bytes is null").isEmpty()
+        sizes = unasked.select("size_bytes").distinct()
+    undecided = left if any_size else None if sizes is None else left.join(sizes, on="size_bytes", how="left_semi")
     facts = {
         "paths": len(chosen),
         "paths_asked": len(asked),
         "calls": budget.made,
-        "checksums_compared": trust_checksums,
         **_kept("kept", None if live is None else candidates.join(live, on="address", how="left_semi")),
-        **_kept(
-            "unchecked",
-            None if unchecked is None else undecided.join(unchecked, on=_alike(undecided, unchecked), how="left_semi"),
-        ),
+        **_kept("unchecked", undecided),
     }
-    return Twins(live, unchecked, facts)
+    return Twins(live, sizes, any_size, facts)
+
+
+def _suspects(candidates: DataFrame, heads: DataFrame, said_sizes: DataFrame | None) -> DataFrame:
+    """Return head_path, size_bytes (null: unknown) and alike (a candidate has the same checksum), each path and size once."""
+    sizes = candidates.select("size_bytes").distinct()
+    checksums = candidates.select("checksum").where("checksum is not null").distinct()
+    paths = (
+        heads.select("head_path", "size_bytes", "checksum")
+        .join(sizes, on="size_bytes", how="left_semi")
+        .join(checksums.withColumn("same", sf.lit(True)), on="checksum", how="left")
+        .groupBy("head_path", "size_bytes")
+        .agg(sf.coalesce(sf.max("same"), sf.lit(False)).alias("alike"))
+    )
+    if said_sizes is None:
+        return paths
+    unknown = said_sizes.select("head_path", sf.lit(None).cast("long").alias("size_bytes"), sf.lit(True).alias("alike"))
+    return paths.unionByName(unknown.distinct())
+
+
+def _anti(frame: DataFrame, without: DataFrame | None, on: str) -> DataFrame:
+    return frame if without is None else frame.join(without, on=on, how="left_anti")
 
 
 def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
@@ -103,24 +127,32 @@ def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
 
     Args:
         run: The run.
-        paths: Paths of entries.
+        paths: Paths of entries, the most urgent first, each once.
         budget: Bounds the calls; notes what some branch was not asked about.
 
     Returns:
         Relative addresses from which a branch answers one of the paths.
     """
     live: set[str] = set()
+    branches = [branch.id for branch in run.server.branches(run.repository.id)] if paths else []
+    for begin in range(0, len(paths), LOT):
+        for branch in branches:
+            live |= _ask_branch(run, branch, paths[begin : begin + LOT], budget)
+    return live
+
+
+def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget) -> set[str]:
     server, repository_id = run.server, run.repository.id
-    for branch in server.branches(repository_id) if paths else ():
-        try:
-            for _, uri in addresses_on(server, repository_id, branch.id, paths, budget=budget):
-                address = run.namespace.relative_absolute(uri)
-                if address is not None:
-                    live.add(address)
-        except NotFoundError:
-            # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
-            if branch.id in {left.id for left in server.branches(repository_id)}:
-                raise
+    live: set[str] = set()
+    try:
+        for _, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
+            address = run.namespace.relative_absolute(uri)
+            if address is not None:
+                live.add(address)
+    except NotFoundError:
+        # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
+        if branch in {left.id for left in server.branches(repository_id)}:
+            raise
     return live
 
 
@@ -145,9 +177,3 @@ def _kept(what: str, frame: DataFrame | None) -> dict[str, Any]:
         f"{what}_bytes": figures[1],
         f"{what}_named": [row.address for row in named],
     }
-
-
-def _alike(candidates: DataFrame, heads: DataFrame) -> Column:
-    """Say when a candidate could be an entry's twin: same size, and the same checksum where the store told one."""
-    unknown = candidates["checksum"].isNull()
-    return (candidates["size_bytes"] == heads["size_bytes"]) & (unknown | (candidates["checksum"] == heads["checksum"]))

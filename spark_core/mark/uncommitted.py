@@ -23,7 +23,8 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     A scan during which the list of branches changed is done again and the
     union is used, since the server then drops rows that it had already found
     (safety 2). On a local blockstore the scan omits staged absolute addresses,
-    so the diff of every branch is read as well (safety 23).
+    so the diff of every branch is read as well (safety 23); so it is when flat
+    names are collected, which only entries of the old address type have.
 
     Args:
         run: The run.
@@ -43,7 +44,8 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     files = [file for scan in scans for file in uncommitted_files(run.store, scan, prefix)]
     frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store))
     from_diffs = 0
-    if run.namespace.scheme == "local":
+    # The scan leaves out absolute addresses on local stores, and staged entries of the old address type anywhere.
+    if run.namespace.scheme == "local" or run.options.flat:
         diffs = diff_addresses(run.server, run.repository.id, run.namespace)
         from_diffs = diffs.num_rows
         frame = frame.unionByName(run.spark.createDataFrame(diffs))

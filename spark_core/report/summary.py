@@ -140,8 +140,8 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
     # One join instead of three; the smallest number wins, as the mark asks commits before anything else.
     known = (
         stored["committed_addresses"]
-        .frame(spark, ["address_hash"])
-        .select("address_hash", sf.lit(1).alias("known"))
+        .frame(spark, ["address"])
+        .select(hashed, sf.lit(1).alias("known"))
         .unionByName(stored["uncommitted_addresses"].frame(spark, ["address"]).select(hashed, sf.lit(2).alias("known")))
         .unionByName(expired.select(hashed, sf.lit(3).alias("known")))
         .groupBy("address_hash")

@@ -62,7 +62,10 @@ class Written:
                     for number, reason in enumerate(commits)
                 ],
             ),
-            self._keep(tables.COMMITTED_ADDRESSES, self._hashed(committed)),
+            self._keep(
+                tables.COMMITTED_ADDRESSES,
+                [{"address": address, "size_bytes": 1, "head_path": None, "checksum": None} for address in committed],
+            ),
         ]
         rows = [
             {
@@ -86,6 +89,7 @@ class Written:
             passed=not refused,
             concluded_at=run.now(),
             cutoff=run.cutoff.isoformat(),
+            options=run.deciding_options,
             manifests={},
             addresses={},
             expired_objects=0,
@@ -110,17 +114,6 @@ class Written:
                 for address, (size, outcome, error) in outcomes.items()
             ],
         )
-
-    def _hashed(self, addresses):
-        """Rows of committed addresses, hashed by Spark as the mark does."""
-        if not addresses:
-            return []
-        frame = self.run.spark.createDataFrame([(address,) for address in addresses], "address string")
-        hashed = {row.address: row.hash for row in frame.selectExpr("address", "xxhash64(address) AS hash").collect()}
-        return [
-            {"address": address, "size_bytes": 1, "address_hash": hashed[address], "head_path": None, "checksum": None}
-            for address in addresses
-        ]
 
 
 def written_run(folder, spark):
