@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from spark_core import tables
@@ -23,7 +23,7 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
 
     Raises:
         ChainError: If a table is missing, was made from another attempt of its parent, of another instance of the
-            repository, or was begun before the one before it had ended.
+            repository, under other options, or was begun before the one before it had ended.
     """
     by_table = {manifest.table: manifest for manifest in manifests}
     for manifest in manifests:
@@ -31,6 +31,8 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
     for spec in tables.MARK_TABLES[:-1]:
         if spec.name not in by_table:
             raise ChainError(_broken(run, f"{spec.name} is missing"))
+    require_same_options(run, by_table[tables.NAMESPACE_SLICES.name])
+    for spec in tables.MARK_TABLES[:-1]:
         for parent in spec.parents:
             made_from = by_table[spec.name].parents.get(parent)
             stored = by_table[parent].sha256
@@ -52,6 +54,42 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
                     f"ended at {earlier.reading_ended.isoformat()}",
                 )
             )
+
+
+def require_same_options(run: Run, slices: Manifest) -> None:
+    """Refuse to go on with a mark under other options than it was begun with.
+
+    A later table made under more generous options than an earlier one would let
+    objects go that neither setting alone lets go.
+
+    Args:
+        run: The run.
+        slices: Manifest of table 1, which holds the options of the mark.
+
+    Raises:
+        ChainError: If an option that decides what may go differs.
+    """
+    differences = other_options(run, slices.facts.get("options"))
+    if differences:
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} was begun under other options: {differences}; nothing was deleted. "
+            "Mark again under a new run key, or set the options back."
+        )
+
+
+def other_options(run: Run, marked: object) -> str:
+    """Tell in which options a run differs from those of its mark; empty when in none.
+
+    Args:
+        run: The run, with its options of now.
+        marked: The options as the mark's manifest or verdict has them; what is no mapping has none.
+    """
+    then, now = marked if isinstance(marked, Mapping) else {}, run.deciding_options
+    return ", ".join(
+        f"{name} was {then.get(name, 'not kept')}, now it is {now.get(name, 'unknown')}"
+        for name in sorted({*then, *now})
+        if name not in then or name not in now or then[name] != now[name]
+    )
 
 
 def _broken(run: Run, what: str) -> str:

@@ -17,6 +17,9 @@ from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
 
+# Where only the storage namespaces of repositories are compared, the blockstore's path does not matter.
+_ANY_SERVER_PATH = "/-"
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -115,6 +118,18 @@ class Run:
         """Name, birth and place of the repository: a new one under the old name is another instance."""
         repository = self.repository
         return f"{repository.id} created {repository.creation_date.isoformat()} in {repository.storage_namespace}"
+
+    @property
+    def deciding_options(self) -> Mapping[str, Any]:
+        """The options that decide what may go, as kept in the first table's manifest and in the verdict."""
+        options = self.options
+        return {
+            "min_age_seconds": options.min_age.total_seconds(),
+            "allow_unsafe_min_age": options.allow_unsafe_min_age,
+            "flat": options.flat,
+            "tags_protect": options.tags_protect,
+            "clock_margin_seconds": options.clock_margin.total_seconds(),
+        }
 
     def now(self) -> datetime:
         """Tell the time."""
@@ -243,6 +258,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "repository": {**asdict(repository), "creation_date": repository.creation_date.isoformat()},
         "instance": run.instance,
         "cutoff": run.cutoff.isoformat(),
+        "options": dict(run.deciding_options),
         "min_age_seconds": int(run.options.min_age.total_seconds()),
         "unsafe_min_age": run.options.min_age < grace,
         "grace_period_seconds": int(grace.total_seconds()),
@@ -257,7 +273,7 @@ def _require_own_namespace(run: Run) -> None:
             continue
         try:
             overlaps = run.namespace.overlaps(
-                Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or "/")
+                Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or _ANY_SERVER_PATH)
             )
         except AddressError:
             # Another kind of store cannot overlap with ours; a form of our own kind that we cannot read might.

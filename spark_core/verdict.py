@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from spark_core import __version__, guards, tables
+from spark_core import __version__, chain, guards, tables
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
 from spark_core.guards import CheckResult
 from spark_core.run import Run
 from spark_core.tables import Manifest, StoredTable
 
-VERDICT_FORMAT = 1
+VERDICT_FORMAT = 2
+
+# How far the clocks of the machine that marked and the one that sweeps may be apart.
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+
+_WAY_ON = "nothing was deleted. Mark again under a new run key."
+
+_CHECK_FIELDS = {"name", "passed", "summary"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Verdict:
         passed: Whether every check passed.
         concluded_at: When it was written.
         cutoff: The mark's cutoff.
+        options: Those that decided what may go.
         manifests: Table name -> sha256 of its manifest.
         addresses: Key of each Parquet part of the expired addresses -> its sha256.
         expired_objects: Rows of the expired addresses.
@@ -42,6 +50,7 @@ class Verdict:
     passed: bool
     concluded_at: datetime
     cutoff: str
+    options: Mapping[str, Any]
     manifests: Mapping[str, str]
     addresses: Mapping[str, str]
     expired_objects: int
@@ -68,7 +77,13 @@ class Verdict:
                 )
             if not isinstance(document["passed"], bool):
                 raise CorruptTableError(name, None, f"`passed` is {document['passed']!r}, wanted true or false")
-            return cls(**{**document, "concluded_at": datetime.fromisoformat(document["concluded_at"])})
+            for check in document["checks"]:
+                if not isinstance(check, dict) or not check.keys() >= _CHECK_FIELDS:
+                    raise CorruptTableError(name, None, f"{check!r} is not the result of a check")
+            concluded_at = datetime.fromisoformat(document["concluded_at"])
+            if concluded_at.tzinfo is None:
+                raise CorruptTableError(name, None, f"`concluded_at` is {concluded_at}, wanted a time with its zone")
+            return cls(**{**document, "concluded_at": concluded_at})
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(name, None, f"not a verdict of a lakegc mark ({problem!r})") from problem
 
@@ -129,51 +144,100 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     """Open the lock: return the verdict and the expired addresses, or refuse.
 
     Nothing that the caller knows is trusted; verdict, manifests and hashes are
-    read from the store, however the sweep was started.
+    read from the store, however the sweep was started. Nor is the verdict's
+    text: every check is made once more on the manifests that it names.
 
     Raises:
-        VerdictError: If the verdict is missing, failed, too old, of another instance, or not of these bytes.
+        VerdictError: If the verdict is missing, failed, too old or from the future, of another instance, of other
+            options, or not of these bytes; or if a check fails now.
         ChainError: If a table of the mark is missing.
     """
     verdict = load(run)
-    stays = "nothing was deleted"
     if verdict.repository != run.repository.id or verdict.instance != run.instance or verdict.run != str(run.key):
         raise VerdictError(
             f"the verdict of run {run.key} speaks of {verdict.instance!r}, run {verdict.run}; the server now has "
-            f"{run.instance!r}; {stays}. Mark again under a new run key."
+            f"{run.instance!r}; {_WAY_ON}"
         )
-    failed = [check for check in verdict.checks if not check["passed"]]
+    _require_passed(run, verdict)
+    _require_recent(run, verdict)
+    _require_same_decision(run, verdict)
+    stored = load_mark(run)
+    _require_same_tables(run, verdict, stored)
+    failed = [
+        result
+        for result in guards.check_mark(run, {name: table.manifest for name, table in stored.items()})
+        if not result.passed
+    ]
+    if failed:
+        names = "; ".join(f"{result.name}: {result.summary}" for result in failed)
+        raise VerdictError(
+            f"the verdict of run {run.key} of {run.repository.id} says passed, but checks fail now: {names.rstrip('.')}; {_WAY_ON}"
+        )
+    return verdict, stored[tables.EXPIRED_ADDRESSES.name]
+
+
+def _require_passed(run: Run, verdict: Verdict) -> None:
+    failed = [check for check in verdict.checks if check["passed"] is not True]
     if failed or not verdict.passed:
         names = "; ".join(f"{check['name']}: {check['summary']}" for check in failed) or "it did not pass"
         raise VerdictError(
-            f"the mark of run {run.key} of {run.repository.id} did not pass its checks: {names}. {stays.capitalize()}."
+            f"the mark of run {run.key} of {run.repository.id} did not pass its checks: {names}. Nothing was deleted."
         )
+    found, wanted = sorted(str(check["name"]) for check in verdict.checks), sorted(name for name, _, _ in guards.CHECKS)
+    if found != wanted:
+        odd = ", ".join(sorted({*found} ^ {*wanted})) or "one of them twice"
+        raise VerdictError(
+            f"the verdict of run {run.key} of {run.repository.id} holds {len(found)} checks, a mark has {len(wanted)} "
+            f"(they differ in {odd}); {_WAY_ON}"
+        )
+
+
+def _require_recent(run: Run, verdict: Verdict) -> None:
     age = run.now() - verdict.concluded_at
     if age > run.options.max_mark_age:
         raise VerdictError(
             f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is {run.options.max_mark_age}: objects may "
-            f"have come back to life; {stays}. Mark again under a new run key."
+            f"have come back to life; {_WAY_ON}"
         )
-    stored = load_mark(run)
+    if age < -MAX_CLOCK_SKEW:
+        raise VerdictError(
+            f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {-age} ahead of "
+            f"this machine's clock (at most {MAX_CLOCK_SKEW} is accepted): how old the mark is cannot be told; nothing was "
+            "deleted. Set the clocks of the machines that mark and sweep, then mark again under a new run key."
+        )
+
+
+def _require_same_decision(run: Run, verdict: Verdict) -> None:
+    """Compare what decides about the objects: the options, and the cutoff that follows from them and the run key."""
+    differences = chain.other_options(run, verdict.options)
+    if differences:
+        raise VerdictError(
+            f"run {run.key} of {run.repository.id} was marked under other options: {differences}; {_WAY_ON}"
+        )
+    if verdict.cutoff != run.cutoff.isoformat():
+        raise VerdictError(
+            f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it is "
+            f"{run.cutoff.isoformat()}; {_WAY_ON}"
+        )
+
+
+def _require_same_tables(run: Run, verdict: Verdict, stored: Mapping[str, StoredTable]) -> None:
     for name, table in stored.items():
         if verdict.manifests.get(name) != table.manifest.sha256:
             raise VerdictError(
                 f"{name} of run {run.key} is not the one that the verdict speaks of (manifest "
-                f"{table.manifest.sha256[:12]}, the verdict says {str(verdict.manifests.get(name))[:12]}); {stays}. "
-                "Mark again under a new run key."
+                f"{table.manifest.sha256[:12]}, the verdict says {str(verdict.manifests.get(name))[:12]}); {_WAY_ON}"
             )
-    expired = stored[tables.EXPIRED_ADDRESSES.name]
-    if {part.key: part.sha256 for part in expired.manifest.parts} != dict(verdict.addresses):
+    expired = stored[tables.EXPIRED_ADDRESSES.name].manifest
+    if {part.key: part.sha256 for part in expired.parts} != dict(verdict.addresses):
         raise VerdictError(
-            f"the parts of the expired addresses of run {run.key} are not those of the verdict; {stays}. "
-            "Mark again under a new run key."
+            f"the parts of the expired addresses of run {run.key} are not those of the verdict; {_WAY_ON}"
         )
-    if expired.manifest.rows != verdict.expired_objects:
+    if expired.rows != verdict.expired_objects:
         raise VerdictError(
-            f"the expired addresses of run {run.key} have {expired.manifest.rows} rows, the verdict says "
-            f"{verdict.expired_objects}; {stays}. Mark again under a new run key."
+            f"the expired addresses of run {run.key} have {expired.rows} rows, the verdict says "
+            f"{verdict.expired_objects}; {_WAY_ON}"
         )
-    return verdict, expired
 
 
 def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[CheckResult]) -> Verdict:
@@ -185,6 +249,7 @@ def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[Chec
         passed=all(result.passed for result in results),
         concluded_at=run.now(),
         cutoff=run.cutoff.isoformat(),
+        options=manifests[tables.NAMESPACE_SLICES.name].facts.get("options", {}),
         manifests={name: manifest.sha256 for name, manifest in manifests.items()},
         addresses={part.key: part.sha256 for part in expired.parts},
         expired_objects=expired.rows,

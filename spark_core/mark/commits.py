@@ -33,7 +33,8 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
 
     Raises:
         RepositoryStateError: If the server lists no commit at all.
-        IncompleteReadError: If the dump lacks a head or a parent, tried several times.
+        IncompleteReadError: If the dump lacks a head or a parent, tried several times, or the
+            server knows no rules when it lists the commits, although it showed some.
         ChainError: If the mark was begun under other options.
     """
     began = run.begin(tables.RETAINED_COMMITS)
@@ -42,6 +43,12 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     prefix = tables_prefix(run)
     rules = run.server.retention_rules(run.repository.id)
     prepared = run.server.prepare_commits(run.repository.id) if rules is not None else None
+    if rules is not None and prepared is None:
+        raise IncompleteReadError(
+            f"retention rules of repository {run.repository.id}: the server showed rules, and a moment later listed no "
+            "commits because there are none; which commits keep their objects is unknown, so nothing was deleted. "
+            "Somebody changed the rules meanwhile: run again."
+        )
     refs, dump = _read_refs(run, prefix)
     ours = retention.retained_commits(
         refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect

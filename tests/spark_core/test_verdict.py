@@ -1,0 +1,157 @@
+"""The lock of the sweep: what opens it, and what must not."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core import guards, tables, verdict
+from spark_core.errors import CorruptTableError, VerdictError
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, written_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    return written_run(tmp_path, spark=None).run
+
+
+def _marked(run, **facts):
+    passing_mark(run, **facts)
+    return verdict.conclude(run)[0]
+
+
+def _edit(run, **changes):
+    """Write the stored verdict again with other values, as somebody with an editor would."""
+    key = tables.verdict_key(run.key)
+    run.store.put(key, json.dumps({**json.loads(run.store.read(key)), **changes}).encode())
+
+
+def _under(run, **options):
+    return replace(run, options=replace(run.options, **options))
+
+
+LOST = {"expired_addresses": {"live_objects": 5_000, "missing_objects": 4_000, "missing_named": ["data/s/lost"]}}
+
+
+def test_a_mark_that_passed_opens_the_lock(run):
+    stored = _marked(run)
+    assert stored.passed
+    found, expired = verdict.require_sweepable(run)
+    assert found == stored
+    assert expired.manifest.rows == 1
+
+
+def test_a_failed_verdict_does_not_pass_by_editing_its_text(run):
+    assert not _marked(run, **LOST).passed
+    _edit(run, passed=True, checks=[])
+    with pytest.raises(VerdictError, match=r"holds 0 checks, a mark has 8 \(they differ in commits_are_known"):
+        verdict.require_sweepable(run)
+
+
+def test_a_failed_check_does_not_pass_by_editing_its_result(run):
+    stored = _marked(run, **LOST)
+    _edit(run, passed=True, checks=[{**check, "passed": True} for check in stored.checks])
+    with pytest.raises(VerdictError, match=r"checks fail now: live_objects_are_listed: 4000 of 5000.*Mark again"):
+        verdict.require_sweepable(run)
+
+
+@pytest.mark.parametrize("passed", [1, "true", None])
+def test_a_check_that_passed_is_literally_true(run, passed):
+    checks = [*_marked(run).checks]
+    _edit(run, checks=[{**checks[0], "passed": passed}, *checks[1:]])
+    with pytest.raises(VerdictError, match="did not pass its checks: listing_lies_in_one_repository"):
+        verdict.require_sweepable(run)
+
+
+def test_a_verdict_that_lacks_a_check_or_has_one_twice_is_refused(run):
+    checks = [*_marked(run).checks]
+    _edit(run, checks=checks[1:])
+    with pytest.raises(VerdictError, match="differ in listing_lies_in_one_repository"):
+        verdict.require_sweepable(run)
+    _edit(run, checks=[*checks, checks[0]])
+    with pytest.raises(VerdictError, match="one of them twice"):
+        verdict.require_sweepable(run)
+
+
+def test_a_limit_that_became_stricter_since_the_mark_is_applied(run):
+    _marked(run, expired_addresses={"live_objects": 5_000, "missing_objects": 10, "missing_named": ["data/s/lost"]})
+    verdict.require_sweepable(run)
+    with pytest.raises(VerdictError, match="checks fail now: live_objects_are_listed"):
+        verdict.require_sweepable(_under(run, max_missing_share=0.001))
+
+
+@pytest.mark.parametrize(
+    ("marked", "swept", "text"),
+    [
+        ({"tags_protect": False}, {"tags_protect": True}, "tags_protect was False, now it is True"),
+        ({"flat": True}, {"flat": False}, "flat was True, now it is False"),
+        (
+            {"clock_margin": timedelta(0)},
+            {"clock_margin": timedelta(hours=1)},
+            "clock_margin_seconds was 0.0, now it is 3600.0",
+        ),
+        (
+            {"min_age": timedelta(hours=24)},
+            {"min_age": timedelta(hours=25)},
+            "min_age_seconds was 86400.0, now it is 90000.0",
+        ),
+        ({"allow_unsafe_min_age": True}, {"allow_unsafe_min_age": False}, "allow_unsafe_min_age was True"),
+    ],
+)
+def test_a_mark_is_not_swept_under_other_options(run, marked, swept, text):
+    _marked(_under(run, **marked))
+    verdict.require_sweepable(_under(run, **marked))
+    with pytest.raises(VerdictError, match=f"{text}.*Mark again under a new run key"):
+        verdict.require_sweepable(_under(run, **swept))
+
+
+def test_a_verdict_without_its_options_is_refused(run):
+    _marked(run)
+    _edit(run, options=None)
+    with pytest.raises(VerdictError, match="flat was not kept, now it is False"):
+        verdict.require_sweepable(run)
+
+
+def test_a_mark_that_ends_under_other_options_than_it_began_with_does_not_pass(run):
+    passing_mark(_under(run, tags_protect=False))
+    found, _ = verdict.conclude(run)
+    assert not found.passed
+    with pytest.raises(VerdictError, match=r"tables_were_made_in_order: .*tags_protect was False"):
+        verdict.require_sweepable(run)
+
+
+def test_a_sweep_with_another_cutoff_than_the_verdicts_is_refused(run):
+    _marked(run)
+    with pytest.raises(VerdictError, match="was marked with cutoff 2026-11-19T02:00:00"):
+        verdict.require_sweepable(replace(run, cutoff=run.key.instant))
+
+
+def test_a_verdict_from_the_future_is_refused(run):
+    _marked(run)
+    _edit(run, concluded_at=(NOW + timedelta(minutes=5)).isoformat())
+    verdict.require_sweepable(run)
+    _edit(run, concluded_at=(NOW + timedelta(minutes=6)).isoformat())
+    with pytest.raises(VerdictError, match=r"ahead of this machine's clock.*Set the clocks"):
+        verdict.require_sweepable(run)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"passed": "yes"}, "wanted true or false"),
+        ({"checks": [1]}, "not the result of a check"),
+        ({"concluded_at": "2026-11-20T02:00:00"}, "wanted a time with its zone"),
+        ({"format": 1}, "not a verdict of format 2"),
+    ],
+)
+def test_a_verdict_of_another_shape_is_damaged(run, changes, text):
+    _marked(run)
+    _edit(run, **changes)
+    with pytest.raises(CorruptTableError, match=text):
+        verdict.require_sweepable(run)
+
+
+def test_a_verdict_holds_every_check(run):
+    assert [check["name"] for check in _marked(run).checks] == [name for name, _, _ in guards.CHECKS]

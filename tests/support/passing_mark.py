@@ -1,0 +1,72 @@
+"""A mark of a few objects that passes every check, stored without Spark and without a server."""
+
+from datetime import timedelta
+
+import pyarrow as pa
+
+from spark_core import tables
+from spark_core.namespace import slice_of
+from spark_core.tables import Draft
+from tests.support.written_run import OLD
+
+WHOLE = {
+    "uncommitted_addresses": {"pages": 1, "pages_with_data": 0, "files": 0, "from_diffs": 0},
+    "retained_commits": {"commits": 1, "retained_by_server": 1, "unknown_to_dump": [], "rules_without_branch": []},
+    "committed_addresses": {
+        "metaranges": 2,
+        "metaranges_read": 2,
+        "ranges": 3,
+        "ranges_read": 3,
+        "entries": 4,
+        "entries_read": 4,
+    },
+    "expired_addresses": {"live_objects": 0, "missing_objects": 0, "missing_named": []},
+}
+COMMIT = {
+    "commit_id": "c",
+    "metarange_id": "",
+    "created_at": OLD,
+    "reason": "head of main",
+    "retained_by": "lakegc",
+    "retained_until": None,
+    "is_head": True,
+}
+
+
+def keep_slices(run):
+    """Store table 1 with the facts that a preflight leaves."""
+    facts = {
+        "cutoff": run.cutoff.isoformat(),
+        "options": dict(run.deciding_options),
+        "table_prefix": "_lakefs",
+        "objects": 10_000,
+    }
+    return _keep(run, tables.NAMESPACE_SLICES, [], [], facts)
+
+
+def passing_mark(run, expired=("data/s/x",), **facts):
+    """Store five tables whose facts satisfy every check; `facts` are table name -> facts that are otherwise."""
+    stored = [keep_slices(run)]
+    rows = {
+        "retained_commits": [COMMIT],
+        "expired_addresses": [
+            {
+                "address": address,
+                "size_bytes": 4,
+                "last_modified": run.cutoff - timedelta(days=1),
+                "slice": slice_of(address),
+                "reason": "in no commit, and not staged",
+            }
+            for address in expired
+        ],
+    }
+    for spec in tables.MARK_TABLES[1:]:
+        parents = [manifest for manifest in stored if manifest.table in spec.parents]
+        chosen = {**WHOLE[spec.name], **facts.get(spec.name, {})}
+        stored.append(_keep(run, spec, rows.get(spec.name, []), parents, chosen))
+    return {manifest.table: manifest for manifest in stored}
+
+
+def _keep(run, spec, rows, parents, facts):
+    content = pa.Table.from_pylist(rows, schema=spec.schema)
+    return run.keep(Draft(spec, content, run.now(), parents, facts=lambda: facts)).manifest
