@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
 
 from spark_core import schemas, tables, verdict
 from spark_core.errors import (
+    ChainError,
     ClosedPartitionError,
     DeletionFailedError,
-    NotFoundError,
     RepositoryStateError,
     UnsafePlanError,
 )
@@ -25,9 +26,10 @@ from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft, StoredTable
+from spark_core.tables import Draft, Manifest, StoredTable
 
-OUTCOMES = ("deleted", "already_gone", "refused", "failed")
+GONE = ("deleted", "already_gone")
+OUTCOMES = (*GONE, "refused", "failed")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class _Limits:
 
 
 def sweep(run: Run) -> Draft:
-    """Delete the objects of a mark.
+    """Delete the objects of a mark; again, where an earlier sweep of it left some.
 
     The verdict is read from the store, not believed from the caller. The
     repository is asked for again after the server's cache of a deletion has
@@ -49,11 +51,13 @@ def sweep(run: Run) -> Draft:
         run: The run.
 
     Returns:
-        Columns of `schemas.DELETION_REPORT`, key address. Storing the draft is what deletes.
+        Columns of `schemas.DELETION_REPORT`, key address: a row per object of the mark, those that an earlier sweep
+        deleted with what it recorded. Storing the draft is what deletes.
 
     Raises:
         UnsafePlanError: If deleting is not switched on for the repository.
         VerdictError: If the stored verdict does not allow it.
+        ChainError: If an earlier sweep of the run was of another mark.
         RepositoryStateError: If the repository was deleted or replaced.
         ClosedPartitionError: If the run was swept to its end already.
     """
@@ -62,20 +66,24 @@ def sweep(run: Run) -> Draft:
             f"deleting is switched off for {run.repository.id}: its mode is `mark`; nothing was deleted. Read the "
             'report of the mark; when it is right, set mode = "sweep" for this repository.'
         )
-    _refuse_second_sweep(run)
+    earlier = _earlier_report(run)
     _, expired = verdict.require_sweepable(run)
     limits = _Limits(run.cutoff, run.options.flat)
     _require_whole_plan(run, expired, limits)
     _require_settled(run, expired)
     began = run.now()
-    frame = expired.frame(run.spark).mapInArrow(
-        partial(_map_delete, run.store, limits), spark_type(schemas.DELETION_REPORT)
-    )
+    plan, gone = expired.frame(run.spark).withColumn("attempts", sf.lit(0)), None
+    if earlier is not None:
+        _require_same_mark(run, earlier, expired)
+        plan, gone = _left_and_gone(expired.frame(run.spark), earlier.frame(run.spark))
+    report = plan.mapInArrow(partial(_map_delete, run.store, limits), spark_type(schemas.DELETION_REPORT))
+    if gone is not None:
+        report = report.unionByName(gone)
 
     def facts() -> Mapping[str, Any]:
         return {"planned_objects": expired.manifest.rows}
 
-    return Draft(tables.DELETION_REPORT, frame, began, parents=(expired.manifest,), facts=facts, measure=_measure)
+    return Draft(tables.DELETION_REPORT, report, began, parents=(expired.manifest,), facts=facts, measure=_measure)
 
 
 def require_complete(report: StoredTable) -> None:
@@ -84,28 +92,60 @@ def require_complete(report: StoredTable) -> None:
     Raises:
         DeletionFailedError: If the store refused or failed on any object, or one has no outcome.
     """
-    facts, manifest = report.manifest.facts, report.manifest
-    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
-    unreported = facts["planned_objects"] - manifest.rows
+    manifest = report.manifest
+    left, unreported = _undone(manifest)
     if left or unreported:
         raise DeletionFailedError(
-            f"run {manifest.run} of {manifest.repository}: {left} of {facts['planned_objects']} objects were not deleted "
+            f"run {manifest.run} of {manifest.repository}: {left} of {manifest.facts['planned_objects']} objects were not deleted "
             f"and {unreported} have no outcome; the others are gone. The report names each object and its cause "
             f"({manifest.parts[0].key if manifest.parts else 'no part'}); the next run takes them again."
         )
 
 
-def _refuse_second_sweep(run: Run) -> None:
-    try:
-        data = run.store.read(tables.manifest_key(tables.DELETION_REPORT, run.key))
-    except NotFoundError:
-        return
-    earlier = tables.Manifest.from_json(data, name=tables.manifest_key(tables.DELETION_REPORT, run.key))
-    if not earlier.facts.get("refused_objects", 0) and not earlier.facts.get("failed_objects", 0):
+def _undone(manifest: Manifest) -> tuple[int, int]:
+    """Return how many objects a sweep did not delete, and how many planned ones its report has no row of."""
+    facts = manifest.facts
+    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
+    return left, facts["planned_objects"] - manifest.rows
+
+
+def _earlier_report(run: Run) -> StoredTable | None:
+    """Return the report of an earlier sweep that left objects; refuse when it left none."""
+    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+        return None
+    earlier = run.load(tables.DELETION_REPORT)
+    if not any(_undone(earlier.manifest)):
         raise ClosedPartitionError(
-            f"run {run.key} of {run.repository.id} was swept at {earlier.reading_ended.isoformat()}; nothing more was "
-            "deleted. Its report stands; use a new run key."
+            f"run {run.key} of {run.repository.id} was swept at {earlier.manifest.reading_ended.isoformat()}; nothing more "
+            "was deleted. Its report stands; use a new run key."
         )
+    return earlier
+
+
+def _require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> None:
+    swept = earlier.manifest.parents.get(tables.EXPIRED_ADDRESSES.name)
+    if swept != expired.manifest.sha256:
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} was swept by another plan (manifest {str(swept)[:12]}, stored is "
+            f"{expired.manifest.sha256[:12]}): what is gone cannot be told from its report; nothing more was deleted. "
+            "Mark again under a new run key."
+        )
+
+
+def _left_and_gone(plan: DataFrame, earlier: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Split a plan by what an earlier sweep of it did.
+
+    Args:
+        plan: Columns of `schemas.EXPIRED_ADDRESSES`.
+        earlier: Columns of `schemas.DELETION_REPORT`.
+
+    Returns:
+        What is left to delete, with the column `attempts` made so far; and the earlier rows of what is gone.
+    """
+    gone = earlier.where(sf.col("outcome").isin(*GONE))
+    tried = earlier.select("address", sf.col("outcome").isin(*GONE).alias("gone"), "attempts")
+    left = plan.join(tried, on="address", how="left").where("gone IS NULL OR NOT gone")
+    return left.withColumn("attempts", sf.coalesce("attempts", sf.lit(0))).drop("gone"), gone
 
 
 def _require_whole_plan(run: Run, expired: StoredTable, limits: _Limits) -> None:
@@ -168,7 +208,7 @@ def delete_batch(store: ObjectStore, batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Args:
         store: Rooted at the namespace.
-        batch: Columns of `schemas.EXPIRED_ADDRESSES`.
+        batch: Columns of `schemas.EXPIRED_ADDRESSES`, and `attempts`: how often each was tried before.
 
     Returns:
         Columns of `schemas.DELETION_REPORT`, a row per row of `batch`.
@@ -191,7 +231,7 @@ def delete_batch(store: ObjectStore, batch: pa.RecordBatch) -> pa.RecordBatch:
             batch.column("size_bytes"),
             pa.array([outcome.outcome for outcome in outcomes], pa.string()),
             pa.array([outcome.error for outcome in outcomes], pa.string()),
-            pa.array([1] * len(outcomes), pa.int32()),
+            pc.add(batch.column("attempts"), pa.scalar(1, pa.int32())),
             pa.array(done, schemas.INSTANT),
         ],
         schema=schemas.DELETION_REPORT,

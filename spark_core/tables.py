@@ -283,7 +283,8 @@ def store_table(
     """Write a draft as Parquet parts and its manifest, and take the parts of an earlier attempt away.
 
     The manifest is put after the last part, so a table whose writing broke off
-    does not exist.
+    does not exist. Parts of a deletion report are never taken away: they are the
+    record of what is gone, whatever became of their attempt.
 
     Args:
         store: Rooted at the namespace.
@@ -307,7 +308,8 @@ def store_table(
     if isinstance(draft.content, pa.Table):
         receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
     else:
-        receipts = write_partitions(draft.content, write, partial(_remove_parts, store))
+        abandon = _leave_parts if draft.spec is DELETION_REPORT else partial(_remove_parts, store)
+        receipts = write_partitions(draft.content, write, abandon)
     measured: Counter[str] = Counter()
     for receipt in receipts:
         measured.update(receipt.measured)
@@ -326,7 +328,8 @@ def store_table(
     )
     require_open(store, draft.spec, run)
     store.put(manifest_key(draft.spec, run), manifest.to_json())
-    _remove_earlier_attempts(store, where, manifest)
+    if draft.spec is not DELETION_REPORT:
+        _remove_earlier_attempts(store, where, manifest)
     return manifest
 
 
@@ -394,6 +397,10 @@ def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return _Receipt(tuple(parts), measured)
+
+
+def _leave_parts(receipts: list[_Receipt]) -> None:
+    """Do nothing about the parts of a write that failed."""
 
 
 def _remove_parts(store: ObjectStore, receipts: list[_Receipt]) -> None:

@@ -1,0 +1,115 @@
+"""Sweeps that are repeated: the record of what is gone grows, and nothing is deleted twice."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spark_core import sweep, tables, verdict
+from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError
+from spark_core.model import Branch
+from spark_core.storage import DeleteOutcome
+from spark_core.storage.local import LocalStore
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import written_run
+
+X, Y, Z = "data/s/x", "data/s/y", "data/s/z"
+
+
+class _Denying(LocalStore):
+    """A store that does not delete what is named in the file `denied`, and writes down what it was asked."""
+
+    def delete(self, keys):
+        folder = Path(self.options.local_path)
+        with (folder / "asked").open("a") as asked:
+            asked.writelines(f"{key}\n" for key in keys)
+        denied = set((folder / "denied").read_text().split())
+        allowed = iter(super().delete([key for key in keys if key not in denied]))
+        return [DeleteOutcome(key, "failed", "SlowDown") if key in denied else next(allowed) for key in keys]
+
+
+@dataclass
+class _Case:
+    """A concluded mark of x, y and z over a store that can be told to deny."""
+
+    run: object
+    folder: Path
+
+    def sweep(self, *, denied=()):
+        (self.folder / "denied").write_text("\n".join(denied))
+        (self.folder / "asked").write_text("")
+        return self.run.keep(sweep.sweep(self.run))
+
+    @property
+    def asked(self):
+        return sorted((self.folder / "asked").read_text().split())
+
+    def rows(self, report):
+        found = {row.address: row for row in report.frame(self.run.spark).collect()}
+        assert len(found) == report.manifest.rows, "one row for each object"
+        return found
+
+
+@pytest.fixture
+def case(tmp_path, spark):
+    run = written_run(tmp_path, spark=spark).run
+    server = SimpleNamespace(
+        repository=lambda _repository: run.repository, branches=lambda _repository: [Branch("main", "c")]
+    )
+    run = replace(
+        run,
+        store=_Denying(run.namespace, run.environment.store_options),
+        environment=replace(run.environment, server=server),
+        options=replace(run.options, may_sweep=True),
+    )
+    passing_mark(run, expired=(X, Y, Z))
+    verdict.conclude(run)
+    for address in (X, Y, Z):
+        run.store.put(address, b"1234")
+    return _Case(run, tmp_path)
+
+
+@pytest.mark.spark
+def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_gone(case):
+    first = case.sweep(denied=[Y, Z])
+    with pytest.raises(DeletionFailedError, match="2 of 3 objects were not deleted"):
+        sweep.require_complete(first)
+    before = case.rows(first)
+    assert case.asked == [X, Y, Z]
+
+    second = case.sweep(denied=[Z])
+    assert case.asked == [Y, Z]
+    after = case.rows(second)
+    assert after[X] == before[X]
+    assert [(after[key].outcome, after[key].attempts) for key in (X, Y, Z)] == [
+        ("deleted", 1),
+        ("deleted", 2),
+        ("failed", 2),
+    ]
+
+    third = case.sweep()
+    assert case.asked == [Z]
+    sweep.require_complete(third)
+    assert {key: row.attempts for key, row in case.rows(third).items()} == {X: 1, Y: 2, Z: 3}
+    assert third.manifest.facts["deleted_objects"] == 3
+    assert third.manifest.facts["deleted_bytes"] == 12
+    with pytest.raises(ClosedPartitionError, match="was swept at"):
+        case.sweep()
+
+    stored = {
+        key
+        for batch in case.run.store.list(tables.folder(tables.DELETION_REPORT, case.run.key))
+        for key in batch.column("key").to_pylist()
+    }
+    assert {part.key for report in (first, second, third) for part in report.manifest.parts} <= stored
+
+
+@pytest.mark.spark
+def test_a_report_of_another_plan_is_not_carried_on(case):
+    first = case.sweep(denied=[X])
+    edited = replace(first.manifest, parents={"expired_addresses": "0" * 64})
+    case.run.store.put(tables.manifest_key(tables.DELETION_REPORT, case.run.key), edited.to_json())
+    with pytest.raises(ChainError, match="was swept by another plan"):
+        case.sweep()
+    assert case.asked == []
