@@ -62,8 +62,8 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
         assert set(refs.commits) == set(expected(name)["commits"])
         assert recorded.requests == {
             "repository": 1,
-            "branches": 3,
-            "prepare_uncommitted": 1,
+            "branches": 4,
+            "prepare_uncommitted": 2,
             "dump": 1,
             "dump_status": 1,
             "table_location": 1,
