@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.server import LakeFSServer
+from spark_core.lakefs.values import EntriesPage
 
 _SURROGATES = range(0xD800, 0xE000)
+
+# What the server shows for bytes that are no UTF-8: such a path begins as it is shown, and sorts nobody knows where.
+_UNREADABLE = "\ufffd"
 
 
 @dataclass
@@ -32,7 +36,9 @@ def addresses_on(
     """Find where a ref keeps these paths, staged entries included.
 
     Paths that lie close together share a page of a thousand entries, so the
-    calls are at most one for each path and often a thousandth of that.
+    calls are at most one for each path and often a thousandth of that. Where a
+    page ends with a path that is no UTF-8, the listing goes on from the last
+    point that is sure to lie before it.
 
     Args:
         server: The server.
@@ -44,14 +50,15 @@ def addresses_on(
     Yields:
         Path and absolute physical address. Nothing for a path that is not
         there; more than one for texts that stand for several paths (the server
-        shows bytes that are no UTF-8 as U+FFFD).
+        shows bytes that are no UTF-8 as U+FFFD). The same may come twice.
 
     Raises:
-        IncompleteReadError: If the listing does not get ahead.
+        IncompleteReadError: If the listing does not get ahead. Where paths that
+            are no UTF-8 hold it up and there is a budget, what is left counts as unasked instead.
         NotFoundError: If the ref is not there.
     """
     wanted = set(paths)
-    left = sorted(wanted, key=str.encode)
+    left = sorted(wanted, key=lambda path: _certain(path).encode())
     after = ""
     while left:
         if budget is not None:
@@ -60,21 +67,45 @@ def addresses_on(
                 return
             budget.left -= 1
             budget.made += 1
-        after = max(after, just_before(left[0]), key=str.encode)
+        after = max(after, just_before(_certain(left[0])), key=str.encode)
         listed = server.list_entries(repository_id, ref, after=after)
         for path, physical_address in listed.entries:
             if path in wanted:
                 yield path, physical_address
         if not listed.has_more:
             return
-        last = listed.entries[-1][0]
-        if last.encode() <= after.encode():
+        shown = listed.entries[-1][0]
+        reached = _reached(listed)
+        if reached.encode() <= after.encode():
+            if budget is not None and _UNREADABLE in shown:
+                budget.unasked.update(left)
+                return
             raise IncompleteReadError(
-                f"entries of {ref} of repository {repository_id}: the server lists {last[:200]!r} behind {after[:200]!r}, "
-                "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again."
+                f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind {after[:200]!r}, "
+                "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again; "
+                "if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them."
             )
-        after = last
-        left = [path for path in left if path.encode() > last.encode()]
+        after = reached
+        left = [path for path in left if not _is_behind(after, path)]
+
+
+def _certain(path: str) -> str:
+    """Return how a path surely begins."""
+    return path.partition(_UNREADABLE)[0]
+
+
+def _reached(listed: EntriesPage) -> str:
+    """Return up to where a page surely lists every path."""
+    plain = next((path for path, _ in reversed(listed.entries) if _UNREADABLE not in path), "")
+    return max(plain, _certain(listed.entries[-1][0]), key=str.encode)
+
+
+def _is_behind(reached: str, path: str) -> bool:
+    """Say whether all that is shown as this path has been listed."""
+    if _UNREADABLE not in path:
+        return path.encode() <= reached.encode()
+    certain = _certain(path)
+    return reached.encode() > certain.encode() and not reached.startswith(certain)
 
 
 def just_before(path: str) -> str:

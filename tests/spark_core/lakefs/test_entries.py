@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
-from spark_core.lakefs import EntriesPage, LakeFSServer
+from spark_core.lakefs import CallBudget, EntriesPage, LakeFSServer
 from spark_core.lakefs.entries import addresses_on, just_before
 from tests.support.scripted_server import Asked, ScriptedServer, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
-PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1, max_size=6)
 
 
 class ListedBranch:
@@ -33,12 +33,62 @@ class ListedBranch:
         return EntriesPage([(path, f"s3://b/{path}") for path in shown], has_more=len(shown) < len(behind))
 
 
+class RawBranch:
+    """A branch that orders its paths by bytes and shows what is no UTF-8 as U+FFFD; addresses are the bytes in hex."""
+
+    def __init__(self, paths: set[bytes], page_size: int) -> None:
+        self.paths = sorted(path for path in paths if path)
+        self.page_size = page_size
+
+    def list_entries(self, _repository: str, _ref: str, *, after: str) -> EntriesPage:
+        behind = [path for path in self.paths if path > after.encode()]
+        shown = [(path.decode(errors="replace"), path.hex()) for path in behind[: self.page_size]]
+        return EntriesPage(shown, has_more=len(behind) > self.page_size)
+
+
 @given(st.sets(PATHS), st.sets(PATHS), st.integers(1, 5))
 def test_exactly_the_wanted_paths_that_are_there_are_found(there: set[str], wanted: set[str], page_size: int) -> None:
     branch = ListedBranch(there | set(list(wanted)[::2]), page_size)
     found = list(addresses_on(branch, "docs", "main", wanted))  # type: ignore[arg-type]
     assert sorted(found) == sorted((path, f"s3://b/{path}") for path in wanted & set(branch.entries))
     assert branch.calls <= 2 * len(wanted) + len(branch.entries) // page_size + 1
+
+
+@given(
+    st.sets(st.binary(max_size=3) | st.sampled_from([b"k\x80", b"k\xff", "ké".encode(), b"k", b"z"])),
+    st.sets(st.integers(0, 20)),
+    st.integers(1, 4),
+)
+def test_whatever_bytes_paths_have_what_is_wanted_is_found_or_unasked(
+    there: set[bytes], chosen: set[int], page_size: int
+) -> None:
+    branch = RawBranch(there, page_size)
+    shown = sorted(path.decode(errors="replace") for path in branch.paths)
+    wanted = {shown[number] for number in chosen if number < len(shown)}
+    budget = CallBudget(1000)
+    found = {uri for _, uri in addresses_on(branch, "docs", "main", wanted, budget=budget)}  # type: ignore[arg-type]
+    asked = wanted - budget.unasked
+    assert {path.hex() for path in branch.paths if path.decode(errors="replace") in asked} <= found
+    assert budget.left > 0
+    if budget.unasked:
+        with pytest.raises(IncompleteReadError, match="many paths there are no UTF-8"):
+            list(addresses_on(branch, "docs", "main", wanted))  # type: ignore[arg-type]
+
+
+def test_a_page_that_ends_with_a_path_that_is_no_utf8_hides_nothing_behind_it() -> None:
+    branch = RawBranch({b"k\x80", "ké".encode(), b"z"}, 1)
+    # The earlier path brings the listing to the page that ends badly.
+    found = dict(addresses_on(branch, "docs", "main", ["a", "ké"]))  # type: ignore[arg-type]
+    assert found == {"ké": "ké".encode().hex()}
+
+
+def test_a_page_full_of_paths_that_are_no_utf8_leaves_the_rest_unasked_or_refuses() -> None:
+    branch = RawBranch({b"k\x80", b"k\x81", b"k\x82"}, 2)
+    budget = CallBudget(100)
+    list(addresses_on(branch, "docs", "main", ["k", "k\ufffd", "z"], budget=budget))  # type: ignore[arg-type]
+    assert budget.unasked == {"k\ufffd", "z"}
+    with pytest.raises(IncompleteReadError, match=r"does not get ahead.*many paths there are no UTF-8"):
+        list(addresses_on(branch, "docs", "main", ["k\ufffd"]))  # type: ignore[arg-type]
 
 
 @given(PATHS)
