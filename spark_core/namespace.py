@@ -32,7 +32,7 @@ from spark_core.collectable import (
     slice_of,
 )
 from spark_core.errors import AddressError, RepositoryStateError, SettingsError
-from spark_core.xids import XID, slice_time, xid_time, xid_time_batch
+from spark_core.xids import slice_time, xid_time, xid_time_batch
 
 __all__ = [
     "AddressType",
@@ -64,11 +64,8 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _FOLDED_LOCAL = r"(?s)^local://(?:/?\.{1,2}(?:/|$)|//|/?$|/?[^/].*/\.{0,2}(?:/|$))"
 # With one of these a URI has a query, an escape or a user part, and needs the slow look.
 _SECOND_READING = r"[?%@]"
-_WRITTEN_BY_THE_SERVER = rf"data/(?:[^/]+/)*{XID}/{XID}(?:,|$)"
-
 
 _SECOND_READING_PATTERN = arrow_pattern(_SECOND_READING)
-_WRITTEN_BY_THE_SERVER_PATTERN = arrow_pattern(_WRITTEN_BY_THE_SERVER)
 
 
 class AddressType(IntEnum):
@@ -144,9 +141,9 @@ class Namespace:
                 "set server_path to the path that the server's own configuration names (blockstore.local.path)."
             )
         inner = self.server_path.rstrip("/")
-        if not self.server_path.startswith("/") or FOLDED_SEGMENT_PATTERN.search(inner[1:] or "root"):
+        if not self.server_path.startswith("/") or FOLDED_SEGMENT_PATTERN.search(inner[1:]):
             raise SettingsError(
-                f"server_path {self.server_path!r} is not an absolute path without `.`, `..` and empty segments; "
+                f"server_path {self.server_path!r} is not an absolute path below / without `.`, `..` and empty segments; "
                 "nothing was deleted. Set it to the path that the server shows in its addresses, local://<server_path>/..."
             )
 
@@ -283,23 +280,25 @@ class Namespace:
         return relative
 
     def _suspect_server_path(self, address: str, rest: str) -> None:
-        """Refuse what looks like this namespace's own object below another blockstore path.
+        """Refuse what looks like this namespace's own object below another blockstore path, be it only a relative one.
 
-        With a wrong `server_path` every linked object would be outside, hence expired.
+        With a wrong `server_path`, a parent of the right one for instance, every
+        linked object would be outside, hence expired. An import from a folder
+        that ends like the namespace cannot be told from that.
         """
-        if (
-            self._kind != "local"
-            or not rest.startswith("/")
-            or rest.startswith(f"{(self.server_path or '').rstrip('/')}/")
-        ):
+        if self._kind != "local":
             return
-        inside = rest.rpartition(f"/{self._path}/data/")
-        if inside[1] and _WRITTEN_BY_THE_SERVER_PATTERN.match(f"data/{inside[2]}"):
+        if any(self._own_object.search(f"/{form}") for form in (rest, _fold(self._kind, rest))):
             raise _unknown(
                 address,
-                f"looks like an object of {self.root}, but does not lie under server_path {self.server_path!r} "
+                f"looks like an object of {self.root}, but is none with server_path {self.server_path!r} "
                 "(correct that setting if the server names its blockstore otherwise)",
             )
+
+    @cached_property
+    def _own_object(self) -> re.Pattern[str]:
+        """A path in which the namespace is followed by what may be collected."""
+        return re.compile(rf"/{re.escape(self._path)}/(?:data/|[0-9a-f]{{32}}\Z)")
 
     def relative_batch(self, addresses: pa.StringArray, types: pa.Int32Array) -> pa.StringArray:
         """Do `relative` for a whole column; plain forms without a Python object per row.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import pyarrow as pa
 import pytest
 
 from spark_core.errors import AddressError, RepositoryStateError, SettingsError
@@ -77,7 +78,7 @@ def test_a_local_namespace_needs_the_path_that_the_server_names():
         Namespace.parse("local://repo")
 
 
-@pytest.mark.parametrize("path", ["bs", "./bs", "/srv/../bs", "/srv//bs", "/srv/./bs", ""])
+@pytest.mark.parametrize("path", ["bs", "./bs", "/srv/../bs", "/srv//bs", "/srv/./bs", "", "/", "//"])
 def test_a_server_path_that_is_not_plain_and_absolute_is_refused(path):
     with pytest.raises(SettingsError, match="is not an absolute path"):
         Namespace.parse("local://repo", server_path=path)
@@ -117,10 +118,8 @@ def test_a_relative_address_is_inside_and_absolute_takes_it_there_and_back(names
         (AZURE, f"https://account.blob.core.windows.net/CONTAINER/ns/{KEY}"),
         (LOCAL, f"local://obs/454611/{KEY}"),
         (LOCAL, f"local://{SERVER}/obs/other/{KEY}"),
-        (LOCAL, f"local://{SERVER}/backup/obs/45461/{KEY}"),
         (LOCAL, f"local://{SERVER}{SERVER}/other/{KEY}"),
         (LOCAL, "local:///srv/import/one"),
-        (LOCAL, "local:///srv/obs/45461/data/plain/file"),
         (LOCAL, "local:///srv/import//x/../one/"),
         (LOCAL, f"s3://bucket/obs/45461/{KEY}"),
     ],
@@ -154,12 +153,41 @@ def test_the_three_forms_of_a_local_address_are_one(before, server_path):
 
 
 @pytest.mark.parametrize(
-    "form", ["/srv/elsewhere/obs/45461/{key}", "/obs/45461/data/!ab/c/{tail}", "/x/obs/45461/{key},s"]
+    "form",
+    [
+        "/srv/elsewhere/obs/45461/{key}",
+        "/obs/45461/data/!ab/c/{tail}",
+        "/x/obs/45461/{key},s",
+        "{server}/backup/obs/45461/{key}",
+        "/srv/obs/45461/data/plain/file",
+        "/mnt/seen/here/obs/45461/data/by-hand/part-0.parquet",
+        "/mnt/obs/45461//data/x",
+        "/mnt/obs/45461/0123456789abcdef0123456789abcdef",
+        "blockstore/obs/45461/{key}",
+        "./obs/../blockstore/obs/45461/{key}",
+    ],
 )
-def test_an_own_object_under_another_blockstore_path_means_a_wrong_setting(form):
-    address = "local://" + form.format(key=KEY, tail=KEY.removeprefix("data/"))
-    with pytest.raises(AddressError, match="does not lie under server_path"):
-        LOCAL.relative(address, FULL)
+@pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
+def test_what_may_be_an_own_object_below_another_blockstore_path_is_never_outside(form, kind):
+    address = "local://" + form.format(key=KEY, tail=KEY.removeprefix("data/"), server=SERVER)
+    with pytest.raises(AddressError, match=r"looks like an object of local://obs/45461/.*correct that setting"):
+        LOCAL.relative(address, kind)
+    with pytest.raises(AddressError, match="looks like an object of"):
+        LOCAL.relative_batch(pa.array([address]), pa.array([kind], pa.int32()))
+
+
+@pytest.mark.parametrize(
+    "form", ["/srv/ext/{key}", "{server}/other/{key}", "{server}/obs/454611/{key}", "/obs/45461/x"]
+)
+def test_imports_from_elsewhere_and_other_repositories_are_outside(form):
+    assert LOCAL.relative("local://" + form.format(key=KEY, server=SERVER), FULL) is None
+
+
+def test_an_own_object_is_told_in_a_namespace_whose_name_has_signs_of_patterns():
+    namespace = Namespace.parse("local://a$b.c+", server_path=SERVER)
+    with pytest.raises(AddressError, match="looks like an object of"):
+        namespace.relative(f"local:///elsewhere/a$b.c+/{KEY}", FULL)
+    assert namespace.relative(f"local:///elsewhere/a$bxc+/{KEY}", FULL) is None
 
 
 @pytest.mark.parametrize("namespace", EVERY, ids=lambda namespace: namespace.root)
