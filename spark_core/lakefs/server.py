@@ -360,6 +360,11 @@ class LakeFSServer:
             offset = pagination.text("next_offset")
             if not offset or offset in after:
                 raise unreadable(call, f"more results behind {offset!r}, where the list was before")
+            if "\ufffd" in offset:
+                # The server shows bytes that are no UTF-8 so; going on from there could skip what lies between.
+                raise unreadable(
+                    call, f"more results behind {offset!r}, a name that is no UTF-8 and cannot be asked for"
+                )
             after.add(offset)
         raise unreadable(call, f"a list without end (max_pages = {self._transport.options.max_pages})")
 
