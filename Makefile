@@ -28,7 +28,7 @@ demo: $(READY) ## watch a whole garbage collection of a repository made for it, 
 	@$(BIN)/lakegc demo
 
 test: $(READY) ## run the tests (ARGS="-k words" for some of them)
-	$(BIN)/python -m pytest -q -m "not deep and not bench" $(ARGS)
+	$(BIN)/python -m pytest -q -m "not deep" -n 2 --dist loadfile $(ARGS)
 
 test-deep: $(READY) ## run the long property tests
 	$(BIN)/python -m pytest -q -m deep --timeout=3600 $(ARGS)
