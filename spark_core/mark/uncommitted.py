@@ -20,11 +20,12 @@ from spark_core.tables import Draft, StoredTable
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """Read the addresses of all staged entries, from every page of the server's scan.
 
-    A scan during which the list of branches changed is done again and the
-    union is used, since the server then drops rows that it had already found
-    (safety 2). On a local blockstore the scan omits staged absolute addresses,
-    so the diff of every branch is read as well (safety 23); so it is when flat
-    names are collected, which only entries of the old address type have.
+    The server scans at least twice and the union is used: a branch that is
+    deleted (or deleted and made again) in the middle of a scan makes it drop rows
+    of other branches without a word (safety 2, 30). On a local blockstore the
+    scan omits staged absolute addresses, so the diff of every branch is read as
+    well (safety 23); so it is when flat names are collected, which only entries
+    of the old address type have.
 
     Args:
         run: The run.
