@@ -135,7 +135,8 @@ def _show_rules(server: LakeFSServer, repository_id: str) -> None:
     server.repository(repository_id)
     found = server.retention_rules(repository_id)
     if found is None:
-        shown.print(f"{repository_id} has no rules: every commit keeps its objects, and only uncommitted garbage goes.")
+        words = "has no rules: every commit keeps its objects, and only uncommitted garbage goes."
+        shown.print(f"{repository_id} {words}", soft_wrap=True)
         return
     rows = [("(every other branch)", f"{found.default_retention_days:,}")]
     rows += [(branch, f"{days:,}") for branch, days in sorted(found.branches.items())]

@@ -19,7 +19,9 @@ def spark():
     from spark_core.session import spark_config
 
     builder = SparkSession.builder
-    for key, value in spark_config(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"}).items():
+    # Compiling a query costs more than running it on a few rows.
+    extra = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
+    for key, value in spark_config(master="local[2]", extra=extra).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session

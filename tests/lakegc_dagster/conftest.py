@@ -20,7 +20,7 @@ from spark_core.storage import ObjectStore, StoreOptions, open_store
 
 # Few and small Spark tasks: these repositories are tiny.
 SMALL = {"range_partitions": 2, "table_parts": 1, "repository_cache_seconds": 0}
-SPARK = {"master": "local[2]", "config": {"spark.sql.shuffle.partitions": "2"}}
+SPARK = {"master": "local[2]", "config": {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}}
 
 
 @dataclass
