@@ -127,7 +127,12 @@ def _measure(sandbox: Sandbox, population: Population, console: Console, twin_ca
     )
     sandbox.requests.clear()
     table = Table("table", "rows", "bytes", "parts", "seconds", title="the mark")
-    run = open_run(environment, population.repository_id, RunKey.at(population.now), RunOptions(twin_calls=twin_calls, clock_margin=timedelta(0)))
+    run = open_run(
+        environment,
+        population.repository_id,
+        RunKey.at(population.now),
+        RunOptions(twin_calls=twin_calls, clock_margin=timedelta(0)),
+    )
     expired = _mark(run, table)
     stored, _ = verdict.conclude(run)
     ended = time.perf_counter()
