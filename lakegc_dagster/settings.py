@@ -131,6 +131,14 @@ class Settings(Section):
             s3_region=storage.s3_region,
             s3_profile=storage.s3_profile,
             s3_path_style=storage.s3_path_style,
+            s3_role_arn=storage.s3_role_arn,
+            azure_endpoint=storage.azure_endpoint,
+            azure_client_id=storage.azure_client_id,
+            azure_tenant_id=storage.azure_tenant_id,
+            gcs_endpoint=storage.gcs_endpoint,
+            gcs_service_account_file=(
+                None if storage.gcs_service_account_file is None else str(self._path(storage.gcs_service_account_file))
+            ),
             allow_http=storage.allow_http,
             connect_timeout=timedelta(seconds=storage.connect_timeout_seconds),
             read_timeout=timedelta(seconds=storage.read_timeout_seconds),

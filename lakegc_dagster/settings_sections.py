@@ -77,7 +77,13 @@ class StorageSettings(Section):
         s3_region: Region of the bucket.
         s3_profile: Profile of the AWS configuration files.
         s3_path_style: Whether the bucket stands in the path of the URL.
-        allow_http: Whether an S3 endpoint without TLS is accepted.
+        s3_role_arn: Role to assume for the bucket.
+        azure_endpoint: URL of the account when it is not where its namespaces say, such as an emulator's.
+        azure_client_id: Which managed identity or service principal is meant.
+        azure_tenant_id: Tenant of the service principal.
+        gcs_endpoint: URL of a GCS emulator or private endpoint; left out, Google's.
+        gcs_service_account_file: Key file of a service account; left out, the usual Google chain.
+        allow_http: Whether an endpoint without TLS is accepted.
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one request.
         max_retries: How often a request that failed for a passing reason is sent again.
@@ -89,12 +95,18 @@ class StorageSettings(Section):
     s3_region: str | None = None
     s3_profile: str | None = None
     s3_path_style: bool = True
+    s3_role_arn: str | None = None
+    azure_endpoint: str | None = None
+    azure_client_id: str | None = None
+    azure_tenant_id: str | None = None
+    gcs_endpoint: str | None = None
+    gcs_service_account_file: str | None = None
     allow_http: bool = False
     connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     max_retries: int = Field(default=8, ge=0, le=100)
 
-    _s3_endpoint = field_validator("s3_endpoint")(_plain_url)
+    _endpoints = field_validator("s3_endpoint", "azure_endpoint", "gcs_endpoint")(_plain_url)
 
 
 class SparkSettings(Section):

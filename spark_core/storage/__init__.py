@@ -3,6 +3,8 @@
 contract   what every store can do, and its values
 local      files
 s3         S3 and what speaks like it
+azure      Azure Blob Storage
+gcs        Google Cloud Storage (needs `lakegc[gcs]`)
 parquet    Parquet files on a store's streams
 """
 
@@ -29,7 +31,15 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
         from spark_core.storage.s3 import S3Store
 
         return S3Store(namespace, options)
+    if namespace.scheme in ("https", "http"):
+        from spark_core.storage.azure import AzureStore
+
+        return AzureStore(namespace, options)
+    if namespace.scheme == "gs":
+        from spark_core.storage.gcs import GcsStore
+
+        return GcsStore(namespace, options)
     raise SettingsError(
         f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this version; "
-        "nothing was read and nothing was deleted. Local blockstores and S3 can."
+        "nothing was read and nothing was deleted. Local blockstores, S3, Azure Blob and GCS can."
     )

@@ -48,6 +48,17 @@ class StoreOptions:
         s3_session_token: Belongs to temporary credentials.
         s3_profile: Profile of the AWS configuration files.
         s3_path_style: Whether the bucket stands in the path of the URL rather than in the host.
+        s3_role_arn: Role to assume with those credentials.
+        azure_endpoint: URL of an account that is reached elsewhere than its namespaces say, such as an emulator's
+            `http://127.0.0.1:10000/ACCOUNT`.
+        azure_account_key: Explicit credentials; without any of these the usual Azure chain is used
+            (environment, workload or managed identity, `az login`).
+        azure_sas_token: A shared access signature instead.
+        azure_tenant_id: A service principal instead: its tenant ...
+        azure_client_id: ... its id; alone, which managed identity is meant ...
+        azure_client_secret: ... and its secret.
+        gcs_endpoint: URL of a GCS emulator or private endpoint; None means Google's.
+        gcs_service_account_file: Key file of a service account; without it the usual Google chain is used.
         allow_http: Whether an endpoint without TLS is accepted.
         connect_timeout: For one connection.
         read_timeout: For one request, its body included.
@@ -63,6 +74,15 @@ class StoreOptions:
     s3_session_token: str | None = field(default=None, repr=False)
     s3_profile: str | None = None
     s3_path_style: bool = True
+    s3_role_arn: str | None = None
+    azure_endpoint: str | None = None
+    azure_account_key: str | None = field(default=None, repr=False)
+    azure_sas_token: str | None = field(default=None, repr=False)
+    azure_tenant_id: str | None = None
+    azure_client_id: str | None = None
+    azure_client_secret: str | None = field(default=None, repr=False)
+    gcs_endpoint: str | None = None
+    gcs_service_account_file: str | None = None
     allow_http: bool = False
     connect_timeout: timedelta = timedelta(seconds=10)
     read_timeout: timedelta = timedelta(minutes=2)
