@@ -155,6 +155,8 @@ class ObjectStore(ABC):
 
     # How many keys one request of the store's own bulk delete takes.
     delete_batch_size: ClassVar[int] = 1000
+    # What a policy must allow for `delete`, in the store's own words.
+    delete_permission: ClassVar[str] = "the deletion of objects"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         self.namespace = namespace
@@ -266,6 +268,14 @@ class ObjectStore(ABC):
         Returns:
             One outcome per key, in the order given.
         """
+
+    def probe_delete(self, key: str) -> DeleteOutcome:
+        """Ask to delete a name that nobody has: what the store says tells whether it would let go of one that exists.
+
+        Args:
+            key: Of no object, and made so that it never will be.
+        """
+        return self.delete([key])[0]
 
     @abstractmethod
     def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:

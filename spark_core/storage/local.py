@@ -57,6 +57,8 @@ class _LinkError(OSError):
 class LocalStore(ObjectStore):
     """A namespace of the blockstore `local`."""
 
+    delete_permission = "changing its folders (w and x)"
+
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         super().__init__(namespace, options)
         os.close(self._open_blockstore())
@@ -267,6 +269,28 @@ class LocalStore(ObjectStore):
         finally:
             with suppress(FileNotFoundError):  # the move took it away
                 os.unlink(part, dir_fd=directory)
+            os.close(directory)
+
+    def probe_delete(self, key: str) -> DeleteOutcome:
+        """Ask the system about the folders directly under data/: a name that is not there tells nothing here."""
+        try:
+            refused = [folder for folder in ("data/", *self.children("data/")[0]) if not self._may_change(folder)]
+        except (LakegcError, OSError) as error:
+            return DeleteOutcome(key, "failed", str(error).partition(";")[0])
+        if refused:
+            return DeleteOutcome(
+                key, "failed", f"permission denied in {refused[0]}, one of {len(refused)} such folders"
+            )
+        return DeleteOutcome(key, "already_gone")
+
+    def _may_change(self, folder: str) -> bool:
+        try:
+            directory = self._enter(folder)
+        except FileNotFoundError:
+            return True  # nothing was ever written there, or it vanished meanwhile
+        try:
+            return os.access(".", os.W_OK | os.X_OK, dir_fd=directory, effective_ids=True)
+        finally:
             os.close(directory)
 
     def delete(self, keys: Sequence[str]) -> Outcomes:

@@ -34,6 +34,7 @@ from spark_core.storage.contract import (
 from spark_core.storage.s3_clients import Clients, check_options, open_clients
 from spark_core.storage.s3_errors import CLIENT_ERRORS, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
+from spark_core.storage.s3_probe import probe_delete
 
 T = TypeVar("T")
 
@@ -46,6 +47,8 @@ _opening = threading.Lock()
 
 class S3Store(ObjectStore):
     """A namespace in an S3 bucket."""
+
+    delete_permission = "s3:DeleteObject"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         check_options(options, namespace.root)
@@ -227,6 +230,12 @@ class S3Store(ObjectStore):
         for start in range(0, len(asked), self.delete_batch_size):
             told.update(self._delete_batch(asked[start : start + self.delete_batch_size]))
         return [told[key] for key in keys]
+
+    def probe_delete(self, key: str) -> DeleteOutcome:
+        """Ask on the condition that there is such an object; a store that ignores it is asked as a sweep does."""
+        self.requests["delete"] += 1
+        refusal = probe_delete(self._clients.boto, self.namespace.bucket, self._name(key))
+        return DeleteOutcome(key, "deleted" if refusal is None else "failed", refusal)
 
     def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeleteOutcome]:
         names = {self._before + key: key for key in keys}

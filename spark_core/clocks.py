@@ -1,0 +1,83 @@
+"""How far another machine's clock stands from this one's, told by what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+# From here on the age of an object is no longer what it seems (kopia refuses at the same point).
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+
+# HTTP dates and most stores cut the time to whole seconds.
+_RESOLUTION = timedelta(seconds=1)
+# A question that took longer says too little: the other clock was read at some moment in between.
+_LONGEST_QUESTION = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """Bounds of what another clock shows more than this machine's; negative where it is behind.
+
+    Attributes:
+        lowest: The other clock is at least this much ahead ...
+        highest: ... and at most this much.
+
+    Examples:
+        >>> noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+        >>> reading = ClockReading.of(noon, sent=noon, received=noon + timedelta(seconds=2))
+        >>> reading.skew, reading.too_far
+        (datetime.timedelta(0), False)
+    """
+
+    lowest: timedelta
+    highest: timedelta
+
+    @classmethod
+    def of(cls, told: datetime, *, sent: datetime, received: datetime) -> ClockReading | None:
+        """Read another clock from one answer.
+
+        Args:
+            told: What it showed at some moment of the question, cut to whole seconds.
+            sent: When this machine asked, by its own clock.
+            received: When it had the answer.
+
+        Returns:
+            None if the question took so long, or this clock was set meanwhile, that the answer says nothing.
+        """
+        if not timedelta(0) <= received - sent <= _LONGEST_QUESTION:
+            return None
+        return cls(told - received, told + _RESOLUTION - sent)
+
+    @property
+    def skew(self) -> timedelta:
+        """The least that the clocks differ by, with its sign; nothing if they may agree."""
+        return max(self.lowest, timedelta(0)) + min(self.highest, timedelta(0))
+
+    @property
+    def too_far(self) -> bool:
+        """The clocks differ by more than `MAX_CLOCK_SKEW`, however the answer is read."""
+        return abs(self.skew) > MAX_CLOCK_SKEW
+
+    def __str__(self) -> str:
+        if not self.skew:
+            return "agrees with this machine's to a second or two"
+        whole = timedelta(seconds=round(abs(self.skew).total_seconds()))
+        return f"is {whole} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
+
+
+def narrower(one: ClockReading | None, other: ClockReading | None) -> ClockReading | None:
+    """Return the reading that says more."""
+    if one is None or other is None:
+        return one or other
+    return min(one, other, key=lambda reading: reading.highest - reading.lowest)
+
+
+def http_date(header: str) -> datetime | None:
+    """Read an HTTP Date header; None if there is none that can be read."""
+    try:
+        told = parsedate_to_datetime(header)
+    except (TypeError, ValueError):
+        return None
+    # RFC 9110 dates are in GMT, which the parser tells as no zone when it is written `-0000`.
+    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)

@@ -1,0 +1,92 @@
+"""Questions about a store that are answered by trying, on objects that lakegc itself makes or on names that nobody has."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import UTC, datetime
+
+from spark_core.clocks import ClockReading
+from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
+from spark_core.storage.contract import ObjectStore
+
+# Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
+PROBE_FOLDER = "_lakefs/retention/gc/probe/"
+_CLOCK = f"{PROBE_FOLDER}clock"
+
+# How stores say that somebody may not, in the outcome of a deletion.
+_REFUSALS = re.compile(r"\b(?:401|403)\b|denied|forbidden|unauthori[sz]ed|authori[sz]ation|permission", re.IGNORECASE)
+
+
+def read_clock(store: ObjectStore) -> ClockReading | None:
+    """Read the store's clock off an object that is written for it, always the same one.
+
+    Ages of objects are the store's time compared with this machine's, so a skew
+    makes young objects look old. This machine's own clock is what counts,
+    whatever clock a run is given.
+
+    Returns:
+        None if the store took so long that its answer says nothing.
+
+    Raises:
+        PermissionDeniedError: If lakegc's own folder cannot be written or read.
+    """
+    sent = datetime.now(UTC)
+    store.put(_CLOCK, b"lakegc reads the store's clock off this object's date\n")
+    told = store.head(_CLOCK).last_modified
+    return ClockReading.of(told, sent=sent, received=datetime.now(UTC))
+
+
+def unused_name() -> str:
+    """Make a name below data/ that no server gives and nobody has: no slice of lakeFS begins like it."""
+    return f"data/lakegc-probe-{secrets.token_hex(8)}/{secrets.token_hex(8)}"
+
+
+def require_deletable(store: ObjectStore) -> None:
+    """Refuse where the store would refuse to delete; nothing of anybody's is touched.
+
+    Asked before a sweep: else a missing permission would be found object by object.
+
+    Raises:
+        PermissionDeniedError: If the credentials may not delete under data/.
+        SettingsError: If the store does not take the request.
+        TransientError: If the store does not answer.
+    """
+    outcome = store.probe_delete(unused_name())
+    if outcome.outcome in ("deleted", "already_gone"):
+        return
+    what = f"{store.root}: deleting under data/ was tried on a name that nobody has, and"
+    if outcome.outcome == "refused":
+        raise SettingsError(f"{what} it cannot be asked for ({outcome.error}); nothing was deleted. Look at the store.")
+    if _REFUSALS.search(outcome.error or ""):
+        raise PermissionDeniedError(
+            f"{what} the store refuses ({outcome.error}): these credentials may list but not delete; nothing was deleted. "
+            f"Allow {store.delete_permission} for them on {store.root}data/ (a mark needs no such permission)."
+        )
+    raise TransientError(
+        f"{what} the store could not say whether it may be ({outcome.error}); nothing was deleted. "
+        "Look at the endpoint and the network, and run again."
+    )
+
+
+def write_read_delete(store: ObjectStore) -> None:
+    """Write an object of lakegc's own, read it back and delete it again.
+
+    Raises:
+        PermissionDeniedError: If the store refuses one of the three; the text names which.
+        TransientError: If another object came back, or the deletion is not confirmed.
+    """
+    key, content = f"{PROBE_FOLDER}{secrets.token_hex(8)}", secrets.token_bytes(32)
+    store.put(key, content)
+    if store.read(key) != content:
+        raise TransientError(
+            f"{store.root}{key} was written, and reading it gave something else; nothing was deleted. The store, or a cache "
+            "before it, does not show what was written: lakegc needs one that reads its own writes."
+        )
+    (outcome,) = store.delete([key])
+    if outcome.outcome not in ("deleted", "already_gone"):
+        kind = PermissionDeniedError if _REFUSALS.search(outcome.error or "") else TransientError
+        raise kind(
+            f"{store.root}{key} was written and read, and the store does not delete it ({outcome.error}); nothing of the "
+            f"repository's was touched. Allow {store.delete_permission} on {store.root}_lakefs/retention/gc/."
+        )

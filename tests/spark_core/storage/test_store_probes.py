@@ -1,0 +1,255 @@
+"""What is learned of a store by trying, and that trying leaves nothing behind and touches nobody's object."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_core.errors import PermissionDeniedError, TransientError
+from spark_core.namespace import Namespace
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store, probes
+from spark_core.storage.local import LocalStore
+from tests.support.scripted_s3 import Answer, error, scripted_s3
+
+NOBODY = 65_534
+DELETED = '<?xml version="1.0"?><DeleteResult><Deleted><Key>{}</Key>{}</Deleted></DeleteResult>'
+DENIED = "<DeleteResult><Error><Key>{}</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+
+
+@pytest.fixture
+def local(tmp_path):
+    (tmp_path / "repo").mkdir()
+    namespace = Namespace.parse("local://repo", server_path=str(tmp_path))
+    store = open_store(namespace, StoreOptions(local_path=str(tmp_path)))
+    store.put("data/s1/x", b"x")
+    store.put("data/s2/y", b"y")
+    return store
+
+
+def held(store):
+    return sorted(key for batch in store.list("") for key in batch.column("key").to_pylist())
+
+
+@contextmanager
+def without_privileges():
+    """Be nobody for a moment: the system lets root through every permission."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+class _Versioned:
+    """A scripted S3 bucket that keeps versions: a deletion without one leaves a delete marker."""
+
+    def __init__(self, *, knows_conditions=True, may_delete=True, may_delete_versions=True):
+        self.knows_conditions = knows_conditions
+        self.may_delete = may_delete
+        self.may_delete_versions = may_delete_versions
+        self.markers: list[str] = []
+        self.asked: list[str] = []
+
+    def __call__(self, request):
+        self.asked.append(request.method)
+        if request.method == "DELETE":
+            return self._one(request)
+        assert "delete" in request.query, "nothing but deletions is asked for"
+        (key,) = re.findall(r"<Key>(.*?)</Key>", request.body.decode())
+        version = re.search(r"<VersionId>(.*?)</VersionId>", request.body.decode())
+        if version:
+            if not self.may_delete_versions:
+                return Answer(200, DENIED.format(key).encode())
+            self.markers.remove(version[1])
+            return Answer(200, DELETED.format(key, "").encode())
+        return self._refused(key) or self._marked(key)
+
+    def _one(self, request):
+        key = request.path.removeprefix("/bucket/")
+        if not self.may_delete:
+            return error(403, "AccessDenied")
+        if self.knows_conditions == "refused":
+            return error(501, "NotImplemented")
+        if self.knows_conditions:
+            return error(404, "NoSuchKey")
+        self._marked(key)
+        return Answer(204, b"", {"x-amz-delete-marker": "true", "x-amz-version-id": self.markers[-1]})
+
+    def _refused(self, key):
+        return None if self.may_delete else Answer(200, DENIED.format(key).encode())
+
+    def _marked(self, key):
+        self.markers.append(f"v{len(self.asked)}")
+        more = f"<DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>{self.markers[-1]}</DeleteMarkerVersionId>"
+        return Answer(200, DELETED.format(key, more).encode())
+
+
+@contextmanager
+def bucket(answer):
+    with scripted_s3(answer) as endpoint:
+        options = StoreOptions(
+            s3_endpoint=endpoint,
+            s3_region="us-east-1",
+            s3_access_key_id="AKIASCRIPTEDKEY00000",
+            s3_secret_access_key="scripted-SECRET-access-key",
+            allow_http=True,
+            max_retries=0,
+            connect_timeout=timedelta(seconds=1),
+            read_timeout=timedelta(seconds=1),
+        )
+        yield open_store(Namespace.parse("s3://bucket/ns"), options)
+
+
+def test_a_bucket_that_knows_conditions_is_asked_without_leaving_a_marker():
+    versioned = _Versioned()
+    with bucket(versioned) as store:
+        probes.require_deletable(store)
+    assert versioned.asked == ["DELETE"]
+    assert versioned.markers == []
+
+
+@pytest.mark.parametrize("knows", [False, "refused"])
+def test_the_marker_that_the_question_left_is_taken_away_again(knows):
+    versioned = _Versioned(knows_conditions=knows)
+    with bucket(versioned) as store:
+        probes.require_deletable(store)
+    assert len(versioned.asked) > 1
+    assert versioned.markers == []
+
+
+def test_a_marker_that_may_not_be_taken_away_does_not_turn_the_answer():
+    versioned = _Versioned(knows_conditions=False, may_delete_versions=False)
+    with bucket(versioned) as store:
+        probes.require_deletable(store)
+    assert len(versioned.markers) == 1
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_bucket_that_may_be_listed_but_not_deleted_in_is_refused_before_anything(knows):
+    denying, text = (
+        _Versioned(knows_conditions=knows, may_delete=False),
+        r"may list but not delete; nothing was deleted",
+    )
+    with bucket(denying) as store, pytest.raises(PermissionDeniedError, match=text) as refusal:
+        probes.require_deletable(store)
+    text = str(refusal.value)
+    assert "HTTP 403 AccessDenied" in text
+    assert "Allow s3:DeleteObject for them on s3://bucket/ns/data/" in text
+
+
+def test_a_bucket_that_refuses_only_the_bulk_request_is_refused_too():
+    def answer(request):
+        if request.method == "DELETE":
+            return error(400, "InvalidArgument")
+        return Answer(200, DENIED.format("ns/data/x").encode())
+
+    with bucket(answer) as store, pytest.raises(PermissionDeniedError, match=r"the store refuses \(AccessDenied\)"):
+        probes.require_deletable(store)
+
+
+def test_a_bucket_that_does_not_answer_the_question_is_no_refusal_and_no_consent():
+    text = r"could not say whether it may be \(HTTP 500 InternalError\)"
+    with bucket(lambda _: error(500, "InternalError")) as store, pytest.raises(TransientError, match=text):
+        probes.require_deletable(store)
+
+
+def test_a_bulk_answer_without_the_name_is_no_consent():
+    def answer(request):
+        return error(501, "NotImplemented") if request.method == "DELETE" else Answer(200, b"<DeleteResult/>")
+
+    with bucket(answer) as store, pytest.raises(TransientError, match="does not mention the key"):
+        probes.require_deletable(store)
+
+
+def test_local_folders_are_asked_for_and_nothing_is_touched(local, tmp_path):
+    before = held(local)
+    probes.require_deletable(local)
+    assert held(local) == before
+
+
+def test_a_local_namespace_without_data_yet_may_be_deleted_in(tmp_path):
+    (tmp_path / "new").mkdir()
+    namespace = Namespace.parse("local://new", server_path=str(tmp_path))
+    probes.require_deletable(open_store(namespace, StoreOptions(local_path=str(tmp_path))))
+
+
+def test_a_local_folder_that_this_user_may_not_change_is_named():
+    # Not below pytest's own directory, into which nobody else may look.
+    with tempfile.TemporaryDirectory() as blockstore:
+        namespace = Namespace.parse("local://repo", server_path=blockstore)
+        store = open_store(namespace, StoreOptions(local_path=blockstore))
+        for key in ("data/s1/x", "data/s2/y"):
+            store.put(key, b"x")
+        for path in (Path(blockstore), *Path(blockstore).rglob("*")):
+            path.chmod(0o777)
+        (Path(blockstore) / "repo/data/s2").chmod(0o555)
+        with (
+            without_privileges(),
+            pytest.raises(PermissionDeniedError, match=r"denied in data/s2/, one of 1") as refusal,
+        ):
+            probes.require_deletable(store)
+        assert "Allow changing its folders (w and x) for them on local://repo/data/" in str(refusal.value)
+        assert held(store) == ["data/s1/x", "data/s2/y"]
+
+
+def test_the_name_that_is_asked_for_is_another_one_each_time_and_below_data():
+    names = {probes.unused_name() for _ in range(100)}
+    assert len(names) == 100
+    assert all(re.fullmatch(r"data/lakegc-probe-[0-9a-f]{16}/[0-9a-f]{16}", name) for name in names)
+
+
+def test_an_object_is_written_read_and_taken_away_again(local):
+    before = held(local)
+    probes.write_read_delete(local)
+    assert held(local) == before
+
+
+class _Keeping(LocalStore):
+    def delete(self, keys):
+        return [DeleteOutcome(key, "failed", "AccessDenied") for key in keys]
+
+
+class _Caching(LocalStore):
+    def read(self, key):
+        return b"what was there before"
+
+
+def test_a_store_that_does_not_let_lakegc_delete_its_own_objects_is_told(local):
+    with pytest.raises(
+        PermissionDeniedError, match=r"was written and read, and the store does not delete it \(AccessD"
+    ):
+        probes.write_read_delete(_Keeping(local.namespace, local.options))
+
+
+def test_a_store_that_shows_something_else_than_was_written_is_told(local):
+    with pytest.raises(TransientError, match="reading it gave something else"):
+        probes.write_read_delete(_Caching(local.namespace, local.options))
+
+
+class _Late(LocalStore):
+    """A store whose clock stands two hours back."""
+
+    def head(self, key):
+        found = super().head(key)
+        return type(found)(found.key, found.size_bytes, datetime.now(UTC) - timedelta(hours=2), found.checksum)
+
+
+def test_the_clock_of_a_store_is_read_off_one_object_of_lakegcs_own(local):
+    assert probes.read_clock(local).skew == timedelta(0)
+    probes.read_clock(local)
+    assert held(local) == ["_lakefs/retention/gc/probe/clock", "data/s1/x", "data/s2/y"]
+
+
+def test_a_store_whose_clock_is_late_is_told_so(local):
+    reading = probes.read_clock(_Late(local.namespace, local.options))
+    assert reading.too_far
+    assert re.fullmatch(r"is (1:59:5\d|2:00:0\d) behind this machine's", str(reading))
