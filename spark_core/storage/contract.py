@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,6 +28,9 @@ from spark_core.storage import parquet
 LISTING_BATCH_ROWS = 10_000
 
 Outcome = Literal["deleted", "already_gone", "refused", "failed"]
+Carry = Literal["never", "auto", "always"]
+# Called before each request of a deletion; it may wait, so that a limit is kept.
+Pace: TypeAlias = Callable[[], None]
 # Inside the stores `list` is a method.
 Names: TypeAlias = list[str]
 
@@ -59,6 +62,9 @@ class StoreOptions:
         azure_client_secret: ... and its secret.
         gcs_endpoint: URL of a GCS emulator or private endpoint; None means Google's.
         gcs_service_account_file: Key file of a service account; without it the usual Google chain is used.
+        gcs_service_account_key: What such a file holds; how it reaches machines that do not have the file.
+        carry_credentials: What of this machine's own credentials goes along when a store is sent to another one (see
+            `spark_core.storage.credentials`): nothing, all but machine identities, or everything.
         allow_http: Whether an endpoint without TLS is accepted.
         connect_timeout: For one connection.
         read_timeout: For one request, its body included.
@@ -83,6 +89,8 @@ class StoreOptions:
     azure_client_secret: str | None = field(default=None, repr=False)
     gcs_endpoint: str | None = None
     gcs_service_account_file: str | None = None
+    gcs_service_account_key: str | None = field(default=None, repr=False)
+    carry_credentials: Carry = "never"
     allow_http: bool = False
     connect_timeout: timedelta = timedelta(seconds=10)
     read_timeout: timedelta = timedelta(minutes=2)
@@ -130,8 +138,9 @@ class DeleteOutcome:
 
     Attributes:
         key: As it was given.
-        outcome: `deleted`; `already_gone` where the store tells that apart;
-            `refused` when lakegc did not ask the store; `failed` when the store did not confirm.
+        outcome: What the store answered: `deleted`; `already_gone` where the store tells that apart; `refused`
+            when it may not be (a permission, a lock, expired credentials), or when lakegc did not ask because the key
+            cannot be named safely; `failed` when the store could not or did not confirm, also when asked again.
         error: Why, for the last two.
     """
 
@@ -141,6 +150,10 @@ class DeleteOutcome:
 
 
 Outcomes: TypeAlias = list[DeleteOutcome]
+
+
+def unpaced() -> None:
+    """Do not wait."""
 
 
 class ObjectStore(ABC):
@@ -172,8 +185,10 @@ class ObjectStore(ABC):
         return f"{type(self).__name__}({self.root!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave behind what belongs to one process: open clients and the counts."""
-        return {"namespace": self.namespace, "options": self.options}
+        """Leave behind what belongs to one process: open clients and the counts; take along the credentials of this moment."""
+        from spark_core.storage.credentials import travelling
+
+        return {"namespace": self.namespace, "options": travelling(self.options, self.namespace.scheme)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         ObjectStore.__init__(self, state["namespace"], state["options"])
@@ -257,13 +272,16 @@ class ObjectStore(ABC):
         """
 
     @abstractmethod
-    def delete(self, keys: Sequence[str]) -> Outcomes:
-        """Delete objects, each at most once, and say of each what the store answered.
+    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
+        """Delete objects and say of each what the store answered.
 
-        Never raises for what the store says: a sweep needs the outcome of every key.
+        Never raises for what the store says: a sweep needs the outcome of every
+        key. What the store could not do at that moment is asked for again, in bounds
+        (see `deletion.delete_in_batches`, which does all that is not the store's own).
 
         Args:
             keys: Any number; sent in requests of `delete_batch_size`.
+            pace: Called before each such request, repeated ones too.
 
         Returns:
             One outcome per key, in the order given.
@@ -276,6 +294,15 @@ class ObjectStore(ABC):
             key: Of no object, and made so that it never will be.
         """
         return self.delete([key])[0]
+
+    def undelete_hint(self) -> str | None:
+        """Tell people how deleted objects come back here, where the store keeps them for a while.
+
+        Returns:
+            One sentence (versioning, soft delete and for how long); None if the store cannot bring anything back or
+            does not tell, for lack of a permission for instance.
+        """
+        return None
 
     @abstractmethod
     def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:

@@ -10,6 +10,7 @@ changes the tree.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -40,13 +41,18 @@ from spark_core.storage.contract import (
     ObjectInfo,
     ObjectStore,
     Outcomes,
+    Pace,
     StoreOptions,
     as_prefix,
     exact_range,
     listing_batch,
+    unpaced,
 )
+from spark_core.storage.deletion import Answer, delete_in_batches, unsafe_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A mount that is busy; asked again it may do it.
+_PASSING = (errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT, errno.EINTR)
 _NOT_A_FILE_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -293,27 +299,41 @@ class LocalStore(ObjectStore):
         finally:
             os.close(directory)
 
-    def delete(self, keys: Sequence[str]) -> Outcomes:
+    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Unlink files one by one; never a directory, never through a link."""
-        outcomes: list[DeleteOutcome] = []
-        for key in keys:
-            self.requests["delete"] += 1
-            try:
-                with self._parent(key) as (directory, name):
-                    _file_status(name, directory)
-                    os.unlink(name, dir_fd=directory)
-                outcomes.append(DeleteOutcome(key, "deleted"))
-            except _LinkError as error:
-                outcomes.append(DeleteOutcome(key, "refused", f"{error.filename!r} is a symbolic link"))
-            except IsADirectoryError:
-                outcomes.append(DeleteOutcome(key, "refused", "it is a directory or no plain file"))
-            except (FileNotFoundError, NotADirectoryError):
-                outcomes.append(DeleteOutcome(key, "already_gone"))
-            except OSError as error:
-                outcomes.append(DeleteOutcome(key, "failed", error.strerror))
-            except (AddressError, SettingsError) as error:
-                outcomes.append(DeleteOutcome(key, "refused", _first_clause(error)))
-        return outcomes
+        return delete_in_batches(
+            keys, self._unlink, self.options, size=self.delete_batch_size, pace=pace, unsafe=self._unsafe_name
+        )
+
+    def _unsafe_name(self, key: str) -> str | None:
+        """Let control characters through: the system takes a name for what it is, byte by byte."""
+        try:
+            self.checked_key(key)
+        except AddressError:
+            return unsafe_name(key)
+        return None
+
+    def _unlink(self, keys: Sequence[str]) -> dict[str, Answer]:
+        self.requests["delete"] += len(keys)
+        return {key: self._unlink_one(key) for key in keys}
+
+    def _unlink_one(self, key: str) -> Answer:
+        try:
+            with self._parent(key) as (directory, name):
+                _file_status(name, directory)
+                os.unlink(name, dir_fd=directory)
+        except _LinkError as error:
+            return Answer("refused", f"{error.filename!r} is a symbolic link")
+        except IsADirectoryError:
+            return Answer("refused", "it is a directory or no plain file")
+        except (FileNotFoundError, NotADirectoryError):
+            return Answer("already_gone")
+        except OSError as error:
+            refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
+            return Answer("refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING)
+        except (AddressError, SettingsError) as error:
+            return Answer("refused", _first_clause(error))
+        return Answer("deleted")
 
 
 def _first_clause(error: LakegcError) -> str:

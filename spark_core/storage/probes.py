@@ -7,7 +7,7 @@ import secrets
 from datetime import UTC, datetime
 
 from spark_core.clocks import ClockReading
-from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
+from spark_core.errors import ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.storage.contract import ObjectStore
 
 # Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
@@ -56,9 +56,10 @@ def require_deletable(store: ObjectStore) -> None:
     if outcome.outcome in ("deleted", "already_gone"):
         return
     what = f"{store.root}: deleting under data/ was tried on a name that nobody has, and"
-    if outcome.outcome == "refused":
+    denied = _REFUSALS.search(outcome.error or "")
+    if outcome.outcome == "refused" and not denied:
         raise SettingsError(f"{what} it cannot be asked for ({outcome.error}); nothing was deleted. Look at the store.")
-    if _REFUSALS.search(outcome.error or ""):
+    if denied:
         raise PermissionDeniedError(
             f"{what} the store refuses ({outcome.error}): these credentials may list but not delete; nothing was deleted. "
             f"Allow {store.delete_permission} for them on {store.root}data/ (a mark needs no such permission)."
@@ -67,6 +68,45 @@ def require_deletable(store: ObjectStore) -> None:
         f"{what} the store could not say whether it may be ({outcome.error}); nothing was deleted. "
         "Look at the endpoint and the network, and run again."
     )
+
+
+def honours_conditional_put(store: ObjectStore, key: str) -> bool:
+    """Prove whether the store keeps the condition of a put: one that must be the first must fail when it is the second.
+
+    A store that ignores the condition answers 200 to both, and then two collectors
+    would both believe that they hold a lease (safety 33).
+
+    Args:
+        store: Rooted at the namespace.
+        key: Of lakegc's own, below `PROBE_FOLDER`, new for each probe; the object is taken away again.
+
+    Returns:
+        Whether the second writer was told so and what the first one wrote is still there.
+
+    Raises:
+        PermissionDeniedError: If lakegc's own folder cannot be written or read.
+        TransientError: If the store does not answer, or does not take the probe away again.
+    """
+    mine, later = secrets.token_bytes(32), secrets.token_bytes(32)
+    try:
+        store.put_if_absent(key, mine)
+    except ObjectExistsError:
+        # An object of somebody else, unless the client sent the request twice: then it is ours.
+        if store.read(key) != mine:
+            return True
+    try:
+        store.put_if_absent(key, later)
+    except ObjectExistsError:
+        kept = store.read(key) == mine
+    else:
+        kept = False
+    (outcome,) = store.delete([key])
+    if outcome.outcome not in ("deleted", "already_gone"):
+        raise TransientError(
+            f"{store.root}{key}, a probe of lakegc's own, cannot be taken away again ({outcome.error}); nothing of the "
+            f"repository's was touched. Allow {store.delete_permission} on {store.root}_lakefs/retention/gc/ and delete it."
+        )
+    return kept
 
 
 def write_read_delete(store: ObjectStore) -> None:

@@ -27,12 +27,15 @@ from spark_core.storage.contract import (
     ObjectInfo,
     ObjectStore,
     Outcomes,
+    Pace,
     StoreOptions,
     as_prefix,
     exact_range,
+    unpaced,
 )
+from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.s3_clients import Clients, check_options, open_clients
-from spark_core.storage.s3_errors import CLIENT_ERRORS, explained, failure_of
+from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 from spark_core.storage.s3_probe import probe_delete
 
@@ -216,20 +219,13 @@ class S3Store(ObjectStore):
             file.seek(0)
             self._ask("put", "write", key, lambda: obstore.put(self._clients.objects, name, cast(BinaryIO, file)))
 
-    def delete(self, keys: Sequence[str]) -> Outcomes:
+    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Delete with the store's bulk request.
 
         S3 confirms a key that was not there like one that was, so `already_gone`
         comes only from stores that tell it. On a versioned bucket a deletion is a marker.
         """
-        told: dict[str, DeleteOutcome] = {}
-        for key in keys:
-            if NOT_NAMEABLE_PATTERN.search(key):
-                told[key] = DeleteOutcome(key, "refused", "the key cannot be named safely")
-        asked = [key for key in dict.fromkeys(keys) if key not in told]
-        for start in range(0, len(asked), self.delete_batch_size):
-            told.update(self._delete_batch(asked[start : start + self.delete_batch_size]))
-        return [told[key] for key in keys]
+        return delete_in_batches(keys, self._send_deletion, self.options, size=self.delete_batch_size, pace=pace)
 
     def probe_delete(self, key: str) -> DeleteOutcome:
         """Ask on the condition that there is such an object; a store that ignores it is asked as a sweep does."""
@@ -237,7 +233,8 @@ class S3Store(ObjectStore):
         refusal = probe_delete(self._clients.boto, self.namespace.bucket, self._name(key))
         return DeleteOutcome(key, "deleted" if refusal is None else "failed", refusal)
 
-    def _delete_batch(self, keys: Sequence[str]) -> dict[str, DeleteOutcome]:
+    def _send_deletion(self, keys: Sequence[str]) -> dict[str, Answer]:
+        """Send one request; the client itself repeats one that was throttled as a whole."""
         names = {self._before + key: key for key in keys}
         self.requests["delete"] += 1
         try:
@@ -245,15 +242,13 @@ class S3Store(ObjectStore):
                 Bucket=self.namespace.bucket, Delete={"Objects": [{"Key": name} for name in names], "Quiet": False}
             )
         except CLIENT_ERRORS as error:
-            failure = str(failure_of(error))
-            return {key: DeleteOutcome(key, "failed", failure) for key in keys}
-        told = {key: DeleteOutcome(key, "failed", "the store's answer does not mention the key") for key in keys}
+            failure = failure_of(error)
+            return dict.fromkeys(keys, Answer("refused" if failure.refuses else "failed", str(failure)))
+        told: dict[str, Answer] = {}
         for entry in answer.get("Deleted", []):
             if key := names.get(entry.get("Key")):
-                told[key] = DeleteOutcome(key, "deleted")
+                told[key] = Answer("deleted")
         for entry in answer.get("Errors", []):
             if key := names.get(entry.get("Key")):
-                code = str(entry.get("Code"))
-                gone = code in ("NoSuchKey", "NotFound")
-                told[key] = DeleteOutcome(key, "already_gone") if gone else DeleteOutcome(key, "failed", code)
+                told[key] = deletion_answer(str(entry.get("Code")))
         return told

@@ -26,6 +26,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
+from spark_core.storage.deletion import Answer
 
 # What both clients raise; obstore adds built-in errors of its own.
 CLIENT_ERRORS = (ClientError, BotoCoreError, BaseError, OSError)
@@ -39,7 +40,28 @@ _PERMISSIONS = {
     "delete": "s3:DeleteObject",
 }
 _KEYS_REFUSED = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
-_PASSING = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestTimeTooSkewed", "InternalError"}
+_PASSING = {
+    "SlowDown",
+    "SlowDownWrite",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "ServiceUnavailable",
+    "RequestTimeout",
+    "RequestTimeTooSkewed",
+    "InternalError",
+    "OperationAborted",
+}
+# What S3 and its likes answer for one key of a deletion.
+_GONE = {"NoSuchKey", "NoSuchVersion", "NotFound"}
+_REFUSED = {
+    "AccessDenied",
+    "AccessForbidden",
+    "AllAccessDisabled",
+    "ObjectLocked",
+    "InvalidObjectState",
+    "MethodNotAllowed",
+}
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -57,6 +79,11 @@ class Failure:
 
     status: int | None
     code: str
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the store said no, and would say so again: credentials or a permission."""
+        return self.status in (401, 403) and self.code not in _PASSING
 
     def __str__(self) -> str:
         return " ".join(filter(None, [f"HTTP {self.status}" if self.status else "no answer", self.code]))
@@ -78,6 +105,15 @@ def failure_of(error: Exception) -> Failure:
         return Failure(301, "redirect")
     # The text holds the key too, which can be named like anything: absence is only what the class says.
     return Failure(int(status[1]) if status and status[1] != "404" else None, shown)
+
+
+def deletion_answer(code: str) -> Answer:
+    """Return what an error of one key in the answer to a bulk deletion means."""
+    if code in _GONE:
+        return Answer("already_gone")
+    if code in _REFUSED or code in _KEYS_REFUSED:
+        return Answer("refused", code)
+    return Answer("failed", code, passing=code in _PASSING)
 
 
 def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
@@ -107,7 +143,7 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
         )
     elif failure.code == "NoSuchBucket" or (failure.status == 404 and action not in ("read", "head")):
         found = SettingsError, "there is no such bucket", "Look at the storage namespace and the endpoint."
-    elif failure.status in (401, 403) and failure.code not in _PASSING:
+    elif failure.refuses:
         found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
     elif failure.status == 404:
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."

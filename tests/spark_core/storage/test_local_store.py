@@ -173,9 +173,9 @@ def test_a_file_in_the_place_of_a_directory_means_that_the_object_is_gone(store,
 
 def test_a_missing_file_is_already_gone(store, outside):
     outside.put("data/s/a", b"x")
-    assert store.delete(["data/s/a", "data/s/a", "data/t/a"]) == [
+    assert store.delete(["data/s/a", "data/s/b", "data/t/a"]) == [
         DeleteOutcome("data/s/a", "deleted"),
-        DeleteOutcome("data/s/a", "already_gone"),
+        DeleteOutcome("data/s/b", "already_gone"),
         DeleteOutcome("data/t/a", "already_gone"),
     ]
 
@@ -209,10 +209,20 @@ def test_a_disk_that_fails_is_an_error_and_not_empty(store, outside, monkeypatch
         list(store.list("data/"))
 
 
-def test_a_file_that_may_not_be_unlinked_failed(store, outside, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (PermissionError(13, "Permission denied"), "refused"),
+        (OSError(30, "Read-only file system"), "refused"),
+        (OSError(5, "Input/output error"), "failed"),
+    ],
+)
+def test_a_file_that_may_not_be_unlinked_is_refused_and_one_that_cannot_be_failed(
+    store, outside, monkeypatch, error, outcome
+):
     outside.put("data/s/a", b"x")
-    monkeypatch.setattr(local.os, "unlink", refusing(PermissionError(13, "Permission denied")))
-    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "failed", "Permission denied")]
+    monkeypatch.setattr(local.os, "unlink", refusing(error))
+    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", outcome, error.strerror)]
     monkeypatch.undo()
     assert outside.keys() == {"data/s/a"}
 

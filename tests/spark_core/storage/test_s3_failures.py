@@ -332,15 +332,20 @@ def test_each_key_gets_the_stores_own_answer(answering):
     assert store.delete(["data/d", "data/c", "data/b", "data/a"]) == [
         DeleteOutcome("data/d", "failed", "the store's answer does not mention the key"),
         DeleteOutcome("data/c", "already_gone"),
-        DeleteOutcome("data/b", "failed", "AccessDenied"),
+        DeleteOutcome("data/b", "refused", "AccessDenied"),
         DeleteOutcome("data/a", "deleted"),
     ]
+
+
+def test_a_deletion_that_was_refused_is_told_so_for_every_key(answering):
+    for status, code in ((403, "AccessDenied"), (401, "ExpiredToken")):
+        outcomes = answering(error(status, code, REVEALING)).delete(["data/a", "data/b"])
+        assert outcomes == [DeleteOutcome(key, "refused", f"HTTP {status} {code}") for key in ("data/a", "data/b")]
 
 
 @pytest.mark.parametrize(
     ("told", "text"),
     [
-        (error(403, "AccessDenied", REVEALING), "HTTP 403 AccessDenied"),
         (error(503, "SlowDown"), "HTTP 503 SlowDown"),
         (Answer(body=b"<html>", cut=2), ""),
         (Answer(body=b"<html>busy</html>"), "does not mention the key"),

@@ -311,12 +311,6 @@ def test_aws_itself_is_reached_in_the_buckets_region():
     assert store._clients.boto.meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
 
 
-def test_other_stores_are_told_to_be_unknown_here():
-    for uri in ("gs://bucket/ns", "https://account.blob.core.windows.net/container"):
-        with pytest.raises(SettingsError, match="cannot be opened by this version"):
-            open_store(Namespace.parse(uri), StoreOptions())
-
-
 def test_options_show_no_credential():
     options = StoreOptions(s3_access_key_id="KEYID", s3_secret_access_key="SECRET", s3_session_token="TOKEN")
     assert not [word for word in ("KEYID", "SECRET", "TOKEN") if word in f"{options!r} {options}"]
