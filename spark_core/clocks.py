@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from spark_core.errors import UnsafePlanError
+
 # From here on the age of an object is no longer what it seems (kopia refuses at the same point).
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 
@@ -64,6 +66,24 @@ class ClockReading:
             return "agrees with this machine's to a second or two"
         whole = timedelta(seconds=round(abs(self.skew).total_seconds()))
         return f"is {whole} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
+
+
+def require_near(reading: ClockReading | None, whose: str) -> None:
+    """Refuse where a clock stands so far from this machine's that ages and days cannot be told.
+
+    Args:
+        reading: Of the other clock; None, where it does not tell, is no reason to refuse.
+        whose: The other clock's owner, for the message.
+
+    Raises:
+        UnsafePlanError: If they differ by more than `MAX_CLOCK_SKEW`.
+    """
+    if reading is not None and reading.too_far:
+        raise UnsafePlanError(
+            f"the clock of {whose} {reading}, at most {MAX_CLOCK_SKEW} is accepted: how old an object is, and how long a commit "
+            "is kept, cannot be told, and an upload under way could look old; nothing was deleted. "
+            "Set the clocks of both (NTP), and run again."
+        )
 
 
 def narrower(one: ClockReading | None, other: ClockReading | None) -> ClockReading | None:

@@ -10,11 +10,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_core import tables
+from spark_core.clocks import require_near
 from spark_core.errors import AddressError, ChainError, RepositoryStateError, SettingsError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
+from spark_core.storage.probes import read_clock
 from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
 
 # Where only the storage namespaces of repositories are compared, the blockstore's path does not matter.
@@ -226,6 +228,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
     Raises:
         RepositoryStateError: If the repository is read-only or bare, or another one lives in its namespace.
         SettingsError: If `min_age` is below the server's grace period.
+        UnsafePlanError: If the clock of the server or of the store is more than 5 minutes from this machine's.
     """
     repository, server = run.repository, run.server
     if repository.read_only:
@@ -254,6 +257,9 @@ def preflight(run: Run) -> Mapping[str, Any]:
             f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect; "
             "nothing was deleted. Such a repository cannot be collected."
         )
+    readings = {"server": server.clock_reading, "store": read_clock(run.store)}
+    require_near(readings["server"], "the lakeFS server")
+    require_near(readings["store"], f"the store of {run.store.root}")
     return {
         "repository": {**asdict(repository), "creation_date": repository.creation_date.isoformat()},
         "instance": run.instance,
@@ -264,6 +270,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "grace_period_seconds": int(grace.total_seconds()),
         "branches": len(branches),
         "table_prefix": prefix,
+        "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
     }
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import urllib3.exceptions
@@ -19,6 +20,7 @@ from lakefs_sdk.configuration import Configuration
 from lakefs_sdk.exceptions import ApiException
 
 from spark_core import __version__
+from spark_core.clocks import ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, Answer, Call
 from spark_core.lakefs.failures import Failures
@@ -31,10 +33,14 @@ class Transport:
     Args:
         options: Where and how.
         clock: What waiting goes by.
+
+    Attributes:
+        clock_reading: The server's clock against this machine's, from the answer that says most; None before any.
     """
 
     def __init__(self, options: ServerOptions, clock: Clock) -> None:
         self.options = options
+        self.clock_reading: ClockReading | None = None
         self.clock = clock
         self.failures = Failures(options)
         self.requests: Counter[str] = Counter()
@@ -92,6 +98,7 @@ class Transport:
     ) -> tuple[Answer, float]:
         """Call once; a broken connection counts as an overloaded server."""
         timeouts = (self.options.connect_timeout.total_seconds(), self.options.read_timeout.total_seconds())
+        sent = datetime.now(UTC)
         try:
             response = method(*arguments, **options, _preload_content=False, _request_timeout=timeouts)
         except ApiException as error:
@@ -100,6 +107,7 @@ class Transport:
                     f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}. "
                     "Check endpoint (http or https) and ca_certificate."
                 ) from None
+            self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
             retry_after = str(error.headers.get("Retry-After", "")) if error.headers is not None else ""
             return Answer(int(error.status), body.encode()), self._retry_after(retry_after)
@@ -113,7 +121,16 @@ class Transport:
             if lost is None:
                 return Answer(BROKEN_OFF, b""), 0.0
             raise lost from None
+        self._read_clock(response.headers or {}, sent)
         return Answer(int(response.status_code or 0), bytes(response.raw_data or b"")), 0.0
+
+    def _read_clock(self, headers: Mapping[str, str], sent: datetime) -> None:
+        """Note the date of an answer, unless it comes from some cache on the way."""
+        told = http_date(headers.get("Date", ""))
+        if told is not None and "Age" not in headers:
+            self.clock_reading = narrower(
+                self.clock_reading, ClockReading.of(told, sent=sent, received=datetime.now(UTC))
+            )
 
     def _backoff(self, attempt: int) -> float:
         pause = self.options.first_backoff * 2 ** (attempt - 1)
