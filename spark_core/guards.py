@@ -81,6 +81,10 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
         )
     else:
         summary = f"{manifest.rows} of {manifest.facts['commits']} commits keep their objects"
+        if manifest.facts.get("refs_read_by") == "walk":
+            summary += (
+                f"; refs read by: walk, {manifest.facts['unknown_to_walk']} more are known from the server's list only"
+            )
     return CheckResult(
         "commits_are_known",
         manifest.table,
@@ -91,6 +95,8 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
             "retained_by_server": manifest.facts["retained_by_server"],
             "commits": manifest.facts["commits"],
             "unknown_to_dump": unknown[:20],
+            "refs_read_by": manifest.facts.get("refs_read_by", "dump"),
+            "unknown_to_walk": manifest.facts.get("unknown_to_walk", 0),
             "rules_without_branch": manifest.facts["rules_without_branch"],
         },
     )

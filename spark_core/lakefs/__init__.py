@@ -7,12 +7,12 @@ from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
 from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
 from spark_core.lakefs.values import (
     EntriesPage,
-    ObjectStat,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
     StorageConfig,
 )
+from spark_core.lakefs.walk import walk_refs
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
@@ -20,7 +20,6 @@ __all__ = [
     "Clock",
     "EntriesPage",
     "LakeFSServer",
-    "ObjectStat",
     "PreparedCommits",
     "PreparedUncommitted",
     "RefsDump",
@@ -34,4 +33,5 @@ __all__ = [
     "read_uncommitted",
     "scan_uncommitted",
     "uncommitted_files",
+    "walk_refs",
 ]

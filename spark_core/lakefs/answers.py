@@ -103,9 +103,19 @@ class Body:
 
     def table_id(self, key: str) -> str:
         """Read the id of a table, 64 hex digits."""
-        found = self.text(key)
+        return self._hash(key, self.text(key), "table")
+
+    def commit_id(self, key: str) -> str:
+        """Read the id of a commit, 64 hex digits."""
+        return self._hash(key, self.text(key), "commit")
+
+    def commit_ids(self, key: str) -> list[str]:
+        """Read a list of commit ids."""
+        return [self._hash(key, found, "commit") for found in self.texts(key)]
+
+    def _hash(self, key: str, found: str, what: str) -> str:
         if not _HASH.fullmatch(found):
-            raise unreadable(self._call, f"{key!r} = {found[:80]!r}, which is not the id of a table (64 hex digits)")
+            raise unreadable(self._call, f"{key!r} = {found[:80]!r}, which is not the id of a {what} (64 hex digits)")
         return found
 
     def _read(self, key: str, kind: type) -> Any:

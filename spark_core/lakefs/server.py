@@ -8,17 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 from lakefs_sdk.api.branches_api import BranchesApi
-from lakefs_sdk.api.commits_api import CommitsApi
 from lakefs_sdk.api.config_api import ConfigApi
 from lakefs_sdk.api.internal_api import InternalApi
 from lakefs_sdk.api.metadata_api import MetadataApi
 from lakefs_sdk.api.objects_api import ObjectsApi
+from lakefs_sdk.api.refs_api import RefsApi
 from lakefs_sdk.api.repositories_api import RepositoriesApi
+from lakefs_sdk.api.tags_api import TagsApi
 from lakefs_sdk.api_response import ApiResponse
 from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
 from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
 
-from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answers import Body, unreadable
@@ -27,13 +27,12 @@ from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.transport import Transport
 from spark_core.lakefs.values import (
     EntriesPage,
-    ObjectStat,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
     StorageConfig,
 )
-from spark_core.model import Branch, Commit, Repository, RetentionRules
+from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 
 # The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).
 LONGEST_RETENTION_DAYS = 36_500
@@ -60,16 +59,12 @@ class LakeFSServer:
         client = self._transport.client
         self._repositories = RepositoriesApi(client)
         self._branches = BranchesApi(client)
-        self._commits = CommitsApi(client)
         self._config = ConfigApi(client)
         self._internal = InternalApi(client)
         self._metadata = MetadataApi(client)
         self._objects = ObjectsApi(client)
-
-    @property
-    def clock_reading(self) -> ClockReading | None:
-        """The server's clock against this machine's, read off the answers so far; None if none told the time."""
-        return self._transport.clock_reading
+        self._refs = RefsApi(client)
+        self._tags = TagsApi(client)
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.
@@ -234,28 +229,42 @@ class LakeFSServer:
         listed = self._listed(call, self._branches.list_branches_with_http_info, repository_id, show_hidden=True)
         return [Branch(body.text("id"), body.text("commit_id")) for body in listed]
 
-    def commit(self, repository_id: str, commit_id: str) -> Commit:
-        """Read one commit.
+    def tags(self, repository_id: str) -> list[Tag]:
+        """List every tag."""
+        call = self._on(repository_id, "list_tags", "tags", "fs:ListTags")
+        listed = self._listed(call, self._tags.list_tags_with_http_info, repository_id)
+        return [Tag(body.text("id"), body.commit_id("commit_id")) for body in listed]
+
+    def log(self, repository_id: str, ref: str, *, first_page: int = _PAGE) -> Iterator[Commit]:
+        """List the commits that a ref reaches, over every parent, the newest first.
+
+        The whole commit comes with each, and its id is the one that the branch
+        or a child names, even where the cache that single commits are answered
+        from is damaged (`lakefs-facts` 11.42). So this, not the call for one
+        commit, is how commits are read where there is no dump.
+
+        Args:
+            repository_id: Repository name.
+            ref: Branch, tag or commit.
+            first_page: Commits of the first page; each further one is ten times as long, up to the server's limit.
 
         Raises:
-            NotFoundError: If the server does not know it. After a cherry-pick it
-                may say so of a commit that is there (`lakefs-facts` 11.42), so
-                this is never proof that there is no data.
-            IncompleteReadError: If it answers with another commit, for the same reason.
+            NotFoundError: If the ref is not there.
+            IncompleteReadError: If an answer is not as documented.
         """
-        call = self._on(repository_id, "get_commit", f"commit {commit_id}", "fs:ReadCommit")
-        answer = self._transport.call(call, self._commits.get_commit_with_http_info, repository_id, commit_id)
-        body = Body.of(call, answer)
-        if body.text("id") != commit_id:
-            raise unreadable(call, f"commit {body.text('id')[:80]!r} instead (its cache is damaged by a cherry-pick)")
-        return Commit(
-            id=commit_id,
-            parents=tuple(body.texts("parents")),
-            creation_date=body.instant("creation_date"),
-            metarange_id=body.text("meta_range_id"),
-            version=body.integer("version"),
-            generation=body.integer("generation") if body.has("generation") else 0,
+        call = self._on(repository_id, "log_commits", f"commits that {ref} reaches", "fs:ReadBranch")
+        listed = self._listed(
+            call, self._refs.log_commits_with_http_info, repository_id, ref, first_page=min(first_page, _PAGE)
         )
+        for body in listed:
+            yield Commit(
+                id=body.commit_id("id"),
+                parents=tuple(body.commit_ids("parents")),
+                creation_date=body.instant("creation_date"),
+                metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
+                version=body.integer("version"),
+                generation=body.integer("generation") if body.has("generation") else 0,
+            )
 
     def prepare_commits(self, repository_id: str) -> PreparedCommits | None:
         """Let the server list its retained commits; see `prepare.prepare_commits`."""
@@ -268,41 +277,6 @@ class LakeFSServer:
     def dump_refs(self, repository_id: str) -> RefsDump:
         """Let the server dump commits, branches and tags; see `prepare.dump_refs`."""
         return prepare.dump_refs(self._transport, repository_id)
-
-    def stat(self, repository_id: str, ref: str, path: str) -> ObjectStat | None:
-        """Look up an entry on a ref.
-
-        Returns:
-            None only if the server says that the ref has no such entry.
-
-        Raises:
-            NotFoundError: If the repository or the ref is not there.
-            RepositoryStateError: If the repository is being deleted (410).
-        """
-        call = self._on(repository_id, "stat_object", f"stat of {path!r} on {ref}", "fs:ReadObject")
-        answer = self._transport.call(
-            call,
-            self._objects.stat_object_with_http_info,
-            repository_id,
-            ref,
-            path,
-            user_metadata=False,
-            presign=False,
-            expected=(404,),
-        )
-        if answer.status == 404:
-            if answer.message == _NOT_FOUND:
-                return None
-            raise self._transport.failures.of(call, answer)
-        body = Body.of(call, answer)
-        if body.text("path") != path:
-            raise unreadable(call, f"the entry of {body.text('path')[:200]!r} instead")
-        return ObjectStat(
-            physical_address=body.text("physical_address"),
-            size_bytes=body.integer("size_bytes") if body.has("size_bytes") else 0,
-            checksum=body.text("checksum"),
-            mtime=body.instant("mtime"),
-        )
 
     def list_entries(self, repository_id: str, ref: str, *, after: str) -> EntriesPage:
         """List one page of a ref's entries, staged ones included, in order of path; one call.
@@ -346,18 +320,19 @@ class LakeFSServer:
         return Call(name, f"{what} of repository {repository_id}", action)
 
     def _listed(
-        self, call: Call, method: Callable[..., ApiResponse], *arguments: str, **options: Any
+        self, call: Call, method: Callable[..., ApiResponse], *arguments: str, first_page: int = _PAGE, **options: Any
     ) -> Iterator[Body]:
-        """Read a list to its end, page by page.
+        """Read a list to its end, page by page; no further than the caller takes from it.
 
         Raises:
             IncompleteReadError: If it has no end, or a page does not say where to go on.
         """
         after: set[str] = set()
         offset = ""
-        for _ in range(self._transport.options.max_pages):
+        for page in range(self._transport.options.max_pages):
             where: dict[str, Any] = {"after": offset} if offset else {}
-            answer = self._transport.call(call, method, *arguments, amount=_PAGE, **where, **options)
+            amount = min(first_page * 10 ** min(page, 3), _PAGE)
+            answer = self._transport.call(call, method, *arguments, amount=amount, **where, **options)
             body = Body.of(call, answer)
             yield from body.parts("results")
             pagination = body.part("pagination")

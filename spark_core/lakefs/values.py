@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -55,23 +54,6 @@ class RefsDump:
     commits_metarange_id: str
     branches_metarange_id: str
     tags_metarange_id: str
-
-
-@dataclass(frozen=True)
-class ObjectStat:
-    """An entry as a ref shows it.
-
-    Attributes:
-        physical_address: Absolute URI of the data.
-        size_bytes: Size.
-        checksum: Usually the MD5 in hex.
-        mtime: When the entry was written, UTC.
-    """
-
-    physical_address: str
-    size_bytes: int
-    checksum: str
-    mtime: datetime
 
 
 @dataclass(frozen=True)

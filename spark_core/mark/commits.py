@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_core import chain, retention, tables
-from spark_core.errors import IncompleteReadError
-from spark_core.lakefs import RefsDump, read_refs_dump, read_retained
+from spark_core.errors import IncompleteReadError, PermissionDeniedError
+from spark_core.lakefs import RefsDump, read_refs_dump, read_retained, walk_refs
 from spark_core.model import Refs
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable
 
 # A commit that lands between the dump's commits and its branches leaves a head that the dump does not know (facts 3.3).
 DUMP_TRIES = 3
+
+DUMP, WALK = "dump", "walk"
 
 
 def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
@@ -23,6 +25,11 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     generous than the rules, in an order-independent way, and with tags; the
     server's is a second opinion that can only add. Without rules every commit
     keeps its objects.
+
+    A user who may not dump can still collect under rules: the graph is then
+    walked from every branch and tag, and commits that nothing leads to any more
+    are taken from the server's list as they stand there. Without rules there is
+    no such list, so the dump is required (safety 28).
 
     Args:
         run: The run.
@@ -35,6 +42,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         RepositoryStateError: If the server lists no commit at all.
         IncompleteReadError: If the dump lacks a head or a parent, tried several times, or the
             server knows no rules when it lists the commits, although it showed some.
+        PermissionDeniedError: If there are no rules and the user may not dump.
         ChainError: If the mark was begun under other options.
     """
     began = run.begin(tables.RETAINED_COMMITS)
@@ -49,23 +57,27 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
             "commits because there are none; which commits keep their objects is unknown, so nothing was deleted. "
             "Somebody changed the rules meanwhile: run again."
         )
-    refs, dump = _read_refs(run, prefix)
+    refs, dump = _read_refs(run, prefix, has_rules=rules is not None)
     ours = retention.retained_commits(
         refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
     )
     server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
     table = retention.merge(ours, server_rows, refs)
+    unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
     facts = {
         "rules": None
         if rules is None
         else {"default_retention_days": rules.default_retention_days, "branches": dict(rules.branches)},
         "server_run": None if prepared is None else prepared.run_id,
-        "dump": vars(dump),
+        "refs_read_by": WALK if dump is None else DUMP,
+        "dump": None if dump is None else vars(dump),
         "commits": len(refs.commits),
         "branches": len(refs.branches),
         "tags": len(refs.tags),
         "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
-        "unknown_to_dump": retention.unknown_commits(server_rows, refs) if server_rows is not None else [],
+        # A walk finds no commit that nothing leads to, so only a dump can contradict the server's list.
+        "unknown_to_dump": [] if dump is None else unknown,
+        "unknown_to_walk": len(unknown) if dump is None else 0,
         "rules_without_branch": sorted(set(rules.branches) - {branch.id for branch in refs.branches}) if rules else [],
         "expired_metaranges": _expired_metaranges(
             refs, set(table.column("metarange_id").to_pylist()), run.options.explain_ranges
@@ -82,9 +94,13 @@ def tables_prefix(run: Run) -> str:
     return prefix
 
 
-def _read_refs(run: Run, prefix: str) -> tuple[Refs, RefsDump]:
+def _read_refs(run: Run, prefix: str, *, has_rules: bool) -> tuple[Refs, RefsDump | None]:
+    """Read the commit graph from a dump, or by walking it where the user may not dump; the dump is None then."""
     for attempt in range(1, DUMP_TRIES + 1):
-        dump = run.server.dump_refs(run.repository.id)
+        try:
+            dump = run.server.dump_refs(run.repository.id)
+        except PermissionDeniedError as denied:
+            return _walk(run, denied, has_rules=has_rules), None
         try:
             refs = read_refs_dump(run.store, dump, prefix)
             retention.require_whole(refs)
@@ -94,6 +110,21 @@ def _read_refs(run: Run, prefix: str) -> tuple[Refs, RefsDump]:
         else:
             return refs, dump
     raise AssertionError  # the last try above either returned or raised
+
+
+def _walk(run: Run, denied: PermissionDeniedError, *, has_rules: bool) -> Refs:
+    # Keys that are no longer good are refused everywhere, and this says so; only a lacking permission is for one call.
+    run.server.repository(run.repository.id)
+    if not has_rules:
+        raise PermissionDeniedError(
+            f"refs dump of repository {run.repository.id}: the user may not make one, and the repository has no rules. Then "
+            "every commit keeps its objects, and only a dump names those that no branch or tag leads to; nothing was "
+            "deleted. Give the user fs:ListTags, fs:ListBranches and fs:ListCommits on "
+            f"arn:lakefs:fs:::repository/{run.repository.id}, and run again."
+        ) from denied
+    refs = walk_refs(run.server, run.repository.id)
+    retention.require_whole(refs)
+    return refs
 
 
 def _expired_metaranges(refs: Refs, retained: set[str], limit: int) -> Mapping[str, Any]:

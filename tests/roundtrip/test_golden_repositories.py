@@ -66,3 +66,37 @@ def test_without_rules_exactly_what_was_never_committed_nor_staged_expires(name,
         marked, found, _ = mark_and_conclude(run)
         assert marked.addresses(run) == sorted(expected["never_committed_and_not_staged"])
         assert found.passed, found.checks
+
+
+@pytest.mark.parametrize(("name", "status"), [("merges", 401), ("unified", 403)])
+def test_a_user_who_may_not_dump_loses_nothing_that_is_retained(name, status, tmp_path, spark):
+    moment = golden.expected(name)["retention"][0]
+    denied = {("POST", ".*/dump"): (status, {"message": "insufficient permissions"})}
+    with RecordedServer.unpacked(name, tmp_path, index=0, overrides=denied) as recorded:
+        run = _run(recorded, spark)
+        marked, found, results = mark_and_conclude(run)
+        expired = set(marked.addresses(run))
+    assert found.passed, found.checks
+    # No more than under the server's own list, no less than when every commit is known.
+    allowed = moment["expired_addresses"]
+    assert set(allowed["mark_before_stop_and_tags"]) <= expired <= set(allowed["as_coded"])
+    (known,) = [result for result in results if result.name == "commits_are_known"]
+    assert "refs read by: walk" in known.summary
+    assert known.figures["refs_read_by"] == "walk"
+    facts = marked.tables.commits.manifest.facts
+    assert facts["unknown_to_walk"] == len(
+        set(moment["retained_as_coded"]) & set(golden.expected(name)["commits"]) - _reached(name)
+    )
+
+
+def _reached(name):
+    """The commits that a branch or tag of a recording leads to."""
+    server = golden.server(name)
+    parents = {commit["id"]: commit["parents"] for commit in server["commits"]}
+    waiting, found = [ref["commit_id"] for ref in (*server["branches"], *server["tags"])], set()
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id not in found:
+            found.add(commit_id)
+            waiting += parents[commit_id]
+    return found

@@ -39,7 +39,7 @@ _ROUTES = (
     ("branches", "GET", r"/repositories/(?P<repository>[^/]+)/branches"),
     ("tags", "GET", r"/repositories/(?P<repository>[^/]+)/tags"),
     ("diff", "GET", r"/repositories/(?P<repository>[^/]+)/branches/(?P<branch>[^/]+)/diff"),
-    ("stat", "GET", r"/repositories/(?P<repository>[^/]+)/refs/(?P<ref>[^/]+)/objects/stat"),
+    ("log", "GET", r"/repositories/(?P<repository>[^/]+)/refs/(?P<ref>[^/]+)/commits"),
     ("list_objects", "GET", r"/repositories/(?P<repository>[^/]+)/refs/(?P<ref>[^/]+)/objects/ls"),
     ("commit", "GET", r"/repositories/(?P<repository>[^/]+)/commits/(?P<commit>[^/]+)"),
     ("prepare_commits_sync", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits"),
@@ -234,12 +234,26 @@ class RecordedServer(ScriptedServer):
         ]
         return 200, page(changes, asked.query, "path")
 
-    def _stat(self, asked: Asked, ref: str) -> tuple[int, Any]:
-        entries = self.entries.get(ref)
-        if entries is None:
-            return 404, {"message": "branch not found"}
-        row = entries.get(asked.query["path"])
-        return (404, {"message": "not found"}) if row is None else (200, self._shown(row))
+    def _log(self, asked: Asked, ref: str) -> tuple[int, Any]:
+        commits = {commit["id"]: commit for commit in self.server["commits"]}
+        named = {at["id"]: at["commit_id"] for at in (*self.server["branches"], *self.server["tags"])}
+        start = named.get(ref, ref)
+        if start not in commits:
+            return 404, {"message": "not found"}
+        # As the server does: the newest first of those whose child was shown.
+        shown, waiting = [], {start}
+        while waiting:
+            latest = max(waiting, key=lambda commit_id: (commits[commit_id]["creation_date"], commit_id))
+            waiting.remove(latest)
+            shown.append(commits[latest])
+            waiting |= set(commits[latest]["parents"]) - {commit["id"] for commit in shown}
+        if "after" in asked.query:
+            ids = [commit["id"] for commit in shown]
+            shown = shown[ids.index(asked.query["after"]) + 1 :] if asked.query["after"] in ids else []
+        cut = shown[: int(asked.query.get("amount", 100))]
+        more = len(cut) < len(shown)
+        pagination = {"has_more": more, "next_offset": cut[-1]["id"] if more else "", "results": len(cut)}
+        return 200, {"pagination": {**pagination, "max_per_page": 1000}, "results": cut}
 
     def _list_objects(self, asked: Asked, ref: str) -> tuple[int, Any]:
         entries = self.entries.get(ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,16 +10,15 @@ from typing import Any
 import pytest
 
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError, SettingsError
-from spark_core.lakefs import LakeFSServer, ObjectStat, StorageConfig
+from spark_core.lakefs import LakeFSServer, StorageConfig
 from spark_core.model import Branch, Repository, RetentionRules
-from tests.support.recordings import recorded, recordings
+from tests.support.recordings import recorded
 from tests.support.scripted_server import Asked, Reply, ScriptedServer, in_turn, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
 NAME = "obs-45461"
 RULES = ("GET", "/repositories/.*/settings/gc_rules")
 SET_RULES = ("PUT", RULES[1])
-COMMIT = "346a9b5d12a474d0fc1833b94c206d0d9789f3a0006d15e34caf3198ea682dd9"
 
 
 def test_a_repository_is_read_whole(client: Client) -> None:
@@ -250,45 +250,17 @@ def test_a_table_location_of_another_form_refuses(client: Client, location: str)
         server.table_prefix(NAME)
 
 
-def test_stat_shows_the_entry(client: Client) -> None:
-    server, scripted = client({("GET", ".*/refs/main/objects/stat"): recorded("objects", 2)})
-    assert server.stat(NAME, "main", "obj/gone") == ObjectStat(
-        "local://<BLOCKSTORE>/obs/45461/data/ft6rqr1ksduakb446ibg/dc0kb69ksduakb446jdg",
-        15,
-        "1e55b165212d6a84f650e46875bd0276",
-        datetime.fromtimestamp(1795245465, UTC),
-    )
-    assert scripted.calls[0].query == {"path": "obj/gone", "presign": "False", "user_metadata": "False"}
-
-
-def test_stat_is_none_only_for_the_entry_itself(client: Client) -> None:
-    stat = ("GET", ".*/objects/stat")
-    server, _ = client({stat: in_turn(recorded("objects", 7), recorded("refs", 6), recorded("repository", 1))})
-    assert server.stat(NAME, "main", "not/there") is None
-    with pytest.raises(NotFoundError, match="branch not found"):
-        server.stat(NAME, "none", "x")
-    with pytest.raises(NotFoundError, match="repository not found"):
-        server.stat("not-there", "main", "x")
-
-
 @pytest.mark.parametrize("path", ["a b", "ü/ä?&=#%", "..", "x/../y", "new\nline", "a//b", "a+b", "\x00"])
 def test_odd_paths_arrive_as_they_are(client: Client, path: str) -> None:
-    seen = {"checksum": "c", "mtime": 1, "path": path, "physical_address": "s3://b/x", "size_bytes": 1}
-    server, scripted = client({("GET", ".*/objects/stat"): (200, seen)})
-    assert server.stat(NAME, "main", path) is not None
-    assert scripted.calls[0].query["path"] == path
-
-
-def test_an_answer_about_another_path_refuses(client: Client) -> None:
-    server, _ = client({("GET", ".*/objects/stat"): recorded("objects", 2)})
-    with pytest.raises(IncompleteReadError, match="the entry of 'obj/gone' instead"):
-        server.stat(NAME, "main", "other")
+    server, scripted = client({("GET", ".*/objects/ls"): recorded("objects", 9)})
+    server.list_entries(NAME, "main", after=path)
+    assert scripted.calls[0].query["after"] == path
 
 
 def test_a_repository_in_deletion_is_not_an_entry_that_is_not_there(client: Client) -> None:
-    server, _ = client({("GET", ".*/objects/stat"): (410, {"message": "repository in deletion"})})
+    server, _ = client({("GET", ".*/objects/ls"): (410, {"message": "repository in deletion"})})
     with pytest.raises(RepositoryStateError, match="is being deleted"):
-        server.stat(NAME, "main", "x")
+        server.list_entries(NAME, "main", after="x")
 
 
 def test_entries_of_a_ref_are_listed_page_by_page(client: Client) -> None:
@@ -324,25 +296,41 @@ def test_the_diff_of_a_branch_gives_paths_and_types(client: Client) -> None:
     assert list(server.diff_branch(NAME, "b4")) == [("f0", "changed"), ("f1", "removed")]
 
 
-def test_a_commit_is_read_with_its_metarange(client: Client) -> None:
-    server, _ = client({("GET", ".*/commits/.*"): recorded("observed-cherry-pick-404", 0)})
-    commit = server.commit("obs-ck-45761", COMMIT)
-    assert commit.metarange_id.startswith("57c2e7ed9ea7d799")
-    assert commit.generation == 3
+def test_tags_are_listed_with_their_commits(client: Client) -> None:
+    tags = recorded("refs", 7).body["results"]
+    shown = (200, {"results": tags, "pagination": {"has_more": False}})
+    server, _ = client({("GET", f"/repositories/{NAME}/tags"): shown})
+    assert [tag.id for tag in server.tags(NAME)] == ["t0", "t1"]
+    assert {tag.commit_id for tag in server.tags(NAME)} == {tags[0]["commit_id"]}
 
 
-def test_another_commit_after_a_cherry_pick_refuses(client: Client) -> None:
-    answered = recordings("observed-cherry-pick-404")[2]["response"]["body"]["id"]
-    assert answered != COMMIT
-    server, _ = client({("GET", ".*/commits/.*"): recorded("observed-cherry-pick-404", 2)})
-    with pytest.raises(IncompleteReadError, match=f"commit '{answered}' instead"):
-        server.commit("obs-ck-45761", COMMIT)
+def test_the_log_gives_whole_commits_the_first_one_of_a_repository_without_a_metarange(client: Client) -> None:
+    server, scripted = client({("GET", ".*/refs/main/commits"): recorded("refs", 10)})
+    commits = list(server.log(NAME, "main", first_page=100))
+    assert [commit.generation for commit in commits] == [4, 3, 2, 1]
+    assert [commit.main_parent for commit in commits] == [*(commit.id for commit in commits[1:]), None]
+    assert [bool(commit.metarange_id) for commit in commits] == [True, True, True, False]
+    assert commits[0].creation_date == datetime.fromtimestamp(1794381461, UTC)
+    assert scripted.calls[0].query == {"amount": "100"}
 
 
-def test_a_commit_that_the_server_does_not_know_is_not_an_empty_one(client: Client) -> None:
-    server, _ = client({("GET", ".*/commits/.*"): recorded("refs", 16)})
-    with pytest.raises(NotFoundError, match="commit not found"):
-        server.commit(NAME, "0" * 64)
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"id": "main"}, "'id' = 'main', which is not the id of a commit"),
+        ({"parents": ["main~1"]}, "'parents' = 'main~1', which is not the id of a commit"),
+        ({"parents": None}, "NoneType where 'parents' should be list"),
+        ({"meta_range_id": "../x"}, "not the id of a table"),
+        ({"meta_range_id": None}, "where 'meta_range_id' should be str"),
+        ({"version": None}, "where 'version' should be int"),
+    ],
+)
+def test_a_commit_of_the_log_that_cannot_be_read_refuses(client: Client, change: dict[str, Any], match: str) -> None:
+    body = recorded("refs", 10).body
+    altered = {**body, "results": [{**body["results"][0], **change}]}
+    server, _ = client({("GET", ".*/refs/main/commits"): (200, altered)})
+    with pytest.raises(IncompleteReadError, match=re.escape(match)):
+        list(server.log(NAME, "main"))
 
 
 def test_calls_are_counted_by_name(client: Client) -> None:

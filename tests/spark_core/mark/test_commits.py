@@ -1,10 +1,10 @@
-"""Rules that one call shows and another one knows nothing of."""
+"""Rules that one call shows and another one knows nothing of, and users who may not dump."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from spark_core.errors import IncompleteReadError
+from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
 from spark_core.mark.commits import retained_commits
 from spark_core.model import RetentionRules
 
@@ -24,3 +24,67 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
     )
     with pytest.raises(IncompleteReadError, match=r"listed no commits.*nothing was deleted.*run again"):
         retained_commits(run, SimpleNamespace(manifest=None))
+
+
+class _Denied:
+    """A run whose user may not dump; `keys_are_good` is what the server says to any other question."""
+
+    def __init__(self, rules, *, keys_are_good=True):
+        self.asked = []
+        self.keys_are_good = keys_are_good
+        self.rules = rules
+        slices = SimpleNamespace(manifest=SimpleNamespace(facts={"table_prefix": "_lakefs", "options": {}}))
+        self.run = SimpleNamespace(
+            server=self,
+            store=None,
+            deciding_options={},
+            repository=SimpleNamespace(id="repo"),
+            begin=lambda _spec: None,
+            require_same_instance=lambda _manifest: None,
+            load=lambda _spec: slices,
+        )
+
+    def retention_rules(self, _repository):
+        return self.rules
+
+    def prepare_commits(self, _repository):
+        return SimpleNamespace(run_id="r")
+
+    def dump_refs(self, _repository):
+        raise PermissionDeniedError("refs dump: 401")
+
+    def repository(self, _repository):
+        self.asked.append("repository")
+        if not self.keys_are_good:
+            raise PermissionDeniedError("description of repository repo: 401, check the keys")
+
+    def branches(self, _repository):
+        self.asked.append("branches")
+        return []
+
+    tags = branches
+
+
+def test_without_rules_a_user_who_may_not_dump_is_told_the_three_actions():
+    denied = _Denied(rules=None)
+    with pytest.raises(
+        PermissionDeniedError,
+        match=r"no rules.*nothing was deleted.*fs:ListTags, fs:ListBranches and fs:ListCommits.*repository/repo",
+    ):
+        retained_commits(denied.run, SimpleNamespace(manifest=None))
+    assert denied.asked == ["repository"], "nothing is walked"
+
+
+@pytest.mark.parametrize("rules", [None, RetentionRules(7, {})])
+def test_keys_that_are_refused_everywhere_are_not_a_permission_lacking_for_the_dump(rules):
+    denied = _Denied(rules, keys_are_good=False)
+    with pytest.raises(PermissionDeniedError, match="description of repository repo: 401, check the keys"):
+        retained_commits(denied.run, SimpleNamespace(manifest=None))
+    assert denied.asked == ["repository"]
+
+
+def test_a_walk_that_finds_no_branch_refuses():
+    denied = _Denied(rules=RetentionRules(7, {}))
+    with pytest.raises(RepositoryStateError, match="refs hold no commits"):
+        retained_commits(denied.run, SimpleNamespace(manifest=None))
+    assert denied.asked == ["repository", "branches", "branches"]

@@ -1,0 +1,213 @@
+"""The commit graph without a dump: the same as the dump's as far as anything leads there, and whole or refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_core.errors import IncompleteReadError, PermissionDeniedError
+from spark_core.lakefs import LakeFSServer, read_refs_dump, walk_refs
+from spark_core.model import Refs
+from spark_core.namespace import Namespace
+from spark_core.storage import StoreOptions, open_store
+from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
+from tests.support.recorded_server import RecordedServer
+from tests.support.recordings import recorded
+from tests.support.scripted_server import Asked, ScriptedServer
+
+Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
+LOCAL = [
+    name
+    for name in REPOSITORIES
+    if name not in ("bare", "read-only") and expected(name)["storage_namespace"].startswith("local://")
+]
+
+
+def reached(refs: Refs) -> set[str]:
+    """The commits that a branch or tag leads to, by the plain definition."""
+    found: set[str] = set()
+    waiting = [ref.commit_id for ref in (*refs.branches, *refs.tags)]
+    while waiting:
+        commit_id = waiting.pop()
+        if commit_id not in found:
+            found.add(commit_id)
+            waiting += refs.commits[commit_id].parents
+    return found
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(name: str, tmp_path: Path) -> None:
+    with RecordedServer.unpacked(name, tmp_path) as recorded_server:
+        server = LakeFSServer(recorded_server.options())
+        namespace = Namespace.parse(recorded_server.repository["storage_namespace"], server_path=SERVER_PATH)
+        store = open_store(namespace, StoreOptions(local_path=str(recorded_server.local_path)))
+        dumped = read_refs_dump(store, server.dump_refs(name))
+        walked = walk_refs(server, name)
+    assert set(walked.branches) == set(dumped.branches)
+    assert set(walked.tags) == set(dumped.tags)
+    # The API gives whole seconds, the dump may hold more.
+    dates = [
+        {at.id: at.creation_date.replace(microsecond=0) for at in refs.commits.values()} for refs in (walked, dumped)
+    ]
+    for commit_id in reached(dumped):
+        one, other = walked.commits[commit_id], dumped.commits[commit_id]
+        assert (one.parents, one.metarange_id, one.version, one.generation) == (
+            other.parents,
+            other.metarange_id,
+            other.version,
+            other.generation,
+        )
+        assert dates[0][commit_id] == dates[1][commit_id]
+    assert walked.commits.keys() == reached(dumped)
+
+
+def test_some_recorded_repository_has_commits_that_nothing_leads_to(tmp_path: Path) -> None:
+    with RecordedServer.unpacked("merges", tmp_path) as recorded_server:
+        walked = walk_refs(LakeFSServer(recorded_server.options()), "merges")
+    assert expected("merges")["commits"].keys() - walked.commits.keys(), "else the test above compares too little"
+
+
+def _id(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def commit(name: str, *parents: str, **changes: Any) -> dict[str, Any]:
+    shown = {
+        "id": _id(name),
+        "parents": [_id(parent) for parent in parents],
+        "creation_date": 1_700_000_000,
+        "meta_range_id": _id(f"metarange of {name}"),
+        "version": 1,
+        "generation": 1,
+        "committer": "c",
+        "message": "m",
+    }
+    return shown | changes
+
+
+class Graph:
+    """A server of a few commits, whose logs can be told to lie."""
+
+    def __init__(self, branches: dict[str, str], logs: dict[str, Any], tags: dict[str, str] | None = None) -> None:
+        self.branches, self.tags, self.logs = branches, tags or {}, logs
+
+    def __call__(self, asked: Asked) -> tuple[int, Any] | None:
+        *_, kind, last = asked.path.split("/")
+        if last in ("branches", "tags"):
+            shown = self.branches if last == "branches" else self.tags
+            results = [{"id": name, "commit_id": _id(at)} for name, at in shown.items()]
+        elif last == "commits":
+            names = {_id(name): name for name in self.logs}
+            found = self.logs.get(names.get(kind, kind), (404, {"message": "not found"}))
+            if isinstance(found, tuple):
+                return found
+            results = found
+        else:
+            return None
+        return 200, {"results": results, "pagination": {"has_more": False, "next_offset": ""}}
+
+
+def walked(client: Client, graph: Graph) -> tuple[Refs, ScriptedServer]:
+    server, scripted = client({("GET", ".*"): graph})
+    return walk_refs(server, "docs"), scripted
+
+
+def test_a_branch_that_stands_on_known_commits_is_not_asked_about(client: Client) -> None:
+    logs = {"main": [commit("b", "a"), commit("a")]}
+    _, scripted = walked(client, Graph({"main": "b", "old": "a"}, logs, tags={"v1": "a", "v2": "b"}))
+    assert [call.path for call in scripted.calls if call.path.endswith("/commits")] == [
+        "/repositories/docs/refs/main/commits"
+    ]
+
+
+def test_a_log_is_left_where_it_meets_known_commits_and_short_pages_are_asked_for_there(client: Client) -> None:
+    main = [commit("b", "a"), commit("a")]
+    graph = Graph({"main": "b", "dev": "d"}, {"main": main, "dev": [commit("d", "b"), *main]})
+    _, scripted = walked(client, graph)
+    asked = [call.query for call in scripted.calls if call.path.endswith("/commits")]
+    assert asked == [{"amount": "1000"}, {"amount": "100"}]
+
+
+def test_a_commit_of_which_only_a_tag_knows_is_found(client: Client) -> None:
+    logs = {"main": [commit("a")], "v1": [commit("t", "s"), commit("s")]}
+    refs, _ = walked(client, Graph({"main": "a"}, logs, tags={"v1": "t"}))
+    assert refs.commits.keys() == {_id("a"), _id("t"), _id("s")}
+
+
+def test_a_branch_that_moved_on_and_one_that_vanished_are_read_at_the_commit_that_they_had(client: Client) -> None:
+    logs = {
+        "main": [commit("new", "a"), commit("a")],
+        "head": [commit("head", "a"), commit("a")],
+        "gone": (404, {"message": "branch not found"}),
+        "was": [commit("was")],
+    }
+    refs, _ = walked(client, Graph({"main": "head", "gone": "was"}, logs))
+    assert {_id("head"), _id("new"), _id("was")} <= refs.commits.keys()
+
+
+def test_a_list_that_breaks_off_without_a_word_is_gone_on_with_by_the_parent_that_is_missing(client: Client) -> None:
+    server, scripted = client({})
+    page = recorded("observed-cherry-pick-404", 5)
+    head, damaged = page.body["results"]
+    (parent,) = damaged["parents"]
+    assert page.body["pagination"]["next_offset"] == damaged["id"], "the page ends where the cache is damaged"
+
+    def answers(asked: Asked) -> tuple[int, Any] | None:
+        if asked.path.endswith("/branches"):
+            results = [{"id": "main", "commit_id": head["id"]}]
+        elif asked.path.endswith("/main/commits") and "after" not in asked.query:
+            return 200, page.body
+        elif asked.path.endswith(f"/{parent}/commits"):
+            results = [{**commit("p"), "id": parent}]
+        else:
+            results = []
+        return 200, {"results": results, "pagination": {"has_more": False, "next_offset": ""}}
+
+    scripted.answer_with("GET", ".*", answers)
+    assert walk_refs(server, "docs").commits.keys() == {head["id"], damaged["id"], parent}
+
+
+@pytest.mark.parametrize("answer", [(404, {"message": "commit not found"}), [], [commit("other")]])
+def test_a_commit_that_the_damaged_cache_hides_refuses(client: Client, answer: Any) -> None:
+    graph = Graph({"main": "b"}, {"main": [commit("b", "a")], "a": answer})
+    with pytest.raises(IncompleteReadError, match=rf"commit {_id('a')}.*After a cherry-pick.*fs:ListCommits"):
+        walked(client, graph)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parents": []},
+        {"meta_range_id": _id("another")},
+        {"creation_date": 1_700_000_001},
+        {"version": 0},
+    ],
+)
+def test_a_commit_that_differs_between_two_answers_refuses(client: Client, change: dict[str, Any]) -> None:
+    main, dev = commit("b", "a"), commit("b", "a", **change)
+    graph = Graph({"main": "b", "dev": "d"}, {"main": [main, commit("a")], "dev": [commit("d", "c"), dev, commit("c")]})
+    with pytest.raises(IncompleteReadError, match=rf"commit {_id('b')} .* differs between two answers.*never changes"):
+        walked(client, graph)
+
+
+def test_words_that_a_cherry_pick_adds_to_a_commit_make_no_difference(client: Client) -> None:
+    known = [commit("b", "a", metadata={}), commit("a")]
+    again = [commit("d", "c"), commit("b", "a", metadata={"cherry-pick-origin": "x"}), commit("c")]
+    refs, _ = walked(client, Graph({"main": "b", "dev": "d"}, {"main": known, "dev": again}))
+    assert len(refs.commits) == 4
+
+
+@pytest.mark.parametrize(("lacking", "action"), [("/tags", "fs:ListTags"), ("/main/commits", "fs:ReadBranch")])
+def test_a_walk_that_is_not_permitted_either_names_the_action(client: Client, lacking: str, action: str) -> None:
+    graph = Graph({"main": "a"}, {"main": [commit("a")]})
+
+    def guarded(asked: Asked) -> tuple[int, Any] | None:
+        return (401, {"message": "insufficient permissions"}) if asked.path.endswith(lacking) else graph(asked)
+
+    server, _ = client({("GET", ".*"): guarded})
+    with pytest.raises(PermissionDeniedError, match=action):
+        walk_refs(server, "docs")
