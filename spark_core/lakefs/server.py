@@ -19,6 +19,7 @@ from lakefs_sdk.api_response import ApiResponse
 from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
 from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
 
+from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answers import Body, unreadable
@@ -65,6 +66,11 @@ class LakeFSServer:
         self._objects = ObjectsApi(client)
         self._refs = RefsApi(client)
         self._tags = TagsApi(client)
+
+    @property
+    def clock_reading(self) -> ClockReading | None:
+        """The server's clock against this machine's, read off the answers so far; None if none told the time."""
+        return self._transport.clock_reading
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.
