@@ -191,6 +191,8 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print()
         rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
         shown.print(table("Not deleted", ("address", "outcome", "what the store said"), rows))
+    for caution in report.cautions:
+        shown.print(f"\n[yellow]Caution[/yellow]: {escape(caution)}.", soft_wrap=True)
     if report.passed is None:
         shown.print("\nThe checks were not run yet: this mark cannot be swept.", style="yellow")
     for name, why in report.refused.items():

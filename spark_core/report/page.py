@@ -9,7 +9,7 @@ from spark_core.report.chart import chart
 from spark_core.report.values import Group, Report, bytes_text
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #2e7d32; --bad: #c62828; }
+:root { color-scheme: light dark; --line: #8884; --good: #2e7d32; --bad: #c62828; --warn: #ef6c00; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
 p.place { margin-top: .2rem; opacity: .75; }
@@ -18,6 +18,7 @@ p.place { margin-top: .2rem; opacity: .75; }
 .tile b { display: block; font-size: 1.3rem; }
 .verdict { border-left: .3rem solid var(--good); padding: .3rem 1rem; }
 .verdict.refused { border-color: var(--bad); }
+.caution { border-left: .3rem solid var(--warn); padding: .3rem 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .6rem .25rem 0;
 border-bottom: 1px solid var(--line); vertical-align: top; } td.n, th.n { text-align: right; white-space: nowrap;
 font-variant-numeric: tabular-nums; } td.code { font-family: ui-monospace, monospace; font-size: .85em;
@@ -41,6 +42,7 @@ def page(report: Report) -> str:
         f'<p class="place">{escape(report.place)} · only objects written before {report.cutoff.isoformat()}</p>',
         _tiles(report),
         _verdict(report),
+        _cautions(report),
         _outcomes(report),
         f"<figure>{_picture(report)}</figure>",
         _groups("What may go, and why", report.by_reason),
@@ -100,6 +102,10 @@ def _verdict(report: Report) -> str:
         return '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
     refusals = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in report.refused.items())
     return f'<div class="verdict refused">Refused, nothing was deleted:<ul>{refusals}</ul></div>'
+
+
+def _cautions(report: Report) -> str:
+    return "".join(f'<p class="caution"><b>Caution.</b> {escape(caution)}.</p>' for caution in report.cautions)
 
 
 def _outcomes(report: Report) -> str:

@@ -16,6 +16,7 @@ from spark_core import tables, verdict
 from spark_core.collectable import collectable_batch
 from spark_core.errors import VerdictError
 from spark_core.mark.expired import keep_considered
+from spark_core.report.cautions import cautions
 from spark_core.report.values import Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
@@ -98,6 +99,7 @@ def of_mark(run: Run) -> Report:
             largest=_largest(expired),
             passed=passed,
             refused=refused,
+            cautions=cautions(stored["namespace_slices"].manifest.facts, stored["retained_commits"].manifest.facts),
         )
     finally:
         expired.unpersist()

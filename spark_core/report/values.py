@@ -88,6 +88,7 @@ class Report:
         sweep: sha256 of the manifest of the deletion report; None before a sweep.
         outcomes: What the sweep did, by outcome; None before one.
         failures: Objects that the sweep could not delete, at most as many as are named of the largest.
+        cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
     """
 
     repository: str
@@ -108,6 +109,7 @@ class Report:
     sweep: str | None = None
     outcomes: tuple[Group, ...] | None = None
     failures: tuple[Failure, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     @property
     def swept(self) -> bool:
@@ -141,6 +143,7 @@ class Report:
             document["outcomes"] = None if document["outcomes"] is None else _groups(document["outcomes"])
             document["largest"] = tuple(_named(row) for row in document["largest"])
             document["failures"] = tuple(Failure(**row) for row in document["failures"])
+            document["cautions"] = tuple(document.get("cautions", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:

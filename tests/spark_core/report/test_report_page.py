@@ -1,14 +1,18 @@
 """The page and the chart of a report: whole, harmless, and nothing left out."""
 
+import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from io import StringIO
 
 import pytest
 
+from lakegc_dagster.console import console, show_report
 from spark_core import report
 from spark_core.report import Group, Named, Report
+from spark_core.report.cautions import cautions
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
 REPORT = Report(
@@ -68,6 +72,33 @@ def test_the_page_shows_every_figure_of_the_report():
         "Every check passed, so",
     ):
         assert text in page
+
+
+UNUSUAL = replace(
+    REPORT,
+    cautions=cautions(
+        {"unsafe_min_age": True, "min_age_seconds": 1, "grace_period_seconds": 86_400},
+        {"refs_read_by": "walk", "unknown_to_walk": 7},
+    ),
+)
+
+
+def test_a_mark_of_objects_younger_than_the_grace_period_and_one_without_a_dump_are_plain_to_see():
+    shown = StringIO()
+    show_report(console(shown), UNUSUAL)
+    for text in (report.page(UNUSUAL), shown.getvalue(), UNUSUAL.to_json().decode()):
+        assert "allow_unsafe_min_age is on: objects from an age of 0:00:01 on were considered" in text
+        assert "refs read by: walk, because the user may not make a refs dump" in text
+        assert "(7 of them)" in text
+    assert Report.from_json(UNUSUAL.to_json(), name="r") == UNUSUAL
+
+
+def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():
+    assert cautions({"unsafe_min_age": False}, {"refs_read_by": "dump"}) == cautions({}, {}) == ()
+    assert "Caution" not in report.page(REPORT)
+    earlier = json.loads(REPORT.to_json())
+    del earlier["cautions"]
+    assert Report.from_json(json.dumps(earlier).encode(), name="r") == REPORT
 
 
 def test_a_page_without_a_verdict_says_that_it_cannot_be_swept():

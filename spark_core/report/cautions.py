@@ -1,0 +1,34 @@
+"""What a reader must know about how a mark was made, before its figures are believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+
+def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what was unusual about a mark; empty for an ordinary one.
+
+    Args:
+        asked: Facts of `namespace_slices`, where the preflight's are kept.
+        commits: Facts of `retained_commits`. Either may be of a mark that an
+            earlier lakegc made, without the facts that are looked for here.
+
+    Returns:
+        Sentences without their full stop.
+    """
+    found = []
+    if asked.get("unsafe_min_age"):
+        considered, grace = (timedelta(seconds=asked[name]) for name in ("min_age_seconds", "grace_period_seconds"))
+        found.append(
+            f"allow_unsafe_min_age is on: objects from an age of {considered} on were considered, although the server lets "
+            f"an upload wait {grace} for its reference, so what is still being uploaded may be among what may go"
+        )
+    if commits.get("refs_read_by") == "walk":
+        found.append(
+            "refs read by: walk, because the user may not make a refs dump. Of commits that no branch or tag leads to, "
+            f"those that the server's own list retains keep their objects ({commits['unknown_to_walk']} of them), without the "
+            "clock margin that lakegc adds elsewhere"
+        )
+    return tuple(found)
