@@ -26,6 +26,7 @@ from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
+from spark_core.storage.probes import require_deletable
 from spark_core.tables import Draft, Manifest, StoredTable
 
 GONE = ("deleted", "already_gone")
@@ -58,6 +59,7 @@ def sweep(run: Run) -> Draft:
         UnsafePlanError: If deleting is not switched on for the repository.
         VerdictError: If the stored verdict does not allow it.
         ChainError: If an earlier sweep of the run was of another mark.
+        PermissionDeniedError: If the store may be listed but not deleted in.
         RepositoryStateError: If the repository was deleted or replaced.
         ClosedPartitionError: If the run was swept to its end already.
     """
@@ -69,6 +71,8 @@ def sweep(run: Run) -> Draft:
     earlier = _earlier_report(run)
     _, expired = verdict.require_sweepable(run)
     limits = _Limits(run.cutoff, run.options.flat)
+    if expired.manifest.rows:
+        require_deletable(run.store)
     _require_whole_plan(run, expired, limits)
     _require_settled(run, expired)
     began = run.now()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core import sweep, tables, verdict
-from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError
+from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, PermissionDeniedError
 from spark_core.model import Branch
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.local import LocalStore
@@ -19,6 +19,11 @@ X, Y, Z = "data/s/x", "data/s/y", "data/s/z"
 
 class _Denying(LocalStore):
     """A store that does not delete what is named in the file `denied`, and writes down what it was asked."""
+
+    def probe_delete(self, key):
+        if (Path(self.options.local_path) / "forbidden").exists():
+            return DeleteOutcome(key, "failed", "HTTP 403 AccessDenied")
+        return super().probe_delete(key)
 
     def delete(self, keys):
         folder = Path(self.options.local_path)
@@ -103,6 +108,20 @@ def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_g
         for key in batch.column("key").to_pylist()
     }
     assert {part.key for report in (first, second, third) for part in report.manifest.parts} <= stored
+
+
+@pytest.mark.spark
+def test_a_store_that_may_not_be_deleted_in_is_found_out_before_the_first_deletion(case):
+    (case.folder / "forbidden").touch()
+    with pytest.raises(
+        PermissionDeniedError, match=r"may list but not delete; nothing was deleted\. Allow .*local://repo/"
+    ):
+        case.sweep()
+    assert case.asked == []
+    assert all(case.run.store.exists(key) for key in (X, Y, Z))
+    (case.folder / "forbidden").unlink()
+    sweep.require_complete(case.sweep())
+    assert case.asked == [X, Y, Z]
 
 
 @pytest.mark.spark
