@@ -11,16 +11,20 @@ from pyspark.sql import SparkSession
 
 from spark_core import tables
 from spark_core.clocks import require_near
-from spark_core.errors import AddressError, ChainError, RepositoryStateError, SettingsError, UnsafePlanError
+from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace
+from spark_core.preconditions import (
+    require_branches,
+    require_old_enough,
+    require_own_namespace,
+    require_tables_apart,
+    require_writable,
+)
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.storage.probes import read_clock
 from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
-
-# Where only the storage namespaces of repositories are compared, the blockstore's path does not matter.
-_ANY_SERVER_PATH = "/-"
 
 
 @dataclass(frozen=True)
@@ -231,32 +235,14 @@ def preflight(run: Run) -> Mapping[str, Any]:
         UnsafePlanError: If the clock of the server or of the store is more than 5 minutes from this machine's.
     """
     repository, server = run.repository, run.server
-    if repository.read_only:
-        raise RepositoryStateError(
-            f"repository {repository.id} is read-only: the server does not prepare garbage collection for it; "
-            "nothing was deleted. Make it writable, or leave it out of lakegc."
-        )
+    require_writable(repository)
     grace = server.grace_period()
-    if run.options.min_age < grace and not run.options.allow_unsafe_min_age:
-        raise SettingsError(
-            f"min_age of {repository.id} is {run.options.min_age}, the server lets an upload wait {grace} for its "
-            "reference; nothing was deleted. Set min_age to at least that "
-            "(allow_unsafe_min_age = true is for throw-away repositories)."
-        )
+    require_old_enough(repository, run.options.min_age, grace, allow_unsafe=run.options.allow_unsafe_min_age)
     branches = server.branches(repository.id)
-    if not branches:
-        raise RepositoryStateError(
-            f"repository {repository.id} has no branch: it is bare, or it was deleted a moment ago and the server still "
-            "answers from its cache; every object would look unreachable, so nothing was deleted. "
-            "Look at it with `lakectl repo list`, wait ten seconds and run again; a bare repository cannot be collected."
-        )
-    _require_own_namespace(run)
+    require_branches(repository, branches)
+    require_own_namespace(repository, run.namespace, server.repositories())
     prefix = server.table_prefix(repository.id)
-    if prefix.startswith("data/") or prefix in {"", "data"}:
-        raise RepositoryStateError(
-            f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect; "
-            "nothing was deleted. Such a repository cannot be collected."
-        )
+    require_tables_apart(repository, prefix)
     readings = {"server": server.clock_reading, "store": read_clock(run.store)}
     require_near(readings["server"], "the lakeFS server")
     require_near(readings["store"], f"the store of {run.store.root}")
@@ -272,26 +258,3 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "table_prefix": prefix,
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
     }
-
-
-def _require_own_namespace(run: Run) -> None:
-    for other in run.server.repositories():
-        if other.id == run.repository.id:
-            continue
-        try:
-            overlaps = run.namespace.overlaps(
-                Namespace.parse(other.storage_namespace, server_path=run.namespace.server_path or _ANY_SERVER_PATH)
-            )
-        except AddressError:
-            # Another kind of store cannot overlap with ours; a form of our own kind that we cannot read might.
-            overlaps = _scheme(other) == _scheme(run.repository)
-        if overlaps:
-            raise RepositoryStateError(
-                f"repositories {run.repository.id} ({run.repository.storage_namespace}) and {other.id} "
-                f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
-                "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
-            )
-
-
-def _scheme(repository: Repository) -> str:
-    return repository.storage_namespace.partition(":")[0].lower()

@@ -1,0 +1,95 @@
+"""What must hold of a repository before anything of it is read; each function refuses by name where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from datetime import timedelta
+
+from spark_core.errors import AddressError, RepositoryStateError, SettingsError
+from spark_core.model import Repository
+from spark_core.namespace import Namespace
+
+# Where only the storage namespaces of repositories are compared, the blockstore's path does not matter.
+_ANY_SERVER_PATH = "/-"
+
+
+def require_writable(repository: Repository) -> None:
+    """Refuse a read-only repository.
+
+    Raises:
+        RepositoryStateError: If the server prepares no collection for it.
+    """
+    if repository.read_only:
+        raise RepositoryStateError(
+            f"repository {repository.id} is read-only: the server does not prepare garbage collection for it; "
+            "nothing was deleted. Make it writable, or leave it out of lakegc."
+        )
+
+
+def require_old_enough(repository: Repository, min_age: timedelta, grace: timedelta, *, allow_unsafe: bool) -> None:
+    """Refuse a minimum age that an upload under way could have.
+
+    Raises:
+        SettingsError: If it is below the server's grace period, and that was not allowed.
+    """
+    if min_age < grace and not allow_unsafe:
+        raise SettingsError(
+            f"min_age of {repository.id} is {min_age}, the server lets an upload wait {grace} for its "
+            "reference; nothing was deleted. Set min_age to at least that "
+            "(allow_unsafe_min_age = true is for throw-away repositories)."
+        )
+
+
+def require_branches(repository: Repository, branches: Sized) -> None:
+    """Refuse a repository of which no branch is shown (safety 17, 21).
+
+    Raises:
+        RepositoryStateError: If there is none.
+    """
+    if not len(branches):
+        raise RepositoryStateError(
+            f"repository {repository.id} has no branch: it is bare, or it was deleted a moment ago and the server still "
+            "answers from its cache; every object would look unreachable, so nothing was deleted. "
+            "Look at it with `lakectl repo list`, wait ten seconds and run again; a bare repository cannot be collected."
+        )
+
+
+def require_tables_apart(repository: Repository, prefix: str) -> None:
+    """Refuse where the server's own tables lie among the data (safety 32).
+
+    Raises:
+        RepositoryStateError: If the prefix is below `data/`, or none.
+    """
+    if prefix.startswith("data/") or prefix in {"", "data"}:
+        raise RepositoryStateError(
+            f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect; "
+            "nothing was deleted. Such a repository cannot be collected."
+        )
+
+
+def require_own_namespace(repository: Repository, namespace: Namespace, others: Iterable[Repository]) -> None:
+    """Refuse a namespace that another repository shares, or that lies inside or around one (safety 11).
+
+    Raises:
+        RepositoryStateError: Naming both.
+    """
+    for other in others:
+        if other.id == repository.id:
+            continue
+        try:
+            overlaps = namespace.overlaps(
+                Namespace.parse(other.storage_namespace, server_path=namespace.server_path or _ANY_SERVER_PATH)
+            )
+        except AddressError:
+            # Another kind of store cannot overlap with ours; a form of our own kind that we cannot read might.
+            overlaps = _scheme(other) == _scheme(repository)
+        if overlaps:
+            raise RepositoryStateError(
+                f"repositories {repository.id} ({repository.storage_namespace}) and {other.id} "
+                f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
+                "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
+            )
+
+
+def _scheme(repository: Repository) -> str:
+    return repository.storage_namespace.partition(":")[0].lower()
