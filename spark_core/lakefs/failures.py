@@ -28,6 +28,10 @@ from spark_core.lakefs.options import ServerOptions
 _MESSAGE_SHOWN = 300
 
 
+class ServerAwayError(TransientError):
+    """No connection to the server can be made: it is being restarted, or was never there."""
+
+
 class Failures:
     """Words errors for one server.
 
@@ -129,12 +133,12 @@ class Failures:
                 "alone takes up to a minute), and run again."
             )
         if isinstance(error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)):
-            return TransientError(
+            return ServerAwayError(
                 f"{call.subject}: no server answers at {options.endpoint} ({self._why(error)}); nothing was deleted. "
                 "Start the server or correct endpoint, and run again."
             )
         if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
-            return TransientError(
+            return ServerAwayError(
                 f"{call.subject}: no connection to {options.endpoint} within connect_timeout = "
                 f"{_seconds(options.connect_timeout)}; nothing was deleted. Check endpoint and the network, or raise "
                 "connect_timeout, and run again."

@@ -67,6 +67,7 @@ class ServerOptions:
         tries: How often a call that may be repeated is made when the server is overloaded or fails.
         first_backoff: Pause before the second try; doubles each time ...
         longest_backoff: ... up to this.
+        longest_outage: How long a server that answered before may be away, such as for a restart.
     """
 
     endpoint: str
@@ -82,6 +83,7 @@ class ServerOptions:
     tries: int = 5
     first_backoff: timedelta = timedelta(milliseconds=500)
     longest_backoff: timedelta = timedelta(seconds=20)
+    longest_outage: timedelta = timedelta(minutes=1)
 
     def __post_init__(self) -> None:
         try:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from lakefs_sdk.api.internal_api import InternalApi
 from lakefs_sdk.api.repositories_api import RepositoriesApi
+from lakefs_sdk.api_response import ApiResponse
 from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
 
 from spark_core.errors import IncompleteReadError, TransientError
@@ -23,6 +25,10 @@ from spark_core.lakefs.values import PreparedCommits, PreparedUncommitted, RefsD
 # What the server says of a repository without rules, in a task's error and in the 404 of the sync call.
 NO_RULES = "get gc rules: not found"
 _BRANCH_GONE = "branch not found"
+
+
+class TaskLostError(TransientError):
+    """The server process that worked on a task is gone: the task has to be submitted again."""
 
 
 class BranchDeletedError(IncompleteReadError):
@@ -43,35 +49,27 @@ def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits
 
     Raises:
         NotFoundError: If there is no such repository.
-        TransientError: If the task fails, is lost, or is not done by the deadline.
+        TransientError: If the task fails, is lost twice, or is not done by the deadline.
 
     References:
         `lakefs-facts` 5.3, 6.3, 11.20-11.22, 11.25.
     """
     internal = InternalApi(transport.client)
     call = _prepare_call("prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits")
-    submitted = transport.call(
-        call,
-        internal.prepare_garbage_collection_commits_async_with_http_info,
-        repository_id,
-        expected=(404, 500),
-    )
-    if _has_no_such_route(transport, call, submitted):
-        return _prepare_commits_synchronously(transport, internal, repository_id)
-    task_id = Body.of(call, submitted).text("id")
     poll = _prepare_call("prepare_commits_status", repository_id, "retention:PrepareGarbageCollectionCommits")
-    done = _wait(
+    done = _finished(
         transport,
-        poll,
-        lambda: transport.call(
-            poll,
-            internal.prepare_garbage_collection_commits_status_with_http_info,
-            repository_id,
-            task_id,
-            expected=(404,),
+        _Task(
+            submit=call,
+            submitting=internal.prepare_garbage_collection_commits_async_with_http_info,
+            poll=poll,
+            polling=internal.prepare_garbage_collection_commits_status_with_http_info,
+            done="completed",
         ),
-        done="completed",
+        repository_id,
     )
+    if done is None:
+        return _prepare_commits_synchronously(transport, internal, repository_id)
     if done.has("error"):
         message = done.part("error").optional_text("message")
         if message == NO_RULES:
@@ -177,7 +175,8 @@ def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     commit that it does not hold; whoever reads it has to look for that.
 
     Raises:
-        TransientError: If the task fails, is lost, or is not done by the deadline.
+        PermissionDeniedError: If the user may not list tags, branches and commits.
+        TransientError: If the task fails, is lost twice, or is not done by the deadline.
 
     References:
         `lakefs-facts` 3.3.
@@ -185,19 +184,22 @@ def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     repositories = RepositoriesApi(transport.client)
     action = "fs:ListTags, fs:ListBranches and fs:ListCommits"
     call = Call("dump_refs", f"refs dump of repository {repository_id}", action)
-    submitted = transport.call(call, repositories.dump_submit_with_http_info, repository_id, expected=(404, 500))
-    if _has_no_such_route(transport, call, submitted):
+    poll = Call("dump_refs_status", f"refs dump of repository {repository_id}", action)
+    done = _finished(
+        transport,
+        _Task(
+            submit=call,
+            submitting=repositories.dump_submit_with_http_info,
+            poll=poll,
+            polling=repositories.dump_status_with_http_info,
+            done="done",
+        ),
+        repository_id,
+    )
+    if done is None:
         call = Call("dump_refs_sync", f"refs dump of repository {repository_id}", action)
         internal = InternalApi(transport.client)
         return _refs(Body.of(call, transport.call(call, internal.dump_refs_with_http_info, repository_id)))
-    task_id = Body.of(call, submitted).text("id")
-    poll = Call("dump_refs_status", f"refs dump of repository {repository_id}", action)
-    done = _wait(
-        transport,
-        poll,
-        lambda: transport.call(poll, repositories.dump_status_with_http_info, repository_id, task_id, expected=(404,)),
-        done="done",
-    )
     if done.optional_text("error"):
         raise _task_failed(transport, poll, done.text("error"))
     return _refs(done.part("refs"))
@@ -223,23 +225,76 @@ def _has_no_such_route(transport: Transport, call: Call, submitted: Answer) -> b
     return submitted.status in (404, 500)
 
 
-def _wait(transport: Transport, call: Call, ask: Callable[[], Answer], *, done: str) -> Body:
-    """Ask for a task until it is done, at growing intervals, up to the deadline."""
-    clock, options = transport.clock, transport.options
-    deadline = clock.monotonic() + options.prepare_deadline.total_seconds()
+@dataclass(frozen=True)
+class _Task:
+    """Work that the server does by itself: how it is submitted and asked for.
+
+    Attributes:
+        submit: The call that hands it in.
+        submitting: Its method of the SDK; takes the repository.
+        poll: The call that asks for it.
+        polling: Its method of the SDK; takes the repository and the task's id.
+        done: Name of the field that says whether it is done.
+    """
+
+    submit: Call
+    submitting: Callable[..., ApiResponse]
+    poll: Call
+    polling: Callable[..., ApiResponse]
+    done: str
+
+
+def _finished(transport: Transport, task: _Task, repository_id: str) -> Body | None:
+    """Submit a task and wait for its end; once more if the server lost it in a restart.
+
+    Returns:
+        What the server says of the finished task; None if it has no such call.
+    """
+    deadline = transport.clock.monotonic() + transport.options.prepare_deadline.total_seconds()
+    for last in (False, True):
+        submitted = transport.call(task.submit, task.submitting, repository_id, expected=(404, 500))
+        if _has_no_such_route(transport, task.submit, submitted):
+            return None
+        task_id = Body.of(task.submit, submitted).text("id")
+        try:
+            return _wait(transport, task, repository_id, task_id, deadline, may_be_lost=not last)
+        except TaskLostError:
+            if last:
+                raise
+    raise AssertionError  # the second round above either returned or raised
+
+
+def _wait(
+    transport: Transport, task: _Task, repository_id: str, task_id: str, deadline: float, *, may_be_lost: bool
+) -> Body:
+    """Ask for a task until it is done, at growing intervals, up to the deadline.
+
+    Raises:
+        TaskLostError: If the server does not know it, or (only if it `may_be_lost`)
+            was away meanwhile and it has not moved since. Work that a process took
+            with it stays unfinished for ever without a sign (`lakefs-facts` 11.25),
+            and slow work looks the same, so that is a guess to be made once.
+    """
+    clock, options, call = transport.clock, transport.options, task.poll
     pause = options.first_poll.total_seconds()
     updates: list[Any] = []
+    outages = transport.outages
     while True:
-        answer = ask()
+        answer = transport.call(call, task.polling, repository_id, task_id, expected=(404,))
         if answer.status == 404:
-            raise TransientError(
+            raise TaskLostError(
                 f"{call.subject}: the server no longer knows the task that it was given ({transport.failures.shown(answer.message)}); "
                 "nothing was deleted. It was probably restarted: run again."
             )
         body = Body.of(call, answer)
-        if body.flag(done):
+        if body.flag(task.done):
             return body
         updated = body.optional_text("update_time")
+        if may_be_lost and transport.outages > outages and updated in updates:
+            raise TaskLostError(
+                f"{call.subject}: the server was away while it worked on the task, which has not moved since {updated}; "
+                "nothing was deleted. It was probably restarted: run again."
+            )
         if updated not in updates:
             updates.append(updated)
         if clock.monotonic() + pause > deadline:

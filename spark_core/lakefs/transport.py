@@ -23,7 +23,7 @@ from spark_core import __version__
 from spark_core.clocks import ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, Answer, Call
-from spark_core.lakefs.failures import Failures
+from spark_core.lakefs.failures import Failures, ServerAwayError
 from spark_core.lakefs.options import Clock, ServerOptions
 
 
@@ -36,6 +36,7 @@ class Transport:
 
     Attributes:
         clock_reading: The server's clock against this machine's, from the answer that says most; None before any.
+        outages: How often the server was away and came back.
     """
 
     def __init__(self, options: ServerOptions, clock: Clock) -> None:
@@ -44,6 +45,8 @@ class Transport:
         self.clock = clock
         self.failures = Failures(options)
         self.requests: Counter[str] = Counter()
+        self.outages = 0
+        self._answered = False
         configuration = Configuration(
             host=options.api_url,
             username=options.access_key_id,
@@ -80,8 +83,7 @@ class Transport:
             LakegcError: One of the tree, by what went wrong; see `failures`.
         """
         for attempt in itertools.count(1):
-            self.requests[call.name] += 1
-            answer, retry_after = self._once(call, method, *arguments, **options)
+            answer, retry_after = self._answer(call, method, *arguments, **options)
             if 200 <= answer.status < 300:
                 return answer
             again = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
@@ -91,6 +93,31 @@ class Transport:
             if answer.status in expected:
                 return answer
             raise self.failures.of(call, answer)
+        raise AssertionError  # the loop above ends by returning or raising
+
+    def _answer(
+        self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
+    ) -> tuple[Answer, float]:
+        """Call until a connection can be made, as long as a restart may take.
+
+        Only a server that answered before is waited for: one that was never
+        there is more likely a wrong endpoint, which should be said at once.
+        """
+        began = self.clock.monotonic()
+        for attempt in itertools.count(1):
+            self.requests[call.name] += 1
+            try:
+                answered = self._once(call, method, *arguments, **options)
+            except ServerAwayError:
+                pause = self._backoff(attempt)
+                waited = self.clock.monotonic() - began
+                if not self._answered or waited + pause > self.options.longest_outage.total_seconds():
+                    raise
+                self.clock.sleep(pause)
+            else:
+                self._answered = True
+                self.outages += attempt > 1 or answered[0].status == BROKEN_OFF
+                return answered
         raise AssertionError  # the loop above ends by returning or raising
 
     def _once(
@@ -133,10 +160,14 @@ class Transport:
             )
 
     def _backoff(self, attempt: int) -> float:
-        pause = self.options.first_backoff * 2 ** (attempt - 1)
+        pause = self.options.first_backoff * 2 ** min(attempt - 1, 30)
         return float(min(pause, self.options.longest_backoff).total_seconds())
 
     def _retry_after(self, header: str) -> float:
-        """Read how many seconds the server asks for, at most our own longest pause."""
-        asked = float(header) if header.isascii() and header.isdigit() else 0.0
-        return min(asked, self.options.longest_backoff.total_seconds())
+        """Read how many seconds the server asks for, or until when, at most our own longest pause."""
+        until = http_date(header)
+        if until is not None:
+            asked = (until - self.clock.now()).total_seconds()
+        else:
+            asked = float(header) if header.isascii() and header.isdigit() else 0.0
+        return min(max(asked, 0.0), self.options.longest_backoff.total_seconds())

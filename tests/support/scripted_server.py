@@ -68,6 +68,7 @@ class ScriptedServer:
             self.answer_with(method, path, reply)
         self.calls: list[Asked] = []
         self.endpoint = ""
+        self._port = 0
 
     def answer_with(self, method: str, path: str, reply: Answer) -> None:
         """Answer these requests so from now on; what was said first counts."""
@@ -89,17 +90,26 @@ class ScriptedServer:
         return [f"{asked.method} {asked.path}" for asked in self.calls]
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
+        self.listen()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def listen(self) -> None:
+        """Begin to answer; on the same port as before, if it did so before."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self))
+        self._server.daemon_threads = True
+        self._port = self._server.server_address[1]
+        self.endpoint = f"http://127.0.0.1:{self._port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def refuse(self) -> None:
+        """Refuse new connections; those that are open are served on."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def __exit__(self, *_: object) -> None:
+        self.refuse()
 
 
 def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:

@@ -19,6 +19,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.slept: list[float] = []
+        self.while_asleep: Callable[[float], None] = lambda _seconds: None
 
     def now(self) -> datetime:
         return datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=self.monotonic())
@@ -28,6 +29,7 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.while_asleep(self.monotonic())
 
 
 @pytest.fixture

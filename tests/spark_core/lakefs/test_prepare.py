@@ -139,10 +139,91 @@ def test_a_failed_task_is_not_no_rules(client: Client) -> None:
         server.prepare_commits(NAME)
 
 
-def test_a_task_that_the_server_forgot_is_transient(client: Client) -> None:
+def test_a_task_that_the_server_forgot_is_submitted_once_more(client: Client) -> None:
+    forgot = recorded("prepare-commits", 12)
+    server, _ = client(
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: in_turn(forgot, recorded("prepare-commits", 2))}
+    )
+    assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
+    assert server.requests == {"prepare_commits": 2, "prepare_commits_status": 2}
+
+
+def test_a_task_that_the_server_forgets_twice_is_transient(client: Client) -> None:
     server, _ = client({SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 12)})
-    with pytest.raises(TransientError, match="no longer knows the task"):
+    with pytest.raises(TransientError, match=r"no longer knows the task.*nothing was deleted.*restarted"):
         server.prepare_commits(NAME)
+    assert server.requests["prepare_commits"] == 2
+
+
+def test_a_task_that_stands_still_after_the_server_was_away_is_submitted_once_more(client: Client) -> None:
+    away = Reply(200, RUNNING, cut=True)
+    first = [(200, RUNNING), away, (200, RUNNING)]
+    server, _ = client(
+        {
+            SUBMIT: recorded("prepare-commits", 1),
+            STATUS: in_turn(*first, (200, RUNNING), recorded("prepare-commits", 2)),
+        }
+    )
+    assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
+    assert server.requests["prepare_commits"] == 2
+
+
+def test_a_task_that_moves_after_the_server_was_away_is_waited_for(client: Client) -> None:
+    moved = (200, RUNNING | {"update_time": "2026-11-21T07:18:00Z"})
+    server, _ = client(
+        {
+            SUBMIT: recorded("prepare-commits", 1),
+            STATUS: in_turn((200, RUNNING), Reply(200, RUNNING, cut=True), moved, recorded("prepare-commits", 2)),
+        }
+    )
+    assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
+    assert server.requests["prepare_commits"] == 1
+
+
+def test_a_task_that_stands_still_the_second_time_too_has_until_the_deadline(client: Client, clock: FakeClock) -> None:
+    away = [(200, RUNNING), Reply(200, RUNNING, cut=True)]
+    server, _ = client(
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: in_turn(*away, (200, RUNNING), *away, *[(200, RUNNING)] * 99)},
+        prepare_deadline=timedelta(minutes=2),
+    )
+    with pytest.raises(TransientError, match=r"not done within prepare_deadline = 0:02:00.*never after"):
+        server.prepare_commits(NAME)
+    assert server.requests["prepare_commits"] == 2
+    assert clock.monotonic() <= 120, "both rounds together"
+
+
+def test_a_dump_that_the_server_forgot_is_submitted_once_more(client: Client) -> None:
+    server, _ = client(
+        {
+            DUMP: recorded("refs", 22),
+            DUMP_STATUS: in_turn(recorded("refs", 25), recorded("refs", 23), recorded("refs", 24)),
+        }
+    )
+    assert server.dump_refs(NAME) == IDS
+    assert server.requests["dump_refs"] == 2
+
+
+def test_a_page_that_takes_longer_than_the_read_timeout_names_the_setting(client: Client) -> None:
+    page = {"run_id": RUN_ID, "gc_uncommitted_location": ""}
+    slow = {SCAN: Reply(201, page, delay_seconds=0.4)}
+    server, _ = client(slow, read_timeout=timedelta(seconds=0.1))
+    with pytest.raises(TransientError, match=r"prepare_uncommitted of .* within read_timeout = 0.1 s.*up to a minute"):
+        server.prepare_uncommitted(NAME)
+    server, _ = client(slow, read_timeout=timedelta(seconds=5))
+    assert server.prepare_uncommitted(NAME).pages == 1
+
+
+def test_a_page_that_is_lost_on_its_way_or_throttled_is_asked_for_again_with_its_token(
+    client: Client, clock: FakeClock
+) -> None:
+    last = (201, {"run_id": RUN_ID, "gc_uncommitted_location": ""})
+    server, scripted = client(
+        {SCAN: in_turn((201, a_page(1)), Reply(201, a_page(2), cut=True), (503, None), (429, None), last)}
+    )
+    assert server.prepare_uncommitted(NAME) == PreparedUncommitted(RUN_ID, 2, 0)
+    token = a_page(1)["continuation_token"]
+    assert [call.body.get("continuation_token") for call in scripted.calls] == [None, token, token, token, token]
+    assert clock.slept == [0.5, 1.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,64 @@ def test_a_slow_answer_names_the_setting(client: Client) -> None:
     )
 
 
-def test_no_server_is_one_clear_line() -> None:
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("3", 3.0),
+        ("Sat, 21 Nov 2026 00:00:05 GMT", 5.0),
+        ("Sat, 21 Nov 2026 00:59:00 GMT", 20.0),
+        ("Fri, 20 Nov 2026 23:00:00 GMT", 0.5),
+        ("soon", 0.5),
+        ("-1", 0.5),
+    ],
+)
+def test_a_throttled_call_waits_as_long_as_the_server_asks(
+    client: Client, clock: FakeClock, header: str, seconds: float
+) -> None:
+    throttled = Reply(503, {"message": "Throughput exceeded. Slow down and retry"}, {"Retry-After": header})
+    server, _ = client({REPOSITORY: in_turn(throttled, (200, FOUND))})
+    server.repository("docs")
+    assert clock.slept == [seconds]
+
+
+def restarting(scripted: ScriptedServer, clock: FakeClock, *, away: float) -> Reply:
+    """Let the server go away in the middle of an answer, and come back after so many seconds of the clock."""
+    scripted.refuse()
+    back_at = clock.monotonic() + away
+
+    def come_back(now: float) -> None:
+        if now >= back_at:
+            scripted.listen()
+            clock.while_asleep = lambda _seconds: None
+
+    clock.while_asleep = come_back
+    return Reply(200, FOUND, cut=True)
+
+
+def test_a_server_that_is_restarted_in_the_middle_is_waited_for(client: Client, clock: FakeClock) -> None:
+    server, scripted = client({})
+    answers = iter([(200, FOUND), None, (200, FOUND)])
+    scripted.answer_with(*REPOSITORY, lambda _: next(answers) or restarting(scripted, clock, away=30.0))
+    assert server.repository("docs").id == "docs"
+    assert server.repository("docs").id == "docs"
+    # A pause after the answer that broke off, and then those of the connections that were refused.
+    assert clock.slept == [0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+
+
+def test_a_server_that_does_not_come_back_is_given_up_after_the_longest_outage(
+    client: Client, clock: FakeClock
+) -> None:
+    server, scripted = client({REPOSITORY: (200, FOUND)}, longest_outage=timedelta(seconds=10))
+    server.repository("docs")
+    answers = iter([Reply(200, FOUND, cut=True)])
+    scripted.answer_with("GET", ".*/branches", lambda _: (scripted.refuse(), next(answers))[1])
+    with pytest.raises(TransientError, match=r"branches of repository docs: no server answers at .*run again"):
+        server.branches("docs")
+    assert sum(clock.slept[1:]) <= 10.0
+    scripted.listen()
+
+
+def test_no_server_is_one_clear_line_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
