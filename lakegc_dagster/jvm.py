@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
-from spark_core.session import check_java, spark_config
+from spark_core.session import check_java
 
 if TYPE_CHECKING:
     from lakegc_dagster.settings import Settings
@@ -40,7 +40,7 @@ def start_quietly(settings: Settings) -> Path:
         return log
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
-    for name, value in spark_config(master=settings.spark.master, extra=settings.spark.config).items():
+    for name, value in settings.spark_config().items():
         conf.set(name, value)
     launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
     with log.open("wb") as words:

@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 from lakegc_dagster.failures import RETRY_AFTER, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.settings import Settings, no_settings
-from lakegc_dagster.settings_sections import SparkSettings, StorageSettings
+from lakegc_dagster.settings_sections import StorageSettings
+from spark_core.cluster import prepare_cluster
 from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
 from spark_core.run import Environment, Run, open_run
-from spark_core.session import check_java, spark_config
+from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
 from spark_core.tables import Manifest, TableSpec
 
@@ -81,7 +82,13 @@ class Wiring:
 
 
 class SparkResource(LazyPySparkResource):
-    """The one Spark session of the process; it starts in the background when a run begins."""
+    """The one Spark session of the process; it starts in the background when a run begins.
+
+    Attributes:
+        ship_package: Send lakegc's own code to the executors of a cluster.
+    """
+
+    ship_package: bool = True
 
     _starting: Future[SparkSession] | None = PrivateAttr(default=None)
 
@@ -109,6 +116,7 @@ class SparkResource(LazyPySparkResource):
             check_java()
         # Spark itself keeps one session a process, whoever asks first.
         session: SparkSession = super().spark_session
+        prepare_cluster(session, ship_package=self.ship_package)
         return session
 
 
@@ -214,9 +222,12 @@ def build_resources(wiring: Wiring, s3: S3Resource | None = None) -> dict[str, A
         s3: The S3 resource of a code location that has one; else one is made from the settings.
     """
     settings = wiring.settings
-    spark = SparkSettings() if settings is None else settings.spark
     storage = StorageSettings() if settings is None else settings.storage
-    session = SparkResource(spark_config=spark_config(master=spark.master, extra=spark.config))
+    session = (
+        SparkResource(spark_config=spark_config(master=default_master()))
+        if settings is None
+        else SparkResource(spark_config=settings.spark_config(), ship_package=settings.spark.ship_package)
+    )
     if s3 is None:
         s3 = S3Resource(
             endpoint_url=storage.s3_endpoint, region_name=storage.s3_region, profile_name=storage.s3_profile

@@ -120,8 +120,23 @@ class Settings(Section):
             prepare_deadline=timedelta(seconds=server.prepare_deadline_seconds),
         )
 
+    @property
+    def spark_master(self) -> str | None:
+        """The Spark master; None when `spark-submit` has chosen it."""
+        from spark_core.session import default_master
+
+        return self.spark.master or default_master()
+
+    def spark_config(self) -> dict[str, str]:
+        """Return the properties of the Spark session."""
+        from spark_core.session import spark_config
+
+        spark = self.spark
+        return spark_config(master=self.spark_master, address_partitions=spark.address_partitions, extra=spark.config)
+
     def store_options(self) -> StoreOptions:
         """Return how to reach the object store; credentials come from the store's own chain (environment, profile, role)."""
+        from spark_core.session import is_local
         from spark_core.storage import StoreOptions
 
         storage = self.storage
@@ -139,6 +154,7 @@ class Settings(Section):
             gcs_service_account_file=(
                 None if storage.gcs_service_account_file is None else str(self._path(storage.gcs_service_account_file))
             ),
+            carry_credentials="never" if is_local(self.spark_master or "") else storage.executor_credentials,
             allow_http=storage.allow_http,
             connect_timeout=timedelta(seconds=storage.connect_timeout_seconds),
             read_timeout=timedelta(seconds=storage.read_timeout_seconds),

@@ -83,6 +83,8 @@ class StorageSettings(Section):
         azure_tenant_id: Tenant of the service principal.
         gcs_endpoint: URL of a GCS emulator or private endpoint; left out, Google's.
         gcs_service_account_file: Key file of a service account; left out, the usual Google chain.
+        executor_credentials: What Spark's executors on other machines get of the credentials found here: `auto` all but
+            machine identities, `always` those too (as temporary keys), `never` nothing.
         allow_http: Whether an endpoint without TLS is accepted.
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one request.
@@ -101,6 +103,7 @@ class StorageSettings(Section):
     azure_tenant_id: str | None = None
     gcs_endpoint: str | None = None
     gcs_service_account_file: str | None = None
+    executor_credentials: Literal["auto", "always", "never"] = "auto"
     allow_http: bool = False
     connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
@@ -113,11 +116,15 @@ class SparkSettings(Section):
     """The `[spark]` table.
 
     Attributes:
-        master: Spark master.
+        master: Spark master; left out, `local[*]`, and under `spark-submit` what that was given.
+        address_partitions: Partitions in which addresses are compared; left out, 200 on a cluster and 4 on a laptop.
+        ship_package: Send lakegc's own code to the executors; else they must have this very version installed.
         config: Spark properties; they win over lakegc's own.
     """
 
-    master: str = "local[*]"
+    master: str | None = None
+    address_partitions: int | None = Field(default=None, ge=1, le=100_000)
+    ship_package: bool = True
     config: dict[str, str] = Field(default_factory=dict)
 
 

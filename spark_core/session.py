@@ -19,6 +19,10 @@ from spark_core.errors import CorruptTableError, LakegcError, SettingsError
 
 MIN_JAVA = 17
 
+# The reference job's own default, and what two cores can make good use of.
+CLUSTER_ADDRESS_PARTITIONS = 200
+LOCAL_ADDRESS_PARTITIONS = 4
+
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
 _LOCATED = re.compile(
@@ -26,21 +30,41 @@ _LOCATED = re.compile(
 )
 
 
-def spark_config(*, master: str = "local[*]", extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def is_local(master: str) -> bool:
+    """Say whether executors are threads of the driver's own process: same files, same environment, same package.
+
+    Examples:
+        >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]"), is_local("yarn")
+        (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def default_master() -> str | None:
+    """Return the master where nobody named one: this machine, or what `spark-submit` was told when that started us."""
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+
+
+def spark_config(
+    *, master: str | None = "local[*]", address_partitions: int | None = None, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the Spark properties of a lakegc session.
 
     Args:
-        master: Spark master; on a laptop the driver does all the work.
+        master: Spark master; on a laptop the driver does all the work. None where `spark-submit` or whoever else
+            started this process has chosen it.
+        address_partitions: Partitions in which addresses are compared; adaptive execution joins small ones. By
+            default 200 on a cluster, 4 on a laptop.
         extra: The operator's own properties; they win.
 
     Returns:
         Property name -> value, ready for a session builder.
     """
-    # Executors must run the interpreter that has the package; `spark-submit` users set their own.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    properties = dict(extra or {})
+    # Executors must run an interpreter that has the libraries; Spark itself takes it from the environment alone.
+    os.environ.setdefault("PYSPARK_PYTHON", properties.get("spark.pyspark.python", sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     config = {
-        "spark.master": master,
         "spark.app.name": "lakegc",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -48,18 +72,22 @@ def spark_config(*, master: str = "local[*]", extra: Mapping[str, str] | None = 
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Rows of Arrow batches on their way to Python: large enough to amortise, small enough for memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        "spark.sql.shuffle.partitions": "50",
+        "spark.sql.shuffle.partitions": str(address_partitions or CLUSTER_ADDRESS_PARTITIONS),
         "spark.sql.adaptive.enabled": "true",
         "spark.python.worker.reuse": "true",
+        # A second copy of a slow task would delete, or write a part, beside the first one.
+        "spark.speculation": "false",
     }
-    if master.startswith("local"):
+    if master is not None:
+        config["spark.master"] = master
+    if master is not None and master.startswith("local"):
+        config |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if master is not None and is_local(master):
         config |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
             "spark.driver.memory": "2g",
         }
-    return config | dict(extra or {})
+    return config | properties
 
 
 def check_java() -> str:
