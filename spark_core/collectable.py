@@ -11,8 +11,9 @@ DEFAULT_PROTECTED_PREFIX = "_lakefs"
 
 # A segment that a file system folds away, and that not every client can name on an object store.
 FOLDED_SEGMENT = r"(?:^|/)\.{0,2}(?:/|$)"
-_CONTROL = r"[\x00-\x1f\x7f]"
-_NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
+# Control characters, and the two that no XML can hold: one of them would fail a whole request with its thousand other keys.
+_CONTROL = "[\\x00-\\x1f\\x7f\ufffe\uffff]"
+NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
 _FLAT = r"^[0-9a-f]{32}$"
 
 
@@ -23,7 +24,7 @@ def arrow_pattern(text: str) -> re.Pattern[str]:
 
 FOLDED_SEGMENT_PATTERN = arrow_pattern(FOLDED_SEGMENT)
 CONTROL_PATTERN = arrow_pattern(_CONTROL)
-NOT_NAMEABLE_PATTERN = arrow_pattern(_NOT_NAMEABLE)
+NOT_NAMEABLE_PATTERN = arrow_pattern(NOT_NAMEABLE)
 _FLAT_PATTERN = arrow_pattern(_FLAT)
 
 
@@ -65,7 +66,7 @@ def collectable_batch(
     addresses: pa.StringArray, *, flat: bool = False, protected_prefix: str = DEFAULT_PROTECTED_PREFIX
 ) -> pa.BooleanArray:
     """Do `is_collectable` for a whole column; null addresses give null."""
-    kept = pc.and_not(pc.starts_with(addresses, "data/"), pc.match_substring_regex(addresses, _NOT_NAMEABLE))
+    kept = pc.and_not(pc.starts_with(addresses, "data/"), pc.match_substring_regex(addresses, NOT_NAMEABLE))
     for prefix in sorted({DEFAULT_PROTECTED_PREFIX, protected_prefix}):
         kept = pc.and_not(kept, pc.match_substring(addresses, f"/{prefix}/"))
     return pc.or_(kept, pc.match_substring_regex(addresses, _FLAT)) if flat else kept

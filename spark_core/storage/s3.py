@@ -34,6 +34,7 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.order import InOrder, in_order
 from spark_core.storage.s3_clients import Clients, check_options, open_clients
 from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
@@ -44,6 +45,8 @@ T = TypeVar("T")
 # Of a file on its way in or out, what stays in memory; the rest goes to the temporary directory.
 _SPOOLED_BYTES = 32 << 20
 _CHUNK_BYTES = 8 << 20
+
+_BAD_REQUEST = 400
 
 _opening = threading.Lock()
 
@@ -135,37 +138,50 @@ class S3Store(ObjectStore):
         prefix = as_prefix(prefix)
         prefixes: list[str] = []
         batches = []
+        objects_order, prefixes_order = InOrder(self.root + prefix), InOrder(self.root + prefix)
         for answer in self._pages(prefix, Delimiter="/"):
-            prefixes.extend(page_prefixes(answer, self._before, prefix, self.root))
-            batches.append(page_batch(answer, self._before, prefix, self.root))
+            found = page_prefixes(answer, self._before, prefix, self.root)
+            batch = page_batch(answer, self._before, prefix, self.root)
+            prefixes_order.require(found)
+            objects_order.require(batch.column("key"))
+            prefixes.extend(found)
+            batches.append(batch)
         return sorted(prefixes), pa.Table.from_batches(batches, OBJECT_LISTING)
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
         """List everything below a prefix, page by page."""
         prefix = as_prefix(prefix)
         pages = (page_batch(answer, self._before, prefix, self.root) for answer in self._pages(prefix))
-        return gathered(pages, LISTING_BATCH_ROWS)
+        return gathered(in_order(pages, self.root + prefix), LISTING_BATCH_ROWS)
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object; that the bucket is there is made sure once, as such a 404 does not say it."""
+        """Describe one object; what its answer cannot say, as it has no body, is asked of the bucket."""
         name = self._name(key)
 
         def described() -> Any:
             try:
                 return obstore.head(self._clients.objects, name)
-            except FileNotFoundError:
-                self._confirm_bucket()
+            except CLIENT_ERRORS as error:
+                if isinstance(error, FileNotFoundError):
+                    self._confirm_bucket()
+                elif failure_of(error).status == _BAD_REQUEST:
+                    self._ask_bucket()
                 raise
 
         meta = self._ask("head", "head", key, described)
         return ObjectInfo(key, meta["size"], meta["last_modified"], checksum_of(meta["e_tag"]))
 
     def _confirm_bucket(self) -> None:
+        """Make sure, once, that the bucket is there: the 404 of an object does not say it."""
         if not self._bucket_seen:
-            self._ask(
-                "list", "list", "", lambda: self._clients.boto.list_objects_v2(Bucket=self.namespace.bucket, MaxKeys=1)
-            )
+            self._ask_bucket()
             self._bucket_seen = True
+
+    def _ask_bucket(self) -> None:
+        """Send a request that answers with words: no such bucket, a token that has expired, another region."""
+        self._ask(
+            "list", "list", "", lambda: self._clients.boto.list_objects_v2(Bucket=self.namespace.bucket, MaxKeys=1)
+        )
 
     def read(self, key: str) -> bytes:
         """Read a whole object."""

@@ -83,7 +83,8 @@ class Failure:
     @property
     def refuses(self) -> bool:
         """Whether the store said no, and would say so again: credentials or a permission."""
-        return self.status in (401, 403) and self.code not in _PASSING
+        # S3 says 400 to a token that has expired.
+        return self.code in _KEYS_REFUSED or (self.status in (401, 403) and self.code not in _PASSING)
 
     def __str__(self) -> str:
         return " ".join(filter(None, [f"HTTP {self.status}" if self.status else "no answer", self.code]))

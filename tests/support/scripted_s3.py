@@ -14,12 +14,14 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True)
 class Request:
-    """What the client asked."""
+    """What the client asked; `target` is path and query as they were sent."""
 
     method: str
     path: str
     query: dict[str, str]
     body: bytes
+    target: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def scripted_s3(answer: Callable[[Request], Answer], *, certificate: Path | None
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-            told = answer(Request(self.command, parts.path, query, body))
+            told = answer(Request(self.command, parts.path, query, body, self.path, dict(self.headers)))
             self.send_response(told.status)
             for name, value in {"Content-Length": str(len(told.body)), **told.headers}.items():
                 self.send_header(name, value)

@@ -1,7 +1,21 @@
-"""What every object store must do: each backend's test class subclasses `StoreConformance`.
+"""What every object store must do: each backend's test class subclasses `RemoteStoreConformance` (files: `StoreConformance`).
 
-It gives two fixtures: `store`, empty and rooted at a namespace; and `outside`,
-which puts and reads objects of the same namespace past the store.
+A backend gives three fixtures, fresh for each test:
+
+`store`    empty and rooted at a namespace, its options impatient (`max_retries` 1 or 2).
+`outside`  an `Outside`: puts, removes and names objects of the same namespace past the store.
+`faults`   a `Faults` (files) or `RemoteFaults`: makes this store's backend go wrong on demand, and puts everything right
+           again at the end of the test. `fault_proxy.FaultProxy` between the store and its emulator is one way to do it (see
+           `s3_faults`); patching the client that the store has opened is another.
+
+and may set, on the test class:
+
+`tells_gone`    False when the store confirms the deletion of a key that was not there (S3).
+`strange_keys`  those of `STRANGE_KEYS` that the store can hold at all; say in a comment why others cannot be.
+`flat_names`    False where an object and objects "below" it cannot both be (files).
+`longest_key`   bytes of the longest key, the namespace's path included.
+
+No test sleeps: waits between repetitions go through `spark_core.storage.deletion.wait`, which is replaced here.
 """
 
 from __future__ import annotations
@@ -9,8 +23,11 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import unicodedata
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,9 +41,11 @@ from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
     ObjectExistsError,
+    PermissionDeniedError,
 )
 from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage import DeleteOutcome, ObjectStore
+from spark_core.storage import DeleteOutcome, ObjectStore, deletion
+from spark_core.storage.probes import PROBE_FOLDER, honours_conditional_put
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
 ROWS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
@@ -46,7 +65,38 @@ ODD_NAMES = [
     "~t",
     ".hidden",
     "a,b=c",
+    "a;b:c@d$e!",
+    "%2F",
+    "%25",
+    "?a=b",
+    "{a}[b]|^`",
+    "a..b",
+    "...",
+    "\u2028",
+    "\u202ereversed",
 ]
+# What object stores can hold and not every client, server or file system takes for the same: listed as they are, never touched.
+STRANGE_KEYS = (
+    "data//x",
+    "data/s/",
+    "data/",
+    "data/./y",
+    "data/../z",
+    "data/s/.",
+    "data/s/..",
+    "data/s/a\nb",
+    "data/s/\x01c",
+    "data/s/\rcr",
+    "data/s/\ttab",
+    "data/s/\x7fdel",
+    "data/s/\uffffnon",
+    "/lead",
+    "data/s/sub/",
+    "..",
+    "//",
+)
+# What one of the strange keys would be taken for.
+_NEIGHBOURS = ("data/s", "data/x", "data/y", "data/s/ab", "data/s/a b", "data/s/c", "z", "lead")
 
 
 class Outside(Protocol):
@@ -54,6 +104,49 @@ class Outside(Protocol):
 
     def put(self, key: str, data: bytes) -> None: ...
     def keys(self) -> set[str]: ...
+    def remove(self, key: str) -> None: ...
+
+
+def put_many(outside: Outside, keys: Iterable[str]) -> None:
+    """Put empty objects; a backend with a quicker way has it as its `Outside.put_many`."""
+    quick = getattr(outside, "put_many", None)
+    if quick is not None:
+        quick(keys)
+        return
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: outside.put(key, b""), keys))
+
+
+class Faults(Protocol):
+    """What can go wrong with any store; each holds until the end of the test."""
+
+    def refuse(self, key: str) -> None:
+        """Let the store refuse to delete this key, as for lack of a permission on it; its neighbours are deleted."""
+
+    def ignore_conditions(self) -> None:
+        """Let the store take every conditional put for a plain one."""
+
+    def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
+        """Call `action` once, when the store has told the first page (files: entry) or answered the first request, before the next."""
+
+
+class RemoteFaults(Faults, Protocol):
+    """What can go wrong with a store behind a network."""
+
+    def throttle(self, key: str, times: int) -> None:
+        """Let the store answer for this key, in so many deletions, that it is too busy; then it deletes."""
+
+    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
+        """Let the store answer so many whole requests of a kind with its "slow down"."""
+
+    def expire_credentials(self) -> None:
+        """Let the store refuse every further request in the way it does for credentials that have run out."""
+
+    def pages_of(self, keys: int) -> None:
+        """Let listings come in pages of so many keys."""
+
+    def repeat_page(self) -> None:
+        """Let the second page of the next listing hold the objects of the first again, its end and token unchanged."""
 
 
 def rows_of(store: ObjectStore, prefix: str) -> dict[str, tuple[int, datetime, str | None]]:
@@ -71,7 +164,7 @@ def _key(segments: list[str]) -> str:
     return "/".join([*(f"{segment}~" for segment in segments[:-1]), f"{segments[-1]}_"])
 
 
-_characters = st.characters(min_codepoint=32, exclude_characters="/\x7f", exclude_categories=["Cs", "Cc"])
+_characters = st.characters(min_codepoint=32, exclude_characters="/\x7f\ufffe\uffff", exclude_categories=["Cs", "Cc"])
 key_sets = st.sets(st.lists(st.text(_characters, max_size=12), min_size=1, max_size=3).map(_key), max_size=8)
 
 
@@ -86,6 +179,18 @@ def put_list_and_read(store: ObjectStore, keys: set[str]) -> None:
 
 class StoreConformance:
     """The contract, as tests."""
+
+    tells_gone: ClassVar[bool] = True
+    strange_keys: ClassVar[tuple[str, ...]] = STRANGE_KEYS
+    flat_names: ClassVar[bool] = True
+    longest_key: ClassVar[int] = 1024
+
+    @pytest.fixture(autouse=True)
+    def waited(self, monkeypatch):
+        """The seconds that repetitions would have waited."""
+        seconds: list[float] = []
+        monkeypatch.setattr(deletion, "wait", seconds.append)
+        return seconds
 
     def test_a_listing_gives_each_object_once_with_its_size_and_age(self, store, outside):
         begun = datetime.now(UTC) - timedelta(seconds=2)
@@ -202,8 +307,6 @@ class StoreConformance:
         assert set(rows_of(store, "")) == {"data/a", "deep/new/b"}
 
     def test_of_several_writers_of_an_absent_object_one_wins(self, store):
-        from concurrent.futures import ThreadPoolExecutor
-
         def write(number: int) -> bool:
             try:
                 store.put_if_absent("lease", str(number).encode())
@@ -241,6 +344,113 @@ class StoreConformance:
             outside.put(key, b"x")
         assert store.delete(keys) == [DeleteOutcome(key, "deleted") for key in keys]
         assert outside.keys() == set()
+
+    def test_more_than_a_thousand_keys_are_listed_once_each_and_all_deleted(self, store, outside):
+        keys = {f"data/s{number % 3}/{number:05}" for number in range(1_100)}
+        put_many(outside, keys)
+        assert set(rows_of(store, "data/")) == keys
+        assert store.children("data/")[0] == ["data/s0/", "data/s1/", "data/s2/"]
+        assert store.children("data/s0/")[1].num_rows == len([key for key in keys if key.startswith("data/s0/")])
+        asked = sorted(keys)
+        assert store.delete(asked) == [DeleteOutcome(key, "deleted") for key in asked]
+        assert rows_of(store, "") == {}
+
+    def test_names_in_different_normal_forms_are_different_objects(self, store, outside):
+        composed, apart = (unicodedata.normalize(form, "data/s/\u00e9\u1e69\uac00") for form in ("NFC", "NFD"))
+        assert composed != apart
+        outside.put(composed, b"composed")
+        outside.put(apart, b"apart")
+        assert set(rows_of(store, "data/")) == {composed, apart}
+        assert (store.read(composed), store.read(apart)) == (b"composed", b"apart")
+        assert store.delete([apart]) == [DeleteOutcome(apart, "deleted")]
+        assert outside.keys() == {composed}
+        assert not store.exists(apart)
+
+    @pytest.mark.parametrize("letter", ["x", "é"])
+    def test_the_longest_key_is_listed_read_and_deleted_as_itself(self, store, outside, letter):
+        room = self.longest_key - len(store.namespace.path.encode()) - 1 - len("data/")
+        # A file system takes 255 bytes in a row.
+        segment = letter * ((400 if self.flat_names else 200) // len(letter.encode())) + "/"
+        key = "data/" + segment * (room // len(segment.encode()))
+        key += "x" * (room % len(segment.encode()))
+        key = f"{key[:-1]}x" if key.endswith("/") else key
+        outside.put(key, b"x")
+        assert set(rows_of(store, "")) == {key}
+        assert store.read(key) == b"x"
+        assert store.delete([key]) == [DeleteOutcome(key, "deleted")]
+        assert outside.keys() == set()
+
+    def test_keys_that_cannot_be_named_everywhere_are_listed_as_they_are_and_never_touched(self, store, outside):
+        everything = {*self.strange_keys, *(key for key in _NEIGHBOURS if self.flat_names or key != "data/s")}
+        for key in sorted(everything):
+            outside.put(key, key.encode())
+        assert {key: row[0] for key, row in rows_of(store, "").items()} == {
+            key: len(key.encode()) for key in everything
+        }
+        for key in self.strange_keys:
+            # Exact or refused by name: a control character may be read where the store takes it as it is.
+            try:
+                assert store.read(key) == key.encode()
+            except AddressError as error:
+                assert "neither read nor changed" in str(error)  # noqa: PT017 - either is right
+        outcomes = store.delete(self.strange_keys)
+        assert {outcome.outcome for outcome in outcomes} <= {"refused", "deleted"}
+        deleted = {outcome.key for outcome in outcomes if outcome.outcome == "deleted"}
+        assert outside.keys() == everything - deleted
+
+    def test_a_key_that_vanishes_while_it_is_listed_does_no_harm(self, store, outside, faults):
+        keys = {f"data/s{number % 2}/{number:02}" for number in range(20)}
+        put_many(outside, keys)
+        faults.in_the_middle("list", lambda: outside.remove("data/s1/19"))
+        found = set(rows_of(store, "data/"))
+        assert keys - {"data/s1/19"} <= found <= keys
+        assert set(rows_of(store, "data/")) == keys - {"data/s1/19"}
+
+    def test_a_condition_that_is_kept_is_proved(self, store, outside):
+        assert honours_conditional_put(store, f"{PROBE_FOLDER}one")
+        assert outside.keys() == set()
+
+    def test_a_store_that_ignores_the_condition_is_found_out(self, store, outside, faults):
+        faults.ignore_conditions()
+        assert not honours_conditional_put(store, f"{PROBE_FOLDER}one")
+        assert outside.keys() == set()
+
+    def test_an_object_of_somebody_else_at_the_place_of_a_probe_is_left_as_it_is(self, store, outside):
+        outside.put(f"{PROBE_FOLDER}one", b"not ours")
+        assert honours_conditional_put(store, f"{PROBE_FOLDER}one")
+        assert store.read(f"{PROBE_FOLDER}one") == b"not ours"
+
+    def test_a_mixed_deletion_says_of_each_key_what_the_store_said(self, store, outside, faults, monkeypatch):
+        monkeypatch.setattr(type(store), "delete_batch_size", 3)
+        there = [f"data/s/{number}" for number in range(6)]
+        put_many(outside, there)
+        faults.refuse("data/s/4")
+        asked = [*there, "data/s/none", "data//x", "data/none/none"]
+        outcomes = {outcome.key: outcome for outcome in store.delete(asked)}
+        gone = "already_gone" if self.tells_gone else "deleted"
+        assert {key: outcome.outcome for key, outcome in outcomes.items()} == {
+            **dict.fromkeys(there, "deleted"),
+            "data/s/4": "refused",
+            "data/s/none": gone,
+            "data//x": "refused",
+            "data/none/none": gone,
+        }
+        assert all(bool(outcome.error) == (outcome.outcome == "refused") for outcome in outcomes.values())
+        assert outside.keys() == {"data/s/4"}
+
+    def test_what_deletes_is_asked_for_its_pace_before_each_request(self, store, outside, monkeypatch):
+        monkeypatch.setattr(type(store), "delete_batch_size", 4)
+        keys = [f"data/s/{number}" for number in range(10)]
+        put_many(outside, keys)
+        left: list[int] = []
+        assert {outcome.outcome for outcome in store.delete(keys, pace=lambda: left.append(len(outside.keys())))} == {
+            "deleted"
+        }
+        assert left == [10, 6, 2]
+
+    def test_a_hint_at_what_can_come_back_is_a_sentence_or_nothing(self, store):
+        hint = store.undelete_hint()
+        assert hint is None or hint.endswith(".")
 
     def test_parquet_goes_through_whole_and_hashed(self, store):
         batches = [pa.record_batch([[f"data/{n}/{i}" for i in range(1000)], list(range(1000))], ROWS) for n in range(7)]
@@ -334,3 +544,77 @@ class StoreConformance:
         store.children("")
         store.delete(["data/a"])
         assert store.requests == {"put": 2, "read": 2, "head": 1, "list": 2, "delete": 1}
+
+
+class RemoteStoreConformance(StoreConformance):
+    """What is asked of a store behind a network as well."""
+
+    def test_a_listing_of_many_pages_is_whole(self, store, outside, faults):
+        keys = {f"data/s{number % 3}/{number:02}" for number in range(25)}
+        put_many(outside, keys)
+        faults.pages_of(4)
+        assert set(rows_of(store, "")) == set(rows_of(store, "data/")) == keys
+        assert store.children("data/")[0] == ["data/s0/", "data/s1/", "data/s2/"]
+        assert set(store.children("data/s0/")[1]["key"].to_pylist()) == {key for key in keys if "/s0/" in key}
+
+    def test_a_page_that_comes_twice_is_an_error(self, store, outside, faults):
+        put_many(outside, [f"data/s/{number:02}" for number in range(12)])
+        faults.pages_of(4)
+        faults.repeat_page()
+        with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+            rows_of(store, "data/")
+
+    def test_credentials_that_run_out_while_listing_are_an_error_and_not_the_end(self, store, outside, faults):
+        put_many(outside, [f"data/s/{number:02}" for number in range(12)])
+        faults.pages_of(4)
+        faults.in_the_middle("list", faults.expire_credentials)
+        with pytest.raises(PermissionDeniedError, match="nothing was deleted"):
+            rows_of(store, "data/")
+        for ask in (store.read, store.head, store.exists, lambda key: store.put(key, b"")):
+            with pytest.raises(PermissionDeniedError):
+                ask("data/s/00")
+
+    def test_credentials_that_run_out_while_deleting_refuse_what_is_left(self, store, outside, faults, monkeypatch):
+        monkeypatch.setattr(type(store), "delete_batch_size", 4)
+        keys = [f"data/s/{number:02}" for number in range(12)]
+        put_many(outside, keys)
+        faults.in_the_middle("delete", faults.expire_credentials)
+        outcomes = store.delete(keys)
+        assert [outcome.outcome for outcome in outcomes] == ["deleted"] * 4 + ["refused"] * 8
+        assert all(outcome.error for outcome in outcomes[4:])
+        assert outside.keys() == set(keys[4:])
+
+    def test_keys_that_are_throttled_are_asked_for_again_and_only_they(self, store, outside, faults, waited):
+        keys = [f"data/s/{number}" for number in range(6)]
+        put_many(outside, keys)
+        faults.throttle("data/s/1", 1)
+        faults.throttle("data/s/3", 1)
+        assert store.delete(keys) == [DeleteOutcome(key, "deleted") for key in keys]
+        assert outside.keys() == set()
+        assert len(waited) == 1
+        assert 1 <= waited[0] <= 1.5
+
+    def test_a_key_that_is_throttled_for_ever_failed_after_bounded_repetitions(self, store, outside, faults, waited):
+        put_many(outside, ["data/s/0", "data/s/1", "data/s/2"])
+        faults.throttle("data/s/1", 1_000)
+        outcomes = store.delete(["data/s/0", "data/s/1", "data/s/2", "data/s/none"])
+        assert [outcome.outcome for outcome in outcomes[:3]] == ["deleted", "failed", "deleted"]
+        assert outcomes[1].error
+        assert len(waited) == store.options.max_retries
+        assert outside.keys() == {"data/s/1"}
+
+    @pytest.mark.parametrize("kind", ["list", "delete"])
+    def test_a_request_that_was_throttled_as_a_whole_is_sent_again(self, store, outside, faults, kind):
+        put_many(outside, ["data/s/0", "data/s/1"])
+        faults.throttle_requests(kind, 1)
+        assert set(rows_of(store, "")) == {"data/s/0", "data/s/1"}
+        assert {outcome.outcome for outcome in store.delete(["data/s/0", "data/s/1"])} == {"deleted"}
+        assert outside.keys() == set()
+
+    def test_a_request_that_is_throttled_for_ever_failed_for_each_key(self, store, outside, faults):
+        put_many(outside, ["data/s/0", "data/s/1"])
+        faults.throttle_requests("delete", 1_000)
+        outcomes = store.delete(["data/s/0", "data/s/1"])
+        assert [outcome.outcome for outcome in outcomes] == ["failed", "failed"]
+        assert all(outcome.error for outcome in outcomes)
+        assert outside.keys() == {"data/s/0", "data/s/1"}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from spark_core.collectable import FOLDED_SEGMENT_PATTERN
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -20,7 +22,8 @@ from spark_core.errors import (
 from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, contract, local, open_store
 from tests.support import golden
-from tests.support.store_conformance import StoreConformance, key_sets, put_list_and_read, rows_of
+from tests.support.fault_proxy import Once
+from tests.support.store_conformance import STRANGE_KEYS, StoreConformance, key_sets, put_list_and_read, rows_of
 
 NAMESPACE = Namespace.parse("local://obs/repo", server_path="/srv/bs")
 
@@ -34,8 +37,42 @@ class Directory:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
 
+    def remove(self, key: str) -> None:
+        (self.path / key).unlink()
+
     def keys(self) -> set[str]:
         return {str(file.relative_to(self.path)) for file in self.path.rglob("*") if not file.is_dir()}
+
+
+class LocalFaults:
+    """`Faults` of a file system, done to the calls that the store makes."""
+
+    def __init__(self, monkeypatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def refuse(self, key: str) -> None:
+        unlink = os.unlink
+
+        def refusing_one(name, **more):
+            if name == key.rpartition("/")[2]:
+                raise PermissionError(1, "Operation not permitted")
+            unlink(name, **more)
+
+        self._monkeypatch.setattr(local.os, "unlink", refusing_one)
+
+    def ignore_conditions(self) -> None:
+        self._monkeypatch.setattr(local, "_link", local._move)
+
+    def in_the_middle(self, kind, action) -> None:
+        assert kind == "list"
+        once, scandir = Once(action), os.scandir
+
+        @contextmanager
+        def told_one_by_one(directory):
+            with scandir(directory) as entries:
+                yield (found for entry in entries for found in (entry, once()) if found is not None)
+
+        self._monkeypatch.setattr(local.os, "scandir", told_one_by_one)
 
 
 @pytest.fixture
@@ -48,8 +85,15 @@ def store(tmp_path):
     return open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path)))
 
 
+@pytest.fixture
+def faults(monkeypatch):
+    return LocalFaults(monkeypatch)
+
+
 class TestLocalStore(StoreConformance):
-    pass
+    flat_names = False
+    # A file system folds the other ones.
+    strange_keys = tuple(key for key in STRANGE_KEYS if not FOLDED_SEGMENT_PATTERN.search(key))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -14,13 +14,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 
-from spark_core.errors import AddressError, NotFoundError, SettingsError, TransientError
+from spark_core.errors import NotFoundError, SettingsError, TransientError
 from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, open_store, s3, s3_clients
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.support.s3_faults import S3Faults
 from tests.support.scripted_s3 import error, scripted_s3
-from tests.support.store_conformance import StoreConformance, key_sets, put_list_and_read, rows_of
+from tests.support.store_conformance import STRANGE_KEYS, RemoteStoreConformance, key_sets, put_list_and_read, rows_of
 
 
 class Bucket:
@@ -28,11 +31,19 @@ class Bucket:
         self.client, self.bucket, self.before = client, bucket, before
 
     def put(self, key: str, data: bytes) -> None:
-        self.client.put_object(Bucket=self.bucket, Key=self.before + key, Body=data)
+        # The server's web part does not take a newline in a path, its store does.
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(self.bucket, self.before + key, data)
+
+    def put_many(self, keys) -> None:
+        for key in keys:
+            self.put(key, b"")
+
+    def remove(self, key: str) -> None:
+        self.client.delete_object(Bucket=self.bucket, Key=self.before + key)
 
     def keys(self) -> set[str]:
-        answer = self.client.list_objects_v2(Bucket=self.bucket, Prefix=self.before)
-        return {entry["Key"].removeprefix(self.before) for entry in answer.get("Contents", [])}
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.before)
+        return {entry["Key"].removeprefix(self.before) for page in pages for entry in page.get("Contents", [])}
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +57,20 @@ def outside(s3_server, client):
 
 
 @pytest.fixture
-def store(s3_server, outside):
-    return open_store(Namespace.parse(f"s3://{outside.bucket}/a/ns"), s3_server.options(s3_region="us-east-1"))
+def store(s3_server, s3_proxy, outside):
+    options = s3_server.options(s3_endpoint=s3_proxy.endpoint, s3_region="us-east-1")
+    return open_store(Namespace.parse(f"s3://{outside.bucket}/a/ns"), options)
 
 
-class TestS3Store(StoreConformance):
-    pass
+@pytest.fixture
+def faults(s3_proxy, outside):
+    yield S3Faults(s3_proxy, outside.before)
+    s3_proxy.reset()
+
+
+class TestS3Store(RemoteStoreConformance):
+    # S3 confirms what was not there like what was.
+    tells_gone = False
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -60,37 +79,15 @@ def test_whatever_is_put_is_listed_and_read_back(store, keys):
     put_list_and_read(store, keys)
 
 
-# obstore lists `x/` as `x` and fails for the others.
-STRANGE_KEYS = ["data//x", "data/s/", "data/", "data/./y", "data/../z", "data/s/\x01c", "data/s/\rcr", "/lead", "data/s/sub/", "..", "//"]  # fmt: skip
-
-
-def test_keys_that_cannot_be_named_everywhere_are_listed_as_they_are(store, outside):
+def test_one_level_names_keys_that_cannot_be_named_everywhere_as_they_are(store, outside):
     for key in [*STRANGE_KEYS, "data/s/plain"]:
-        outside.put(key, key.encode())
-    found = rows_of(store, "")
-    assert {key: size for key, (size, _, _) in found.items()} == {
-        key: len(key.encode()) for key in [*STRANGE_KEYS, "data/s/plain"]
-    }
+        outside.put(key, b"")
     prefixes, objects = store.children("data/")
     assert prefixes == ["data/../", "data/./", "data//", "data/s/"]
     assert objects["key"].to_pylist() == ["data/"]
     assert set(store.children("data/s/")[1]["key"].to_pylist()) == {
-        "data/s/",
-        "data/s/\x01c",
-        "data/s/\rcr",
-        "data/s/plain",
+        key for key in [*STRANGE_KEYS, "data/s/plain"] if key.startswith("data/s/") and "/" not in key[len("data/s/") :]
     }
-
-
-def test_keys_that_cannot_be_named_everywhere_are_not_touched(store, outside):
-    for key in [*STRANGE_KEYS, "data/s", "data/x", "data/y", "z"]:
-        outside.put(key, b"x")
-    for key in STRANGE_KEYS:
-        for ask in (store.read, store.head, lambda key: store.put(key, b"")):
-            with pytest.raises(AddressError, match="neither read nor changed"):
-                ask(key)
-    assert {outcome.outcome for outcome in store.delete(STRANGE_KEYS)} == {"refused"}
-    assert outside.keys() == {*STRANGE_KEYS, "data/s", "data/x", "data/y", "z"}
 
 
 def test_a_sibling_namespace_is_neither_listed_nor_reached(store, outside):

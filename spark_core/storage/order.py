@@ -1,0 +1,64 @@
+"""Listings in order: the one property of a listing by which a page that came twice, or a jump back, can be seen.
+
+S3, Azure Blob and GCS list by the bytes of the name. So can a listing that
+goes backwards not be whole: a cache before the store answered for another
+page, or the store loses its place, and what it skipped would never be missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core.errors import IncompleteReadError
+
+
+class InOrder:
+    """Watches the names of one listing, page by page.
+
+    Args:
+        where: What is listed, for the message.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._last: str | None = None
+
+    def require(self, names: pa.StringArray | Sequence[str]) -> None:
+        """Refuse a page that does not go on where the one before ended.
+
+        Raises:
+            IncompleteReadError: If a name is not greater, byte by byte, than the one before it.
+        """
+        page = pa.array(names, pa.string()) if not isinstance(names, pa.Array) else names
+        if not len(page):
+            return
+        before = pa.concat_arrays([pa.array([self._last], pa.string()), page.slice(0, len(page) - 1)])
+        # Arrow compares strings by their bytes; the first name of all has nothing before it.
+        ascends = pc.fill_null(pc.less(before, page), True)
+        if not pc.all(ascends).as_py():
+            at = pc.index(ascends, False).as_py()
+            raise IncompleteReadError(
+                f"the listing of {self._where} is not in order: {page[at].as_py()!r} came after {before[at].as_py()!r}. A page "
+                "came twice, or the store does not list by the bytes of the names, so it cannot be known to be whole; "
+                "nothing was deleted. Run again; if it stays so, look for a cache or proxy before the store."
+            )
+        self._last = page[-1].as_py()
+
+
+def in_order(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
+    """Pass on the batches of a listing while their keys ascend.
+
+    Args:
+        batches: With a column `key`, in the order in which the store told them.
+        where: What is listed, for the message.
+
+    Raises:
+        IncompleteReadError: As `InOrder.require` does.
+    """
+    order = InOrder(where)
+    for batch in batches:
+        order.require(batch.column("key"))
+        yield batch

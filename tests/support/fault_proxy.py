@@ -1,0 +1,113 @@
+"""A proxy on loopback before an emulator: passes everything on until a test tells it to meddle.
+
+A backend's `Faults` (see `store_conformance`) can be built on it: its store
+talks to the proxy, so what goes wrong goes wrong on the wire, below the clients
+and their own repetitions.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from urllib.parse import urlsplit
+
+from tests.support.scripted_s3 import Answer, Request, scripted_s3
+
+Forward = Callable[[Request], Answer]
+# Gets the request and the way to pass one on; returns what the client gets.
+Meddler = Callable[[Request, Forward], Answer]
+
+# Headers of one connection, and those that the answer's body decides anew.
+_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+
+
+@dataclass
+class FaultProxy:
+    """A running proxy.
+
+    Attributes:
+        endpoint: Where it listens.
+        meddlers: The last one added sees a request first, the next one when that passes it on; empty means a plain proxy.
+    """
+
+    endpoint: str
+    meddlers: list[Meddler] = field(default_factory=list)
+
+    def reset(self) -> None:
+        """Pass everything on again."""
+        self.meddlers.clear()
+
+    def meddle(self, meddler: Meddler) -> None:
+        """Let a meddler see every request from now on."""
+        self.meddlers.append(meddler)
+
+
+@contextmanager
+def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
+    """Serve before an emulator until the end of the block.
+
+    Args:
+        upstream: `http://HOST:PORT` of the emulator.
+    """
+    host = urlsplit(upstream).netloc
+
+    def forward(request: Request) -> Answer:
+        connection = http.client.HTTPConnection(host, timeout=60)
+        try:
+            # The client's own Host stays: signatures and the links in answers are made of it.
+            headers = {
+                name: value
+                for name, value in request.headers.items()
+                if name.lower() not in (*_HOP, "content-length", "expect")
+            }
+            if request.body or request.method in ("POST", "PUT"):
+                headers["Content-Length"] = str(len(request.body))
+            connection.request(request.method, request.target, request.body or None, headers)
+            answer = connection.getresponse()
+            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            return Answer(answer.status, answer.read(), kept)
+        finally:
+            connection.close()
+
+    proxy: list[FaultProxy] = []
+    lock = Lock()
+
+    def serve(request: Request) -> Answer:
+        with lock:
+            meddlers = list(proxy[0].meddlers)
+
+        def through(number: int) -> Forward:
+            if number < 0:
+                return forward
+            return lambda asked: meddlers[number](asked, through(number - 1))
+
+        answer = through(len(meddlers) - 1)(request)
+        if request.method != "HEAD":
+            # Under one name: emulators write it in small letters too.
+            for name in [name for name in answer.headers if name.lower() == "content-length"]:
+                del answer.headers[name]
+            answer.headers["Content-Length"] = str(len(answer.body))
+        return answer
+
+    with scripted_s3(serve) as endpoint:
+        proxy.append(FaultProxy(endpoint))
+        yield proxy[0]
+
+
+class Once:
+    """Do something the first time that a condition holds, whichever thread sees it."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self._lock = Lock()
+        self._done = False
+
+    def __call__(self) -> None:
+        with self._lock:
+            if self._done:
+                return
+            self._done = True
+        self._action()
