@@ -18,7 +18,7 @@ from rich.table import Table
 from spark_core.errors import LakegcError, RefusedError, SettingsError
 
 if TYPE_CHECKING:
-    from spark_core.report import Group, Report
+    from spark_core.report import Group, ReferenceReport, Report
     from spark_core.tables import Manifest
 
 # Wide enough for a table in the log of a CI run, where there is no terminal to ask.
@@ -187,6 +187,8 @@ def show_report(shown: Console, report: Report) -> None:
         if groups:
             shown.print()
             shown.print(groups_table(title, groups, what))
+    if report.reference is not None:
+        _show_reference(shown, report.reference)
     if report.failures:
         shown.print()
         rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
@@ -197,6 +199,17 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print("\nThe checks were not run yet: this mark cannot be swept.", style="yellow")
     for name, why in report.refused.items():
         shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}")
+
+
+def _show_reference(shown: Console, found: ReferenceReport) -> None:
+    """Show how the addresses of a mark of lakeFS's own job stand today, and name some of those that are kept."""
+    shown.print()
+    title = f"The mark {found.mark_id} of the reference job: {found.addresses:,} addresses"
+    shown.print(groups_table(title, found.standings, "how they stand today"))
+    if found.kept:
+        shown.print()
+        rows = [(row.address, row.standing) for row in found.kept[:20]]
+        shown.print(table("Named by that mark, and kept", ("address", "why"), rows))
 
 
 def show_error(shown: Console, error: LakegcError) -> None:

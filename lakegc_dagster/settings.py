@@ -187,6 +187,7 @@ class Settings(Section):
             range_partitions=chosen.range_partitions,
             table_parts=chosen.table_parts,
             read_threads=chosen.read_threads,
+            write_reference_mark=chosen.write_reference_mark,
         )
 
     @property

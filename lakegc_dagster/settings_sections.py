@@ -181,6 +181,7 @@ class RepositorySettings(Section):
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a table is written in.
         read_threads: Reads that one Spark task keeps under way.
+        write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that job sweeps it unseen.
     """
 
     mode: Literal["mark", "sweep"] = "mark"
@@ -199,3 +200,4 @@ class RepositorySettings(Section):
     range_partitions: int = Field(default=50, ge=1, le=100_000)
     table_parts: int = Field(default=8, ge=1, le=10_000)
     read_threads: int = Field(default=8, ge=1, le=256)
+    write_reference_mark: bool = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_core import tables
+from spark_core import reference, tables
 from spark_core.clocks import require_near
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
@@ -48,6 +48,7 @@ class RunOptions:
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a stored table is written in.
         read_threads: Reads that one Spark task keeps under way.
+        write_reference_mark: After the verdict passed, also write the mark as lakeFS's own job does, so that the job can sweep it.
     """
 
     may_sweep: bool = False
@@ -66,6 +67,7 @@ class RunOptions:
     range_partitions: int = 50
     table_parts: int = 8
     read_threads: int = 8
+    write_reference_mark: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Run:
         options: What it may do.
         environment: Server, Spark, time.
         cutoff: Objects written at or after this instant are left alone.
+        reference_mark: Id of a mark of lakeFS's own job: only what it names and this run finds expired may go.
     """
 
     key: RunKey
@@ -108,6 +111,7 @@ class Run:
     options: RunOptions
     environment: Environment
     cutoff: datetime
+    reference_mark: str | None = None
 
     @property
     def server(self) -> LakeFSServer:
@@ -185,7 +189,9 @@ class Run:
             )
 
 
-def open_run(environment: Environment, repository_id: str, key: RunKey, options: RunOptions) -> Run:
+def open_run(
+    environment: Environment, repository_id: str, key: RunKey, options: RunOptions, *, reference_mark: str | None = None
+) -> Run:
     """Find a repository and the store that holds it; one call to the server.
 
     Args:
@@ -193,6 +199,7 @@ def open_run(environment: Environment, repository_id: str, key: RunKey, options:
         repository_id: Repository name.
         key: The instant the run stands for.
         options: What the run may do.
+        reference_mark: Id of a mark of lakeFS's own job to verify, and to stay within.
 
     Raises:
         UnsafePlanError: If the key lies in the future.
@@ -217,6 +224,7 @@ def open_run(environment: Environment, repository_id: str, key: RunKey, options:
         options=options,
         environment=environment,
         cutoff=key.cutoff(options.min_age),
+        reference_mark=reference_mark,
     )
 
 
@@ -233,8 +241,13 @@ def preflight(run: Run) -> Mapping[str, Any]:
         RepositoryStateError: If the repository is read-only or bare, or another one lives in its namespace.
         SettingsError: If `min_age` is below the server's grace period.
         UnsafePlanError: If the clock of the server or of the store is more than 5 minutes from this machine's.
+        NotFoundError: If the run is to stay within a mark of lakeFS's own job that does not exist.
+        UnsafePlanError: If that mark is of a failed run.
     """
     repository, server = run.repository, run.server
+    if run.reference_mark is not None:
+        # What is wrong with it should not wait for the end of a long mark to be said.
+        reference.load(run.store, run.reference_mark)
     require_writable(repository)
     grace = server.grace_period()
     require_old_enough(repository, run.options.min_age, grace, allow_unsafe=run.options.allow_unsafe_min_age)
@@ -257,4 +270,5 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "branches": len(branches),
         "table_prefix": prefix,
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
+        "reference_mark": run.reference_mark,
     }

@@ -122,6 +122,17 @@ DELETION_REPORT = pa.schema(
     ]
 )
 
+# What a mark of lakeFS's own job names, and how it stands today. No key: null where the job wrote none.
+REFERENCE_ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string()),
+        # Null where the listing has no such object.
+        pa.field("size_bytes", pa.int64()),
+        pa.field("may_go", pa.bool_(), nullable=False),
+        pa.field("standing", pa.string(), nullable=False),
+    ]
+)
+
 # What the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
 SERVER_UNCOMMITTED = pa.schema(
     [

@@ -62,10 +62,17 @@ EXPIRED_ADDRESSES = TableSpec(
     ("namespace_slices", "uncommitted_addresses", "retained_commits", "committed_addresses"),
 )
 DELETION_REPORT = TableSpec("deletion_report", "reports", schemas.DELETION_REPORT, ("expired_addresses",))
+# Made for the report of a run that verifies a mark of lakeFS's own job; decides nothing.
+REFERENCE_ADDRESSES = TableSpec(
+    "reference_addresses", "reference", schemas.REFERENCE_ADDRESSES, (*EXPIRED_ADDRESSES.parents, "expired_addresses")
+)
 
 MARK_TABLES = (NAMESPACE_SLICES, UNCOMMITTED_ADDRESSES, RETAINED_COMMITS, COMMITTED_ADDRESSES, EXPIRED_ADDRESSES)
 ALL_TABLES = (*MARK_TABLES, DELETION_REPORT)
 BY_NAME = {spec.name: spec for spec in ALL_TABLES}
+
+# Tables about a mark rather than of it: its verdict does not close them.
+_AFTER_THE_VERDICT = (DELETION_REPORT, REFERENCE_ADDRESSES)
 
 
 @dataclass(frozen=True)
@@ -228,7 +235,7 @@ class StoredTable:
             yield from read_part(self.store, self._schema(columns), part)
 
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        schema = BY_NAME[self.manifest.table].schema
+        schema = {**BY_NAME, REFERENCE_ADDRESSES.name: REFERENCE_ADDRESSES}[self.manifest.table].schema
         return schema if columns is None else pa.schema([schema.field(name) for name in columns])
 
 
@@ -270,7 +277,7 @@ def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
     Raises:
         ClosedPartitionError: If the verdict exists.
     """
-    if spec is not DELETION_REPORT and store.exists(verdict_key(run)):
+    if spec not in _AFTER_THE_VERDICT and store.exists(verdict_key(run)):
         raise ClosedPartitionError(
             f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is one of the tables that "
             "the verdict speaks of; nothing was changed. Use a new run key to mark again."

@@ -15,8 +15,9 @@ import pyspark.sql.functions as sf
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from spark_core import chain, schemas, tables
+from spark_core import chain, reference, schemas, tables
 from spark_core.datasources import shared_counts
+from spark_core.errors import ChainError
 from spark_core.mark import twins
 from spark_core.mark.commits import tables_prefix
 from spark_core.mark.committed import addresses_of_ranges
@@ -55,7 +56,8 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     """Subtract what is alive from what is old: the objects that may go.
 
     The subtraction runs on a 64-bit hash of the address: a collision can only
-    keep an object, never let one go.
+    keep an object, never let one go. A run that verifies a mark of lakeFS's own
+    job comes to the same result, and then lets go only what that mark names too.
 
     Args:
         run: The run.
@@ -66,10 +68,12 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     Raises:
         ChainError: If the tables were not made one after the other in the safe order.
+        CorruptTableError: If the mark to stay within is not what lakeFS's own job writes.
     """
     began = run.begin(tables.EXPIRED_ADDRESSES)
     chain.require_unbroken(run, [table.manifest for table in mark.all])
     spark = run.spark
+    named = _reference_addresses(run, mark.slices)
     listing = mark.slices.frame(spark)
     staged = mark.uncommitted.frame(spark, ["address"])
     committed = mark.committed.frame(spark, ["address", "size_bytes", "head_path", "checksum"])
@@ -91,6 +95,11 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     kept = candidates.transform(found.without_twins)
     why = _Reasons.read(run, mark.committed, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
+    restriction: dict[str, Any] = {}
+    if named is not None:
+        eligible = _rows_and_bytes(kept)
+        restriction = {"reference": {**named.facts, "eligible_objects": eligible[0], "eligible_bytes": eligible[1]}}
+        reasoned = reasoned.transform(reference.within(named.frame))
 
     def facts() -> Mapping[str, Any]:
         candidates.unpersist()
@@ -101,6 +110,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             "twins": found.facts,
             "reasons_complete": why.complete,
             **live,
+            **restriction,
             "requests": {kind: count for kind, count in counts.value.items() if kind != "unread"},
         }
 
@@ -112,6 +122,28 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         facts=facts,
         measure=partial(_measure, run.cutoff, flat=run.options.flat),
     )
+
+
+def _reference_addresses(run: Run, slices: StoredTable) -> reference.Addresses | None:
+    """Read the mark of lakeFS's own job that the run stays within, if it was begun to stay within one.
+
+    Raises:
+        ChainError: If the run was begun to stay within another one, or within none.
+    """
+    begun_with = slices.manifest.facts.get("reference_mark")
+    if begun_with != run.reference_mark:
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} was begun to verify {_mark_words(begun_with)}, now it is to verify "
+            f"{_mark_words(run.reference_mark)}; nothing was deleted. Use a new run key."
+        )
+    if run.reference_mark is None:
+        return None
+    mark = reference.load(run.store, run.reference_mark)
+    return reference.addresses(run.spark, run.store, mark, partitions=run.options.range_partitions)
+
+
+def _mark_words(mark_id: object) -> str:
+    return "no mark of the reference job" if mark_id is None else f"mark {mark_id} of the reference job"
 
 
 def considered(cutoff: datetime, *, flat: bool) -> Callable[[DataFrame], DataFrame]:

@@ -47,6 +47,7 @@ def page(report: Report) -> str:
         f"<figure>{_picture(report)}</figure>",
         _groups("What may go, and why", report.by_reason),
         _groups("What is kept, and why", report.kept),
+        _reference(report),
         _table(
             "Commits that keep their objects",
             ("why", "commits"),
@@ -115,6 +116,18 @@ def _outcomes(report: Report) -> str:
         "Objects that were not deleted",
         ("address", "outcome", "what the store said"),
         ((row.address, row.outcome, row.error) for row in report.failures),
+        code=True,
+    )
+
+
+def _reference(report: Report) -> str:
+    found = report.reference
+    if found is None:
+        return ""
+    return _groups(f"The mark {found.mark_id} of the reference job, address by address", found.standings) + _table(
+        "Addresses of that mark that are kept",
+        ("address", "why"),
+        ((row.address, row.standing) for row in found.kept),
         code=True,
     )
 

@@ -17,6 +17,7 @@ from spark_core.collectable import collectable_batch
 from spark_core.errors import VerdictError
 from spark_core.mark.expired import keep_considered
 from spark_core.report.cautions import cautions
+from spark_core.report.reference import of_reference
 from spark_core.report.values import Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
@@ -33,6 +34,7 @@ YOUNG = "unreachable, but younger than the cutoff"
 PROTECTED = "has a name that is never collected"
 TWIN = "identical content uploaded again: a branch reads from it"
 UNCHECKED = "may be such a re-upload, and was not checked"
+NOT_NAMED = "unreachable, but not named by the mark of the reference job"
 
 # Upper ends of the age groups, in days.
 _AGES = (
@@ -100,6 +102,7 @@ def of_mark(run: Run) -> Report:
             passed=passed,
             refused=refused,
             cautions=cautions(stored["namespace_slices"].manifest.facts, stored["retained_commits"].manifest.facts),
+            reference=of_reference(run, stored),
         )
     finally:
         expired.unpersist()
@@ -167,7 +170,14 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
     groups = _groups(standing.join(known, on="address_hash", how="left"), fate)
     doubtful = groups.pop(TWIN, None)
     if doubtful is not None:
-        found = stored["expired_addresses"].manifest.facts["twins"]
+        facts = stored["expired_addresses"].manifest.facts
+        found = facts["twins"]
+        if restriction := facts.get("reference"):
+            objects = restriction["eligible_objects"] - stored["expired_addresses"].manifest.rows
+            size = restriction["eligible_bytes"] - facts.get("expired_bytes", 0)
+            if objects:
+                groups[NOT_NAMED] = Group(NOT_NAMED, objects, size)
+            doubtful = Group(TWIN, doubtful.objects - objects, doubtful.size_bytes - size)
         split = (
             Group(TWIN, found["kept_objects"], found["kept_bytes"]),
             Group(UNCHECKED, doubtful.objects - found["kept_objects"], doubtful.size_bytes - found["kept_bytes"]),

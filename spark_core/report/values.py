@@ -66,6 +66,38 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """One address of a mark of lakeFS's own job that is kept.
+
+    Attributes:
+        address: As the mark has it; empty where it has none.
+        standing: Why it stays.
+    """
+
+    address: str
+    standing: str
+
+
+@dataclass(frozen=True)
+class ReferenceReport:
+    """What became of a mark of lakeFS's own job that was verified.
+
+    Attributes:
+        mark_id: Its id.
+        addresses: How many it names.
+        eligible: What lakegc would let go without regard to that mark.
+        standings: Its different addresses, by how they stand today; what may go comes first.
+        kept: Some of those that are kept, live ones first.
+    """
+
+    mark_id: str
+    addresses: int
+    eligible: Group
+    standings: tuple[Group, ...]
+    kept: tuple[Standing, ...]
+
+
+@dataclass(frozen=True)
 class Report:
     """A mark, and its sweep once there was one.
 
@@ -89,6 +121,7 @@ class Report:
         outcomes: What the sweep did, by outcome; None before one.
         failures: Objects that the sweep could not delete, at most as many as are named of the largest.
         cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
+        reference: The mark of lakeFS's own job that the run stayed within; None when there was none.
     """
 
     repository: str
@@ -110,6 +143,7 @@ class Report:
     outcomes: tuple[Group, ...] | None = None
     failures: tuple[Failure, ...] = ()
     cautions: tuple[str, ...] = ()
+    reference: ReferenceReport | None = None
 
     @property
     def swept(self) -> bool:
@@ -143,6 +177,7 @@ class Report:
             document["outcomes"] = None if document["outcomes"] is None else _groups(document["outcomes"])
             document["largest"] = tuple(_named(row) for row in document["largest"])
             document["failures"] = tuple(Failure(**row) for row in document["failures"])
+            document["reference"] = _reference(document.get("reference"))
             document["cautions"] = tuple(document.get("cautions", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
@@ -169,6 +204,19 @@ def bytes_text(size_bytes: int) -> str:
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
     return tuple(Group(**row) for row in rows)
+
+
+def _reference(found: Mapping[str, Any] | None) -> ReferenceReport | None:
+    if found is None:
+        return None
+    return ReferenceReport(
+        **{
+            **found,
+            "eligible": Group(**found["eligible"]),
+            "standings": _groups(found["standings"]),
+            "kept": tuple(Standing(**row) for row in found["kept"]),
+        }
+    )
 
 
 def _named(row: Mapping[str, Any]) -> Named:

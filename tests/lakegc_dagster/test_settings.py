@@ -82,6 +82,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "range_partitions": 1,
         "table_parts": 1,
         "read_threads": 1,
+        "write_reference_mark": True,
     }
     assert said.keys() == RepositorySettings.model_fields.keys()
     lines = "\n".join(
