@@ -1,0 +1,294 @@
+"""A throw-away repository on a live server, driven like a user would, and what was written to it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from tests.support.live_server import LiveError, LiveServer, wait_until_old
+
+
+class LiveRepository:
+    """A repository of its own; everything that is written to it is remembered.
+
+    Attributes:
+        name: Unique name.
+        namespace: Its storage namespace, as asked for.
+        store: The namespace in the store, past the server.
+        contents: Relative address -> bytes of every object that was written.
+        commits: Commit id -> the commit as the API described it when it was made.
+    """
+
+    def __init__(
+        self, server: LiveServer, *, namespace: str | None = None, prefix: str = "", slash: str = "", **creation: Any
+    ) -> None:
+        self.server = server
+        self.name = f"lakegc-live-{uuid.uuid4().hex[:12]}"
+        self.namespace = namespace or f"{server.root}/{prefix}{self.name}{slash}"
+        self.store = server.store(self.namespace)
+        self.contents: dict[str, bytes] = {}
+        self.commits: dict[str, dict[str, Any]] = {}
+        self.last_write = time.time()
+        query = {"bare": "true"} if creation.pop("bare", False) else None
+        server.call(
+            "POST",
+            "/repositories",
+            query=query,
+            data={"name": self.name, "storage_namespace": self.namespace, "default_branch": "main", **creation},
+        )
+        if query is None:
+            self.note_head("main")
+
+    def call(self, method: str, path: str, **what: Any) -> Any:
+        """Ask for something of this repository."""
+        return self.server.call(method, f"/repositories/{self.name}{path}", **what)
+
+    def ask(self, method: str, path: str, **what: Any) -> Any:
+        """Ask for something of this repository; any status is an answer."""
+        return self.server.ask(method, f"/repositories/{self.name}{path}", **what)
+
+    def remove(self) -> None:
+        """Take away the repository and its namespace."""
+        with contextlib.suppress(LiveError):
+            self.call("DELETE", "", query={"force": "true"})
+        self.store.clear()
+
+    def settle(self) -> None:
+        """Wait until everything that was written is old enough to be collected."""
+        wait_until_old(self.last_write)
+
+    # Objects
+
+    def wrote(self, physical_address: str, data: bytes) -> str:
+        """Remember an object; returns its relative address."""
+        address = self.store.relative(physical_address)
+        assert address is not None, physical_address
+        self.contents[address] = data
+        self.last_write = time.time()
+        return address
+
+    def upload(self, branch: str, path: str, data: bytes) -> str:
+        """Upload through the API; returns the relative address."""
+        found = self.call("POST", f"/branches/{branch}/objects", query={"path": path}, body=data)
+        return self.wrote(found["physical_address"], data)
+
+    def upload_by_gateway(self, branch: str, path: str, data: bytes) -> str:
+        """Upload through the S3 gateway."""
+        self.server.gateway.put_object(Bucket=self.name, Key=f"{branch}/{path}", Body=data)
+        return self.wrote(self.stat(branch, path)["physical_address"], data)
+
+    def upload_in_parts(self, branch: str, path: str, parts: list[bytes]) -> str:
+        """Upload through the S3 gateway, in parts."""
+        where = {"Bucket": self.name, "Key": f"{branch}/{path}"}
+        upload = self.server.gateway.create_multipart_upload(**where)["UploadId"]
+        done = [
+            {
+                "PartNumber": number,
+                "ETag": self.server.gateway.upload_part(**where, UploadId=upload, PartNumber=number, Body=part)["ETag"],
+            }
+            for number, part in enumerate(parts, 1)
+        ]
+        self.server.gateway.complete_multipart_upload(**where, UploadId=upload, MultipartUpload={"Parts": done})
+        return self.wrote(self.stat(branch, path)["physical_address"], b"".join(parts))
+
+    def upload_in_presigned_parts(self, branch: str, path: str, parts: list[bytes]) -> str:
+        """Upload in parts, past the server; stores that presign only."""
+        upload = self.call("POST", f"/branches/{branch}/staging/pmpu", query={"path": path, "parts": len(parts)})
+        done = []
+        for number, (url, part) in enumerate(zip(upload["presigned_urls"], parts, strict=True), 1):
+            answer = self.server.http.request("PUT", url, body=part)
+            assert answer.status == 200, answer.data
+            done.append({"part_number": number, "etag": answer.headers["ETag"]})
+        self.call(
+            "PUT",
+            f"/branches/{branch}/staging/pmpu/{upload['upload_id']}",
+            query={"path": path},
+            data={"physical_address": upload["physical_address"], "parts": done},
+        )
+        return self.wrote(upload["physical_address"], b"".join(parts))
+
+    def address_for(self, branch: str, path: str) -> dict[str, Any]:
+        """Let the server give out an address for an upload past it."""
+        return dict(self.call("GET", f"/branches/{branch}/staging/backing", query={"path": path}))
+
+    def write_unlinked(self, branch: str, path: str, data: bytes) -> dict[str, Any]:
+        """Write an object at an address that was given out, and leave it there without a reference."""
+        place = self.address_for(branch, path)
+        key = self.store.relative(place["physical_address"])
+        assert key is not None, place
+        self.store.put(key, data)
+        self.wrote(place["physical_address"], data)
+        return place
+
+    def link(self, branch: str, path: str, data: bytes) -> str:
+        """Upload past the server and link the object to a path."""
+        place = self.write_unlinked(branch, path, data)
+        self.link_to(branch, path, place["physical_address"], data)
+        address = self.store.relative(place["physical_address"])
+        assert address is not None
+        return address
+
+    def link_to(self, branch: str, path: str, physical_address: str, data: bytes) -> None:
+        """Link a path to an object that is already there."""
+        self.call(
+            "PUT",
+            f"/branches/{branch}/staging/backing",
+            query={"path": path},
+            data={
+                "staging": {"physical_address": physical_address},
+                "checksum": hashlib.md5(data).hexdigest(),
+                "size_bytes": len(data),
+            },
+        )
+        self.last_write = time.time()
+
+    def stage(
+        self, branch: str, path: str, physical_address: str, *, size_bytes: int = 1, checksum: str = "said"
+    ) -> Any:
+        """Stage an entry with an address of our own choice; any status is an answer."""
+        self.last_write = time.time()
+        return self.ask(
+            "PUT",
+            f"/branches/{branch}/objects",
+            query={"path": path},
+            data={"physical_address": physical_address, "checksum": checksum, "size_bytes": size_bytes},
+        )
+
+    def copy(self, branch: str, path: str, source_ref: str, source_path: str) -> str:
+        """Copy an object."""
+        source = self.stat(source_ref, source_path)
+        found = self.call(
+            "POST",
+            f"/branches/{branch}/objects/copy",
+            query={"dest_path": path},
+            data={"src_path": source_path, "src_ref": source_ref},
+        )
+        address = self.store.relative(source["physical_address"])
+        assert address is not None, source
+        return self.wrote(found["physical_address"], self.contents[address])
+
+    def delete(self, branch: str, path: str) -> None:
+        self.call("DELETE", f"/branches/{branch}/objects", query={"path": path})
+
+    def stat(self, ref: str, path: str) -> dict[str, Any]:
+        return dict(self.call("GET", f"/refs/{ref}/objects/stat", query={"path": path}))
+
+    def get(self, ref: str, path: str) -> bytes:
+        """Read an object through the API."""
+        answer = self.ask("GET", f"/refs/{ref}/objects", query={"path": path})
+        if answer.status != 200:
+            raise LiveError(answer.status, f"{ref}/{path}")
+        return bytes(answer.body)
+
+    def entries(self, ref: str) -> dict[str, str]:
+        """Path -> physical address of everything that a ref shows."""
+        found = self.server.listed(f"/repositories/{self.name}/refs/{ref}/objects/ls")
+        return {entry["path"]: entry["physical_address"] for entry in found}
+
+    # Commits and refs
+
+    def note_head(self, branch: str) -> str:
+        """Remember the commit that a branch stands on; returns its id."""
+        (head,) = self.call("GET", f"/refs/{branch}/commits", query={"amount": 1})["results"]
+        return self.note(head)
+
+    def note(self, commit: dict[str, Any]) -> str:
+        self.commits[commit["id"]] = commit
+        return str(commit["id"])
+
+    def commit(self, branch: str, *, days_ago: float = 0, message: str = "", **data: Any) -> str:
+        """Commit what is staged, as of some days ago."""
+        made = datetime.now(UTC) - timedelta(days=days_ago)
+        data = {"message": message or f"{days_ago} days ago", "date": int(made.timestamp()), **data}
+        return self.note(self.call("POST", f"/branches/{branch}/commits", data=data))
+
+    def branch(self, name: str, source: str = "main", *, hidden: bool = False) -> None:
+        self.call("POST", "/branches", data={"name": name, "source": source, "hidden": hidden})
+
+    def drop_branch(self, name: str) -> None:
+        self.call("DELETE", f"/branches/{name}")
+
+    def branches(self) -> dict[str, str]:
+        """Name -> head, hidden ones too."""
+        found = self.server.listed(f"/repositories/{self.name}/branches", show_hidden="true")
+        return {branch["id"]: branch["commit_id"] for branch in found}
+
+    def tag(self, name: str, ref: str) -> None:
+        self.call("POST", "/tags", data={"id": name, "ref": ref})
+
+    def drop_tag(self, name: str) -> None:
+        self.call("DELETE", f"/tags/{name}")
+
+    def tags(self) -> dict[str, str]:
+        """Name -> commit."""
+        return {tag["id"]: tag["commit_id"] for tag in self.server.listed(f"/repositories/{self.name}/tags")}
+
+    def merge(self, source: str, destination: str, **data: Any) -> str:
+        self.call("POST", f"/refs/{source}/merge/{destination}", data={"message": "merge", **data})
+        return self.note_head(destination)
+
+    def revert(self, branch: str, ref: str, *, parent_number: int = 0) -> str:
+        self.call("POST", f"/branches/{branch}/revert", data={"ref": ref, "parent_number": parent_number})
+        return self.note_head(branch)
+
+    def cherry_pick(self, branch: str, ref: str, **data: Any) -> str:
+        return self.note(self.call("POST", f"/branches/{branch}/cherry-pick", data={"ref": ref, **data}))
+
+    def reset(self, branch: str, **data: Any) -> None:
+        self.call("PUT", f"/branches/{branch}", data={"type": "reset", **data})
+
+    def hard_reset(self, branch: str, ref: str) -> None:
+        self.call("PUT", f"/branches/{branch}/hard_reset", query={"ref": ref})
+
+    def rules(self, default: int, **branches: int) -> None:
+        """Set the retention rules."""
+        rules = [{"branch_id": name, "retention_days": days} for name, days in branches.items()]
+        self.call("PUT", "/settings/gc_rules", data={"default_retention_days": default, "branches": rules})
+
+    # What is there
+
+    def data(self) -> set[str]:
+        """The keys below data/, asked of the store itself."""
+        return set(self.store.keys("data/"))
+
+    def lies_there(self, address: str) -> bool:
+        return address in self.data()
+
+    def require_readable(self, refs: list[str]) -> int:
+        """Read everything that the refs show and compare the bytes; returns how many were read."""
+        wanted = [
+            (ref, path, self.store.relative(address)) for ref in refs for path, address in self.entries(ref).items()
+        ]
+        with ThreadPoolExecutor(8) as pool:
+            found = pool.map(lambda one: self.get(one[0], one[1]), wanted)
+            for (ref, path, address), data in zip(wanted, found, strict=True):
+                assert address is not None, (ref, path)
+                assert data == self.contents[address], (ref, path, address)
+        return len(wanted)
+
+
+@contextlib.contextmanager
+def live_repository(server: LiveServer, **creation: Any) -> Iterator[LiveRepository]:
+    """Make a repository, and take it away at the end of the block."""
+    made = LiveRepository(server, **creation)
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+def short(commit_id: str) -> str:
+    """Abbreviate a commit id: after a cherry-pick the server may have damaged what it caches under the whole one."""
+    return commit_id[:24]
+
+
+def quoted(text: str) -> str:
+    """Write a ref or a path into a URL."""
+    return quote(text, safe="")
