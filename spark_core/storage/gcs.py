@@ -121,9 +121,11 @@ class GcsStore(ObjectStore):
             told = explained(error, action, key, self.root)
         raise told
 
-    def _get(self, url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None) -> Any:
+    def _get(
+        self, url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None, *, stream: bool = False
+    ) -> Any:
         """Send one GET; the answer is a success."""
-        answer = self._clients.session.get(url, params=params, headers=headers, timeout=self._timeout)
+        answer = self._clients.session.get(url, params=params, headers=headers, timeout=self._timeout, stream=stream)
         if not 200 <= answer.status_code < 300:
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         return answer
@@ -224,18 +226,21 @@ class GcsStore(ObjectStore):
         url = self._clients.object_url(self.namespace.bucket, self._name(key))
 
         def part() -> bytes:
+            asked = {"Range": f"bytes={start}-{start + length - 1}"}
             try:
-                answer = self._get(url, {"alt": "media"}, {"Range": f"bytes={start}-{start + length - 1}"})
+                answer = self._get(url, {"alt": "media"}, asked, stream=True)
             except CLIENT_ERRORS as error:
                 if failure_of(error).status == 416:
                     return b""
                 raise
-            if answer.status_code != 206:
-                raise IncompleteReadError(
-                    f"{self.root}{key} was asked for bytes {start} to {start + length} and the store sent something else "
-                    f"(HTTP {answer.status_code}); nothing was deleted. Look at gcs_endpoint."
-                )
-            return bytes(answer.content)
+            with answer:
+                if answer.status_code != 206:
+                    raise IncompleteReadError(
+                        f"{self.root}{key} was asked for bytes {start} to {start + length} and the store sent something else "
+                        f"(HTTP {answer.status_code}); nothing was deleted. Look at gcs_endpoint."
+                    )
+                # Raw: a part of something compressed cannot be unpacked, and is not meant to be.
+                return bytes(answer.raw.read(decode_content=False))
 
         return exact_range(self._look("read", "read", key, part), self, key, start, length)
 

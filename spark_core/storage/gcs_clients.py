@@ -14,6 +14,7 @@ import google.auth
 from google.api_core.retry import Retry
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import GoogleAuthError
+from google.auth.transport import DEFAULT_REFRESH_STATUS_CODES
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud import storage
 from google.oauth2 import credentials as user
@@ -102,8 +103,10 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
     credentials = _credentials(options)
     universe = credentials.universe_domain
     endpoint = (options.gcs_endpoint or f"https://storage.{universe}").rstrip("/")
+    # A token that is refused is renewed, where there is one.
+    renewed = () if isinstance(credentials, AnonymousCredentials) else DEFAULT_REFRESH_STATUS_CODES
     session = AuthorizedSession(  # type: ignore[no-untyped-call]
-        credentials, refresh_timeout=options.read_timeout.total_seconds()
+        credentials, refresh_status_codes=renewed, refresh_timeout=options.read_timeout.total_seconds()
     )
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))

@@ -1,8 +1,8 @@
 """Pages of a GCS listing, read from the JSON of its own API into columns.
 
-The listing of obstore cannot name every key: it folds a slash at the end and
-refuses `//`. The JSON API names each exactly, and 1,000 objects are read in
-some 3 ms when only the fields that are needed are asked for.
+obstore cannot list for us: it names `x/` as `x` without a word and gives up at
+`..`. The JSON API names each key exactly, and 1,000 objects are read in some
+1.5 ms when only the fields that are needed are asked for.
 """
 
 from __future__ import annotations

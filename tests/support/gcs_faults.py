@@ -1,0 +1,162 @@
+"""What goes wrong with a GCS store, done to its requests and answers on the way through a proxy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+from urllib.parse import quote, urlencode
+
+from tests.support.fault_proxy import FaultProxy, Forward, Once
+from tests.support.scripted_s3 import Answer, Request
+
+_BOUNDARY = re.compile(r'boundary="?([^";]+)"?')
+_CONTENT_ID = re.compile(rb"Content-ID: <([^>]+)>")
+
+
+def error(status: int, reason: str) -> Answer:
+    """An error as the JSON API writes it."""
+    told = {
+        "error": {"code": status, "message": "as scripted", "errors": [{"reason": reason, "message": "as scripted"}]}
+    }
+    return Answer(status, json.dumps(told).encode(), {"Content-Type": "application/json"})
+
+
+def kind_of(request: Request) -> str:
+    """Name what a request asks for: list, delete, or its method."""
+    if request.method == "GET" and request.path.endswith("/o"):
+        return "list"
+    return "delete" if request.path.startswith("/batch/") else request.method
+
+
+def parts_of(request: Request) -> list[bytes]:
+    """Take the parts out of a batch request."""
+    return request.body.split(f"--{_boundary(request.headers)}".encode())[1:-1]
+
+
+def name_in(part: bytes) -> str:
+    """Name the object that a part is about, still percent-encoded."""
+    return re.search(rb"DELETE \S+/o/(\S+) HTTP", part)[1].decode()
+
+
+def batch_answer(*parts: tuple[bytes, Answer]) -> Answer:
+    """Write the answer to a batch: for each part of the request what it is answered."""
+    body = b"".join(_answered(part, answer) for part, answer in parts)
+    return Answer(200, body + b"--answers--\r\n", {"Content-Type": "multipart/mixed; boundary=answers"})
+
+
+def _answered(part: bytes, answer: Answer) -> bytes:
+    head = f"--answers\r\nContent-Type: application/http\r\nContent-ID: <response-{_CONTENT_ID.search(part)[1].decode()}>\r\n\r\n"
+    return (
+        f"{head}HTTP/1.1 {answer.status} Said\r\nContent-Type: application/json\r\n\r\n".encode()
+        + answer.body
+        + b"\r\n"
+    )
+
+
+def _boundary(headers: dict[str, str]) -> str:
+    return _BOUNDARY.search(next(value for name, value in headers.items() if name.lower() == "content-type"))[1]
+
+
+class GcsFaults:
+    """`RemoteFaults` of GCS.
+
+    Args:
+        proxy: Between the store and its server.
+        before: The namespace's part of every key.
+    """
+
+    def __init__(self, proxy: FaultProxy, before: str) -> None:
+        self._proxy, self._before = proxy, before
+
+    def refuse(self, key: str) -> None:
+        self._answer_for_key(key, 1_000_000, error(403, "forbidden"))
+
+    def throttle(self, key: str, times: int) -> None:
+        self._answer_for_key(key, times, error(429, "rateLimitExceeded"))
+
+    def _answer_for_key(self, key: str, times: int, said: Answer) -> None:
+        """Keep a key out of batches so many times and answer for it."""
+        name = quote(self._before + key, safe="~")
+        left = Counter({name: times})
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            parts = parts_of(request) if kind_of(request) == "delete" else []
+            held = [part for part in parts if name_in(part) == name and left[name] > 0]
+            if not held:
+                return forward(request)
+            left[name] -= 1
+            boundary = _boundary(request.headers).encode()
+            kept = [part for part in parts if part not in held]
+            more = batch_answer((held[0], said))
+            if not kept:
+                return more
+            body = b"".join(b"--" + boundary + part for part in kept) + b"--" + boundary + b"--\r\n"
+            answer = forward(replace(request, body=body))
+            theirs = f"--{_boundary(answer.headers)}".encode()
+            ours = more.body.removesuffix(b"--answers--\r\n").replace(b"--answers", theirs)
+            return replace(answer, body=ours + answer.body)
+
+        self._proxy.meddle(meddle)
+
+    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
+        left = Counter({kind: times})
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            if left[kind_of(request)] > 0:
+                left[kind_of(request)] -= 1
+                return error(503, "backendError")
+            return forward(request)
+
+        self._proxy.meddle(meddle)
+
+    def ignore_conditions(self) -> None:
+        def meddle(request: Request, forward: Forward) -> Answer:
+            query = {name: value for name, value in request.query.items() if name != "ifGenerationMatch"}
+            return forward(replace(request, target=f"{request.path}?{urlencode(query)}" if query else request.target))
+
+        self._proxy.meddle(meddle)
+
+    def expire_credentials(self) -> None:
+        self._proxy.meddle(lambda _request, _forward: error(401, "authError"))
+
+    def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
+        once = Once(action)
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if kind_of(request) == kind:
+                once()
+            return answer
+
+        self._proxy.meddle(meddle)
+
+    def pages_of(self, keys: int) -> None:
+        def meddle(request: Request, forward: Forward) -> Answer:
+            if kind_of(request) != "list":
+                return forward(request)
+            return forward(
+                replace(request, target=f"{request.path}?{urlencode({**request.query, 'maxResults': str(keys)})}")
+            )
+
+        self._proxy.meddle(meddle)
+
+    def repeat_page(self) -> None:
+        first: list[object] = []
+        done: list[bool] = []
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if kind_of(request) != "list" or done:
+                return answer
+            told = json.loads(answer.body)
+            if not first:
+                first.extend(told["items"])
+                return answer
+            done.append(True)
+            return replace(answer, body=json.dumps({**told, "items": first}).encode())
+
+        self._proxy.meddle(meddle)
