@@ -1,0 +1,294 @@
+"""Azure Blob Storage, by the store's own client alone: it lists, reads, writes, and deletes with an answer for each key."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, ClassVar, TypeVar, cast
+
+import pyarrow as pa
+from azure.storage.blob import BlobServiceClient, ContainerClient
+
+from spark_core.collectable import NOT_NAMEABLE_PATTERN, arrow_pattern
+from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
+from spark_core.namespace import Namespace
+from spark_core.schemas import OBJECT_LISTING
+from spark_core.storage.azure_clients import check_options, open_service, place_of
+from spark_core.storage.azure_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
+from spark_core.storage.azure_pages import FOLDER, Page, batch_answers, checksum_of, page_of
+from spark_core.storage.contract import (
+    LISTING_BATCH_ROWS,
+    Names,
+    ObjectInfo,
+    ObjectStore,
+    Outcomes,
+    Pace,
+    StoreOptions,
+    as_prefix,
+    exact_range,
+    unpaced,
+)
+from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.s3_pages import gathered
+
+T = TypeVar("T")
+
+# Of a file on its way in or out, what stays in memory; the rest goes to the temporary directory.
+_SPOOLED_BYTES = 32 << 20
+
+# The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another object;
+# of the other signs it says itself that they may not pass.
+_NOT_OF_AZURE = arrow_pattern(rf"{NOT_NAMEABLE_PATTERN.pattern}|\\|\.(?:/|$)|[\x80-\x9f\ufffe\uffff]")
+_LONGEST_NAME = 1024
+
+# Answers to a bulk deletion as a whole that mean: not here, or not so. Then keys are deleted one by one.
+_NO_BULK = {400, 404, 405, 409, 411, 415, 501}
+
+_opening = threading.Lock()
+
+
+class AzureStore(ObjectStore):
+    """A namespace in a container of an Azure storage account."""
+
+    # More than 256 the service does not take.
+    delete_batch_size = 256
+    delete_permission: ClassVar[str] = "Storage Blob Data Contributor (of a SAS: d)"
+
+    def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
+        check_options(options, namespace.root)
+        super().__init__(namespace, options)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._place = place_of(self.namespace, self.options)
+        self._before = self._place.before
+        self._opened: tuple[int, BlobServiceClient, ContainerClient] | None = None
+        self._bulk = True
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._forget()
+
+    def _clients(self) -> tuple[int, BlobServiceClient, ContainerClient]:
+        """The clients of this process; a forked one must not share connections with its parent."""
+        with _opening:
+            if self._opened is None or self._opened[0] != os.getpid():
+                service = open_service(self._place, self.options, self.root, os.getpid())
+                self._opened = (os.getpid(), service, service.get_container_client(self._place.container))
+            return self._opened
+
+    @property
+    def _container(self) -> ContainerClient:
+        return self._clients()[2]
+
+    def _unnameable(self, key: str) -> str | None:
+        """Say why a key cannot be named safely; None if it can."""
+        if _NOT_OF_AZURE.search(key):
+            return "holds a control character, a backslash, or a segment that is empty or ends in a dot"
+        if len(self._before + key) > _LONGEST_NAME:
+            return f"is longer than the {_LONGEST_NAME} characters that the service takes"
+        return None
+
+    def _name(self, key: str) -> str:
+        """Return the key in the container, when the service takes it for the same."""
+        if problem := self._unnameable(self.checked_key(key)):
+            raise AddressError(
+                f"key {key!r} of {self.root} {problem}, and Azure would take it for another name; "
+                "it was neither read nor changed, and nothing was deleted. Look at it with the store's own tools."
+            )
+        return self._before + key
+
+    def _ask(self, kind: str, action: str, key: str, question: Callable[[], T]) -> T:
+        """Send one request.
+
+        The project's error is raised outside the handler: chained to the
+        client's, it would carry the URL with its signature into logs.
+        """
+        self.requests[kind] += 1
+        try:
+            return question()
+        except CLIENT_ERRORS as error:
+            told = explained(error, action, key, self.root)
+        raise told
+
+    def _pages(self, prefix: str, *, deep: bool) -> Iterator[Page]:
+        """Ask for the pages of a listing, one after the other."""
+        bodies: list[bytes] = []
+        asked: dict[str, Any] = {
+            "name_starts_with": self._before + prefix,
+            "include": ["metadata"],
+            "raw_response_hook": lambda answer: bodies.append(answer.http_response.body()),
+        }
+        container = self._container
+        pages = (container.list_blob_names if deep else container.walk_blobs)(**asked).by_page()
+        markers: set[str] = set()
+        last: Page | None = None
+        while True:
+            bodies.clear()
+            if self._ask("list", "list", prefix, lambda: next(pages, None)) is None:
+                raise self._endless(prefix, len(markers))
+            page = page_of(bodies[-1], self._before, prefix, self.root)
+            if page.repeats(last):
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} answered the same objects on two pages in a row, so others may be "
+                    "missing; nothing was deleted. The store does not list as Azure does."
+                )
+            last = page
+            yield page
+            if not page.next_marker:
+                return
+            if page.next_marker in markers:
+                raise self._endless(prefix, len(markers))
+            markers.add(page.next_marker)
+
+    def _endless(self, prefix: str, pages: int) -> IncompleteReadError:
+        return IncompleteReadError(
+            f"the listing of {self.root}{prefix} says that there is more but not where ({pages} pages came); "
+            "nothing was deleted. The store does not list as Azure does."
+        )
+
+    def children(self, prefix: str) -> tuple[Names, pa.Table]:
+        """List one level."""
+        pages = list(self._pages(as_prefix(prefix), deep=False))
+        prefixes = {name for page in pages for name in page.prefixes}
+        return sorted(prefixes), pa.Table.from_batches([page.batch for page in pages], OBJECT_LISTING)
+
+    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
+        """List everything below a prefix, page by page."""
+        return gathered((page.batch for page in self._pages(as_prefix(prefix), deep=True)), LISTING_BATCH_ROWS)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object; a directory of a hierarchical namespace is none."""
+        name = self._name(key)
+        told = self._ask("head", "head", key, lambda: self._container.get_blob_client(name).get_blob_properties())
+        self._refuse_folder("head", key, told.metadata)
+        return ObjectInfo(key, told.size, told.last_modified, checksum_of(told.content_settings.content_md5))
+
+    def _refuse_folder(self, action: str, key: str, metadata: Any) -> None:
+        if (metadata or {}).get(FOLDER) == "true":
+            raise NotFoundError(
+                f"{action} {key!r} of {self.root}: it is a directory, and the store has no such object; nothing was deleted. "
+                "Look whether it was moved or deleted."
+            )
+
+    def read(self, key: str) -> bytes:
+        """Read a whole object."""
+        name = self._name(key)
+
+        def whole() -> tuple[bytes, Any]:
+            stream = self._container.download_blob(name)
+            return stream.readall(), stream.properties.metadata
+
+        data, metadata = self._ask("read", "read", key, whole)
+        self._refuse_folder("read", key, metadata)
+        return data
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Read a part of an object."""
+        name = self._name(key)
+
+        def part() -> bytes:
+            try:
+                return self._container.download_blob(name, offset=start, length=length).readall()
+            except CLIENT_ERRORS as error:
+                if failure_of(error).status == 416:
+                    return b""
+                raise
+
+        return exact_range(self._ask("read", "read", key, part), self, key, start, length)
+
+    @contextmanager
+    def open_source(self, key: str) -> Iterator[BinaryIO]:
+        """Bring the object here; what is large goes to a temporary file."""
+        name = self._name(key)
+        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
+            self._ask("read", "read", key, lambda: self._container.download_blob(name).readinto(file))
+            file.seek(0)
+            yield cast(BinaryIO, file)
+
+    def put(self, key: str, data: bytes) -> None:
+        """Write a whole object."""
+        name = self._name(key)
+        self._ask("put", "write", key, lambda: self._container.upload_blob(name, data, overwrite=True))
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        """Write an object on the condition that there is none (`If-None-Match: *`)."""
+        name = self._name(key)
+        self._ask("put", "write", key, lambda: self._container.upload_blob(name, data, overwrite=False))
+
+    @contextmanager
+    def open_sink(self, key: str) -> Iterator[BinaryIO]:
+        """Gather the object here and send it when the block ends well."""
+        name = self._name(key)
+        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
+            yield cast(BinaryIO, file)
+            length = file.tell()
+            file.seek(0)
+            self._ask(
+                "put", "write", key, lambda: self._container.upload_blob(name, file, length=length, overwrite=True)
+            )
+
+    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
+        """Delete with the store's bulk request, snapshots included; one by one where the store knows none.
+
+        A request that the client sent twice, because the first answer was lost, ends in `already_gone`.
+        """
+        return delete_in_batches(
+            keys,
+            self._send_deletion,
+            self.options,
+            size=self.delete_batch_size,
+            pace=pace,
+            unsafe=lambda key: (problem := self._unnameable(key)) and f"the key cannot be named safely: it {problem}",
+        )
+
+    def _send_deletion(self, keys: Sequence[str]) -> Mapping[str, Answer]:
+        """Send one bulk request, or one for each key; the client itself repeats one that was throttled as a whole."""
+        if not self._bulk:
+            return {key: self._delete_one(key) for key in keys}
+        container = self._container
+        answers: list[Any] = []
+        more: dict[str, Any] = {"url_prepend": self._place.account} if self._place.path_style else {}
+        self.requests["delete"] += 1
+        try:
+            container.delete_blobs(
+                *(self._before + key for key in keys),
+                delete_snapshots="include",
+                raise_on_any_failure=False,
+                raw_response_hook=lambda answer: answers.append(answer.http_response),
+                **more,
+            )
+        except CLIENT_ERRORS as error:
+            failure = failure_of(error)
+            if failure.status not in _NO_BULK or failure.code == "ContainerNotFound":
+                return dict.fromkeys(keys, deletion_answer(failure, again=False))
+            self._bulk = False
+            return {key: self._delete_one(key) for key in keys}
+        last = answers[-1]
+        found, whole = batch_answers(last.body(), last.headers.get("Content-Type", ""), len(keys))
+        told = {key: deletion_answer(whole) for key in keys} if whole else {}
+        return told | {keys[number]: deletion_answer(failure) for number, failure in found.items()}
+
+    def _delete_one(self, key: str) -> Answer:
+        container = self._container
+        self.requests["delete"] += 1
+        try:
+            container.delete_blob(self._before + key, delete_snapshots="include")
+        except CLIENT_ERRORS as error:
+            return deletion_answer(failure_of(error), again=False)
+        return Answer("deleted")
+
+    def undelete_hint(self) -> str | None:
+        """Tell for how long soft delete keeps what is deleted; to ask takes a right that a sweep does not need."""
+        service = self._clients()[1]
+        try:
+            told = self._ask("head", "ask the properties of", "", service.get_service_properties)
+        except LakegcError:
+            return None  # a hint only: whoever may not ask is told in the documentation where to look
+        policy = told.get("delete_retention_policy")
+        if policy is None or not policy.enabled:
+            return None
+        return f"The account has soft delete: for {policy.days} days a deleted blob can be undeleted, and takes up its space."

@@ -1,0 +1,261 @@
+"""The client of an Azure storage account: which account, how to show who we are, and how long to try."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, TokenCredential
+from azure.identity import AzureAuthorityHosts, ClientSecretCredential, DefaultAzureCredential
+from azure.storage.blob import BlobServiceClient, ExponentialRetry
+
+from spark_core.errors import SettingsError
+from spark_core.storage import deletion
+
+if TYPE_CHECKING:
+    from spark_core.namespace import Namespace
+    from spark_core.storage.contract import StoreOptions
+
+Credential: TypeAlias = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
+
+# One wait between two tries is never longer, whatever the store asks for.
+_LONGEST_WAIT_SECONDS = 60.0
+# Pieces in which large objects come; the client's own 4 MiB are many requests for a table.
+_PIECE_BYTES = 16 << 20
+
+_AUTHORITIES = {
+    "chinacloudapi.cn": AzureAuthorityHosts.AZURE_CHINA,
+    "usgovcloudapi.net": AzureAuthorityHosts.AZURE_GOVERNMENT,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a namespace lies.
+
+    Attributes:
+        account: Name of the storage account.
+        container: Name of the container.
+        before: What stands before every key in the container: empty, or ending in a slash.
+        url: Where the account is reached.
+        path_style: Whether the account stands in the path of `url`, as with emulators.
+    """
+
+    account: str
+    container: str
+    before: str
+    url: str
+    path_style: bool
+
+
+def place_of(namespace: Namespace, options: StoreOptions) -> Place:
+    """Find account and container of a namespace, as the server finds them: the host's first label, the path's first segment.
+
+    Like the server, lakegc always speaks TLS to the account; only an explicit endpoint can be without.
+
+    Raises:
+        SettingsError: If the host names no account, or the endpoint is unusable or another account's.
+    """
+    host = namespace.bucket
+    account = host.partition(".")[0]
+    if "." not in host or _is_address(host):
+        raise SettingsError(
+            f"{namespace.root}: the host {host!r} names no storage account, whose name the server takes from the host's first "
+            "label; nothing was read and nothing was deleted. An emulator is reached by azure_endpoint, with a namespace "
+            "such as https://ACCOUNT.blob.core.windows.net/CONTAINER."
+        )
+    container, _, inner = namespace.path.partition("/")
+    url, path_style = _endpoint(namespace, account, options)
+    return Place(account, container, f"{inner}/" if inner else "", url, path_style)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.rpartition(":")[0] if host.count(":") == 1 else host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _endpoint(namespace: Namespace, account: str, options: StoreOptions) -> tuple[str, bool]:
+    if options.azure_endpoint is None:
+        return f"https://{namespace.bucket}", False
+    parts = urlsplit(options.azure_endpoint)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise SettingsError(
+            f"{namespace.root}: azure_endpoint is no URL of the form https://HOST[:PORT][/ACCOUNT] without user and query. "
+            "Correct it."
+        )
+    if parts.scheme == "http" and not options.allow_http:
+        raise SettingsError(
+            f"{namespace.root}: azure_endpoint {options.azure_endpoint} sends data and signatures without TLS. "
+            "Use https://, or set allow_http where nobody else can listen."
+        )
+    path = parts.path.strip("/")
+    named = path or (parts.hostname.partition(".")[0] if ".blob." in parts.hostname else account)
+    if named != account:
+        raise SettingsError(
+            f"{namespace.root}: azure_endpoint leads to the account {named!r}, the namespace lies in {account!r}; a container of "
+            "the same name there would be somebody else's. Nothing was read and nothing was deleted. Correct one of them."
+        )
+    return f"{parts.scheme}://{parts.netloc}{f'/{path}' if path else ''}", bool(path)
+
+
+def check_options(options: StoreOptions, root: str) -> None:
+    """Refuse options that contradict each other.
+
+    Raises:
+        SettingsError: Naming the settings.
+    """
+    given = [
+        name
+        for name in ("azure_account_key", "azure_sas_token", "azure_client_secret")
+        if getattr(options, name) is not None
+    ]
+    if len(given) > 1:
+        raise SettingsError(f"{root}: {' and '.join(given)} are set, and only one can be meant. Leave one.")
+    if options.azure_client_secret and not (options.azure_tenant_id and options.azure_client_id):
+        raise SettingsError(
+            f"{root}: azure_client_secret belongs to a service principal, whose azure_tenant_id or azure_client_id is missing. "
+            "Set all three."
+        )
+    _check_key(options.azure_account_key, root, "azure_account_key")
+
+
+def _check_key(key: str | None, root: str, name: str) -> None:
+    try:
+        good = key is None or bool(base64.b64decode(key, validate=True))
+    except (binascii.Error, ValueError):
+        good = False
+    if not good:
+        raise SettingsError(
+            f"{root}: {name} is no account key, which is a text in base64. Copy it again from the account's access keys."
+        )
+
+
+def credential_of(place: Place, options: StoreOptions, root: str, environment: Mapping[str, str]) -> Credential:
+    """Choose how to show who we are: what the options say, then the environment, then Azure's usual chain; never nobody.
+
+    Args:
+        place: The account; a key or SAS of the environment that belongs to another account is not used.
+        options: Explicit credentials.
+        root: The namespace, for an error.
+        environment: The variables.
+
+    Raises:
+        SettingsError: If a key is none.
+    """
+    if options.azure_account_key:
+        return AzureNamedKeyCredential(place.account, options.azure_account_key)
+    if options.azure_sas_token:
+        return AzureSasCredential(options.azure_sas_token)
+    if options.azure_client_secret is None:
+        of_account = _of_account(place, root, environment)
+        if of_account is not None:
+            return of_account
+    return _identity(place, options, environment)
+
+
+def _of_account(place: Place, root: str, environment: Mapping[str, str]) -> Credential | None:
+    """Find a key or SAS of the account in the environment."""
+    owner = environment.get("AZURE_STORAGE_ACCOUNT") or environment.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if owner not in (None, place.account):
+        return None
+    for name in ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"):
+        if key := environment.get(name):
+            _check_key(key, root, name)
+            return AzureNamedKeyCredential(place.account, key)
+    token = environment.get("AZURE_STORAGE_SAS_TOKEN")
+    return AzureSasCredential(token) if token else None
+
+
+def _identity(place: Place, options: StoreOptions, environment: Mapping[str, str]) -> TokenCredential:
+    """Make a service principal when one is named whole, else Azure's usual chain."""
+    more = _authority(place, environment)
+    tenant = options.azure_tenant_id or environment.get("AZURE_TENANT_ID")
+    client = options.azure_client_id or environment.get("AZURE_CLIENT_ID")
+    secret = options.azure_client_secret or environment.get("AZURE_CLIENT_SECRET")
+    if tenant and client and secret:
+        return ClientSecretCredential(tenant, client, secret, **more)
+    if client:
+        more |= {"managed_identity_client_id": client, "workload_identity_client_id": client}
+    return DefaultAzureCredential(**more)
+
+
+def _authority(place: Place, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Tell the identity provider of a national cloud, which the host's domain names, unless the environment does."""
+    if environment.get("AZURE_AUTHORITY_HOST"):
+        return {}
+    return next(({"authority": host} for domain, host in _AUTHORITIES.items() if place.url.endswith(domain)), {})
+
+
+class _Patience(ExponentialRetry):
+    """The client's own repetition, which by itself knows no end in time and does not listen to `Retry-After`."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        retries = options.max_retries
+        super().__init__(
+            initial_backoff=1,
+            increment_base=2,
+            random_jitter_range=1,
+            retry_total=retries,
+            retry_connect=retries,
+            retry_read=retries,
+            retry_status=retries,
+        )
+        self._limit_seconds = options.retry_timeout.total_seconds()
+
+    def configure_retries(self, request: Any) -> dict[str, Any]:
+        """Note when to give up."""
+        return {**super().configure_retries(request), "until": monotonic() + self._limit_seconds, "asked": 0.0}
+
+    def increment(self, settings: dict[str, Any], request: Any, response: Any = None, error: Any = None) -> bool:
+        """Say whether to send the request again."""
+        if monotonic() >= settings["until"]:
+            return False
+        after = "" if response is None else str(response.headers.get("Retry-After", ""))
+        settings["asked"] = float(after) if after.isdigit() else 0.0
+        return bool(super().increment(settings, request, response, error))
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Return how many seconds to wait."""
+        wanted = max(super().get_backoff_time(settings), float(settings["asked"]))
+        left = float(settings["until"]) - monotonic()
+        return max(0.0, min(wanted, left, _LONGEST_WAIT_SECONDS))
+
+    def sleep(self, settings: dict[str, Any], transport: Any) -> None:  # noqa: ARG002 - the client's signature
+        """Wait as deletions wait, so that both are patient in one place."""
+        deletion.wait(self.get_backoff_time(settings))
+
+
+@lru_cache(maxsize=16)
+def open_service(place: Place, options: StoreOptions, root: str, _process: int) -> BlobServiceClient:
+    """Open the client that all stores of an account share in this process.
+
+    Raises:
+        SettingsError: If the credentials cannot be used with this endpoint.
+    """
+    credential = credential_of(place, options, root, os.environ)
+    try:
+        return BlobServiceClient(
+            place.url,
+            credential=credential,
+            retry_policy=_Patience(options),
+            connection_timeout=options.connect_timeout.total_seconds(),
+            read_timeout=options.read_timeout.total_seconds(),
+            max_chunk_get_size=_PIECE_BYTES,
+        )
+    except ValueError as error:
+        problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"
+    raise SettingsError(
+        f"{root}: these credentials cannot be used with {place.url} ({problem}); nothing was read and nothing was deleted. "
+        "Give an account key or a SAS, or an endpoint with https://."
+    )

@@ -1,0 +1,201 @@
+"""What Azure Blob Storage and its client say when something fails, told as the project's errors, without what could be secret.
+
+Texts of the client hold the URL, and so a shared access signature; bodies of
+refusals hold the text that was signed. Only the status, the code and the kind
+of failure are taken out of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+from azure.storage.blob import StorageErrorCode
+
+from spark_core.errors import (
+    LakegcError,
+    NotFoundError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+)
+from spark_core.storage.deletion import Answer
+
+# What the client raises; for an answer with senseless headers that is a built-in error.
+CLIENT_ERRORS = (AzureError, OSError, ValueError)
+
+# Of a role, of a SAS: what must be allowed for each action.
+_PERMISSIONS = {
+    "list": "Storage Blob Data Reader (of a SAS: l, for lists)",
+    "head": "Storage Blob Data Reader (of a SAS: r)",
+    "read": "Storage Blob Data Reader (of a SAS: r)",
+    "write": "Storage Blob Data Contributor (of a SAS: r, c and w)",
+    "delete": "Storage Blob Data Contributor (of a SAS: d)",
+    "ask the properties of": "Storage Account Contributor, or an account key",
+}
+_CREDENTIALS_REFUSED = {
+    "AuthenticationFailed",
+    "InvalidAuthenticationInfo",
+    "NoAuthenticationInformation",
+    "KeyBasedAuthenticationNotPermitted",
+    "InvalidAuthorizationHeader",
+}
+_NETWORK_REFUSED = {"AuthorizationFailure", "AuthorizationSourceIPMismatch", "IpAuthorizationSourceMismatch"}
+_EXISTS = {"BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet"}
+_LEASED = {"LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation"}
+_KEPT = {"BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "BlobCannotBeDeletedInArchiveTier"}
+_CODE = re.compile(r"\A\w{1,80}\Z")
+# Of what the identity provider says only its own number for the cause.
+_CAUSE = re.compile(r"\bAADSTS\d+\b")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The parts of a store's answer that may be shown.
+
+    Attributes:
+        status: HTTP status; None when no answer came.
+        code: Azure's code, or the kind of failure.
+    """
+
+    status: int | None
+    code: str
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [f"HTTP {self.status}" if self.status else "no answer", self.code]))
+
+    @property
+    def passing(self) -> bool:
+        """The same request may succeed later."""
+        return self.status is None or self.status in (408, 429) or self.status >= 500
+
+    @property
+    def refuses(self) -> bool:
+        """The store would not do it: a permission, a lease, a policy that keeps the blob, expired credentials."""
+        return self.status in (401, 403) or self.code in _LEASED or self.code in _KEPT
+
+    @property
+    def absent(self) -> bool:
+        """There is no such blob, and the store itself says so."""
+        return self.status == 404 and self.code == "BlobNotFound"
+
+
+def failure_of(error: Exception) -> Failure:
+    """Take status and code out of an error of the client."""
+    if not isinstance(error, HttpResponseError) or error.status_code is None:
+        return Failure(None, type(error).__name__)
+    code = getattr(error, "error_code", None)
+    response: Any = error.response
+    if code is None and response is not None:
+        code = response.headers.get("x-ms-error-code")
+    shown = str(code.value if isinstance(code, StorageErrorCode) else code or "")
+    return Failure(error.status_code, shown if _CODE.search(shown) else "")
+
+
+def deletion_answer(failure: Failure, *, again: bool = True) -> Answer:
+    """Tell what a deletion ended in.
+
+    Args:
+        failure: What the store answered, be it a success.
+        again: Whether what passes is worth asking again; not where the client had done so.
+    """
+    if failure.status in (200, 202):
+        return Answer("deleted")
+    if failure.absent:
+        return Answer("already_gone")
+    return Answer("refused" if failure.refuses else "failed", str(failure), passing=again and failure.passing)
+
+
+def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
+    """Return the project's error for an error of the client.
+
+    Args:
+        error: What was raised.
+        action: list, head, read, write, delete, or what else is done with it.
+        key: What it was about.
+        root: The namespace.
+    """
+    kind, found, step = _told(error, failure_of(error), action)
+    return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
+
+
+def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcError], str, str]:
+    """Choose the error, what was found, and the next step."""
+    found: tuple[type[LakegcError], str, str]
+    if isinstance(error, ClientAuthenticationError) and not _of_the_store(error):
+        found = _unidentified(error)
+    elif failure.status in (409, 412) and failure.code in _EXISTS and action == "write":
+        found = (
+            ObjectExistsError,
+            "there is such an object already, and it was left as it is",
+            "Another writer was first.",
+        )
+    elif failure.code == "ContainerNotFound" or (failure.status == 404 and action not in ("read", "head")):
+        found = SettingsError, "there is no such container", "Look at the storage namespace and the endpoint."
+    elif failure.absent:
+        found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
+    elif failure.code == "ConditionNotMet":
+        found = TransientError, "the object was replaced while it was read", "Run again."
+    elif failure.code in _LEASED:
+        found = (
+            PermissionDeniedError,
+            f"somebody holds a lease on it ({failure})",
+            "Break the lease or wait for its end.",
+        )
+    elif failure.status in (401, 403):
+        found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
+    elif failure.code == "BlobArchived":
+        found = SettingsError, f"it lies in the archive tier ({failure})", "Rehydrate it and run again."
+    elif failure.passing:
+        found = (
+            TransientError,
+            f"the store did not answer or could not now ({failure}), also when asked again",
+            "Look at the endpoint and the network, and run again.",
+        )
+    else:
+        found = (
+            SettingsError,
+            f"the store does not take the request as it was sent ({failure})",
+            "Look at the endpoint and the account.",
+        )
+    return found
+
+
+def _of_the_store(error: HttpResponseError) -> bool:
+    """Say whether it is the store that refused, not the identity provider or this machine."""
+    response: Any = error.response
+    return response is not None and any(name.lower().startswith("x-ms-") for name in response.headers)
+
+
+def _unidentified(error: ClientAuthenticationError) -> tuple[type[LakegcError], str, str]:
+    cause = _CAUSE.search(str(error))
+    if cause or error.response is not None:
+        return (
+            PermissionDeniedError,
+            f"the identity provider gives no token ({cause[0] if cause else failure_of(error)})",
+            "Look at the tenant, the client id, and whether its secret has expired.",
+        )
+    return (
+        SettingsError,
+        f"there are no usable credentials for Azure ({type(error).__name__})",
+        (
+            "Set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, "
+            "or run where there is a managed identity. lakegc does not read anonymously."
+        ),
+    )
+
+
+def _remedy(failure: Failure, action: str) -> str:
+    if failure.code == "KeyBasedAuthenticationNotPermitted":
+        return "The account takes no account keys: use a service principal or a managed identity."
+    if failure.code in _CREDENTIALS_REFUSED or failure.status == 401:
+        return (
+            "It does not take these credentials: look at the account and its key, whether the SAS or secret has expired, "
+            "and at this machine's clock."
+        )
+    if failure.code in _NETWORK_REFUSED:
+        return "Look at the account's network rules, and whether a SAS is bound to other addresses."
+    return f"Allow these credentials what {_PERMISSIONS.get(action, action)} allows."
