@@ -67,7 +67,12 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
                 headers["Content-Length"] = str(len(request.body))
             connection.request(request.method, request.target, request.body or None, headers)
             answer = connection.getresponse()
-            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            # One name for the length, which some emulators write in small letters: it must not be sent twice.
+            kept = {
+                "Content-Length" if name.lower() == "content-length" else name: value
+                for name, value in answer.getheaders()
+                if name.lower() not in _HOP
+            }
             return Answer(answer.status, answer.read(), kept)
         finally:
             connection.close()
@@ -86,9 +91,6 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
 
         answer = through(len(meddlers) - 1)(request)
         if request.method != "HEAD":
-            # Under one name: emulators write it in small letters too.
-            for name in [name for name in answer.headers if name.lower() == "content-length"]:
-                del answer.headers[name]
             answer.headers["Content-Length"] = str(len(answer.body))
         return answer
 
