@@ -22,7 +22,7 @@ from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
-from spark_core.run import Environment, Run, open_run
+from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
 from spark_core.tables import Manifest, TableSpec
@@ -176,12 +176,20 @@ class Runs(dg.ConfigurableResource[Any]):
         if settings is None:
             raise no_settings()
         if self._environment is None:
+            store_options = with_s3(settings.store_options(), self.s3)
             self._environment = Environment(
                 server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
-                store_options=with_s3(settings.store_options(), self.s3),
+                store_options=store_options,
                 spark=lambda: self.spark.spark_session,
                 clock=self.wiring.clock,
                 server_path=settings.storage.server_path,
+                storages={
+                    storage_id: Storage(
+                        replace(store_options, **settings.own_store_options(storage_id)),
+                        settings.storage_of(storage_id).server_path,
+                    )
+                    for storage_id in settings.storages
+                },
             )
         return self._environment
 

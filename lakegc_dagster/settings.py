@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -37,6 +37,13 @@ if TYPE_CHECKING:
 FILE_NAME = "lakegc.toml"
 FILE_VARIABLE = "LAKEGC_CONFIG"
 
+# Settings of a storage whose option has another name.
+_OPTIONS = {
+    "connect_timeout_seconds": "connect_timeout",
+    "read_timeout_seconds": "read_timeout",
+    "executor_credentials": "carry_credentials",
+}
+
 # The same two names in TOML, INI, JSON and lakectl's own YAML.
 _CREDENTIAL = re.compile(r"\b(access_key_id|secret_access_key)[\"']?\s*[:=]\s*[\"']?([^\s\"',}]+)")
 
@@ -47,6 +54,7 @@ class Settings(Section):
     Attributes:
         server: The lakeFS server.
         storage: The object store.
+        storages: For a server with several: what differs for one of them, by its storage id.
         spark: The Spark session.
         dagster: Dagster's home.
         throwaway_repositories: Repositories that may be swept.
@@ -57,6 +65,7 @@ class Settings(Section):
 
     server: ServerSettings
     storage: StorageSettings = StorageSettings()
+    storages: dict[str, StorageSettings] = Field(default_factory=dict)
     spark: SparkSettings = SparkSettings()
     dagster: DagsterSettings = DagsterSettings()
     throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
@@ -160,6 +169,29 @@ class Settings(Section):
             read_timeout=timedelta(seconds=storage.read_timeout_seconds),
             max_retries=storage.max_retries,
         )
+
+    def storage_of(self, storage_id: str) -> StorageSettings:
+        """Return what holds for one storage of a server with several: its own words over `[storage]`."""
+        own = self.storages.get(storage_id)
+        if own is None:
+            return self.storage
+        return self.storage.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+    def own_store_options(self, storage_id: str) -> dict[str, Any]:
+        """Return the options of the store that the table of one storage sets by itself, by name.
+
+        What it leaves open is not in it, so it can be put over options that
+        come from elsewhere, too. A profile of its own takes its keys with it.
+        """
+        whole = self.model_copy(update={"storage": self.storage_of(storage_id)}).store_options()
+        own = {
+            option: getattr(whole, option)
+            for name in self.storages[storage_id].model_fields_set
+            if hasattr(whole, option := _OPTIONS.get(name, name))
+        }
+        if "s3_profile" in own:
+            own |= dict.fromkeys(("s3_access_key_id", "s3_secret_access_key", "s3_session_token"))
+        return own
 
     def run_options(self, repository_id: str) -> RunOptions:
         """Return what a run over a repository may do.

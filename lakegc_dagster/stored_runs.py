@@ -61,7 +61,7 @@ def expired(run: Run) -> dict[str, str]:
 
 def local_path(run: Run, key: str) -> str:
     """Return where a person opens a key: a path on this machine where the store is one, else its URI."""
-    options = run.environment.store_options
+    options = run.environment.storage_of(run.repository).store_options
     if run.namespace.scheme != "local" or options.local_path is None:
         return f"{run.store.root}{key}"
     return f"{options.local_path.rstrip('/')}/{run.namespace.root.removeprefix('local://')}{key}"

@@ -162,6 +162,11 @@ class Namespace:
         return self.uri.partition("://")[0].lower()
 
     @property
+    def kind(self) -> str:
+        """The kind of store, in the server's own words for its `blockstore_type`: s3, gs, azure or local."""
+        return self._kind
+
+    @property
     def _kind(self) -> str:
         return _KINDS[self.scheme]
 

@@ -26,6 +26,20 @@ def require_writable(repository: Repository) -> None:
         )
 
 
+def require_kind_of_store(repository: Repository, namespace: Namespace, blockstore_type: str) -> None:
+    """Refuse where the server keeps a repository in another kind of store than the one that would be opened.
+
+    Raises:
+        RepositoryStateError: Naming both.
+    """
+    if blockstore_type != namespace.kind:
+        raise RepositoryStateError(
+            f"repository {repository.id} lies in {repository.storage_namespace}, a namespace of a store of kind "
+            f"{namespace.kind!r}, and the server says that its store is of kind {blockstore_type!r}; where its objects are is "
+            "unknown, so nothing was deleted. Ask the server's operator what `blockstore` was changed in its configuration."
+        )
+
+
 def require_old_enough(repository: Repository, min_age: timedelta, grace: timedelta, *, allow_unsafe: bool) -> None:
     """Refuse a minimum age that an upload under way could have.
 

@@ -17,6 +17,7 @@ from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
+    require_kind_of_store,
     require_old_enough,
     require_own_namespace,
     require_tables_apart,
@@ -71,6 +72,19 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class Storage:
+    """One of a server's storages, as this machine reaches it.
+
+    Attributes:
+        store_options: How to reach it.
+        server_path: As in `Environment`.
+    """
+
+    store_options: StoreOptions
+    server_path: str | None = None
+
+
+@dataclass(frozen=True)
 class Environment:
     """The outside world of a run: server, store, Spark and time.
 
@@ -80,6 +94,7 @@ class Environment:
         spark: Gives the session; called when it is first needed.
         clock: Tells the time; injected so that tests can move it.
         server_path: The local blockstore's path as the server names it, when it differs from where this machine sees it.
+        storages: Those of a server with several that are reached otherwise than by `store_options`, by storage id.
     """
 
     server: LakeFSServer
@@ -87,6 +102,11 @@ class Environment:
     spark: Callable[[], SparkSession]
     clock: Clock = field(default_factory=SystemClock)
     server_path: str | None = None
+    storages: Mapping[str, Storage] = field(default_factory=dict)
+
+    def storage_of(self, repository: Repository) -> Storage:
+        """Tell how the storage of a repository is reached."""
+        return self.storages.get(repository.storage_id) or Storage(self.store_options, self.server_path)
 
 
 @dataclass(frozen=True)
@@ -213,14 +233,15 @@ def open_run(
             "look old; nothing was deleted. Use the present instant or an earlier one."
         )
     repository = environment.server.repository(repository_id)
+    storage = environment.storage_of(repository)
     namespace = Namespace.parse(
-        repository.storage_namespace, server_path=environment.server_path or environment.store_options.local_path
+        repository.storage_namespace, server_path=storage.server_path or storage.store_options.local_path
     )
     return Run(
         key=key,
         repository=repository,
         namespace=namespace,
-        store=open_store(namespace, environment.store_options),
+        store=open_store(namespace, storage.store_options),
         options=options,
         environment=environment,
         cutoff=key.cutoff(options.min_age),
@@ -238,7 +259,8 @@ def preflight(run: Run) -> Mapping[str, Any]:
         Facts about the server and the repository; JSON values only.
 
     Raises:
-        RepositoryStateError: If the repository is read-only or bare, or another one lives in its namespace.
+        RepositoryStateError: If the repository is read-only or bare, another one lives in its namespace, or the server
+            keeps it in another kind of store than its namespace says, or in none that it names.
         SettingsError: If `min_age` is below the server's grace period.
         UnsafePlanError: If the clock of the server or of the store is more than 5 minutes from this machine's.
         NotFoundError: If the run is to stay within a mark of lakeFS's own job that does not exist.
@@ -249,6 +271,8 @@ def preflight(run: Run) -> Mapping[str, Any]:
         # What is wrong with it should not wait for the end of a long mark to be said.
         reference.load(run.store, run.reference_mark)
     require_writable(repository)
+    storage = server.storage_config(repository)
+    require_kind_of_store(repository, run.namespace, storage.blockstore_type)
     grace = server.grace_period()
     require_old_enough(repository, run.options.min_age, grace, allow_unsafe=run.options.allow_unsafe_min_age)
     branches = server.branches(repository.id)
@@ -269,6 +293,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "grace_period_seconds": int(grace.total_seconds()),
         "branches": len(branches),
         "table_prefix": prefix,
+        "blockstore_type": storage.blockstore_type,
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
         "reference_mark": run.reference_mark,
     }

@@ -1,6 +1,8 @@
 """Spark in the background, the stores' credentials, and the open run of a partition."""
 
 import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +14,7 @@ from lakegc_dagster.resources import SparkResource, Wiring, build_resources, wit
 from lakegc_dagster.settings import Settings
 from spark_core import tables
 from spark_core.errors import SettingsError
+from spark_core.model import Repository
 from spark_core.storage import StoreOptions
 from tests.lakegc_dagster.conftest import failure, new_key
 
@@ -111,6 +114,41 @@ def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not
         s3_path_style=False,
     )
     assert "hush" not in repr(options)
+
+
+def test_each_storage_of_a_server_is_reached_by_its_own_words_over_the_common_ones(monkeypatch):
+    monkeypatch.setattr(SparkResource, "start_ahead", lambda self: None)
+    document = {
+        "server": {"endpoint": "http://127.0.0.1:9"},
+        "storage": {"s3_endpoint": "http://one:9000", "s3_region": "eu-1", "s3_profile": "one", "max_retries": 3},
+        "storages": {
+            "two": {"s3_endpoint": "http://two:9000", "read_timeout_seconds": 7.0, "s3_profile": "two"},
+            "files": {"local_path": "/mnt/files", "server_path": "/srv/files"},
+        },
+    }
+    loaded = Settings.model_validate(document)
+    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", "secret")
+    said = S3Resource(endpoint_url="http://one:9000", aws_access_key_id="AKIA1", aws_secret_access_key="hush")
+
+    def reached(storage_id):
+        with dg.build_resources(build_resources(Wiring(loaded), said)) as given:
+            stored = Repository("docs", "s3://b/docs", "main", datetime.now(UTC), storage_id=storage_id)
+            return given.runs.environment.storage_of(stored)
+
+    common = reached("").store_options
+    assert reached("one that the settings do not name").store_options == common
+    assert (common.s3_endpoint, common.s3_access_key_id) == ("http://one:9000", "AKIA1")
+    assert reached("two").store_options == replace(
+        common,
+        s3_endpoint="http://two:9000",
+        read_timeout=timedelta(seconds=7),
+        s3_profile="two",
+        s3_access_key_id=None,
+        s3_secret_access_key=None,
+    )
+    assert (reached("files").store_options.local_path, reached("files").server_path) == ("/mnt/files", "/srv/files")
+    assert reached("files").store_options.s3_access_key_id == "AKIA1"
 
 
 def test_keys_in_an_s3_resource_may_come_from_the_environment_as_dagster_users_write_it(monkeypatch):

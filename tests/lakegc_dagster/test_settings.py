@@ -64,6 +64,28 @@ def test_the_built_in_defaults_are_those_of_the_engine(write):
     assert settings.server_options() == ServerOptions("http://127.0.0.1:8000", "key", "secret")
 
 
+def test_a_storage_of_a_server_with_several_takes_what_it_does_not_say_from_the_common_table(write):
+    file = write(
+        f'{SERVER}[storage]\ns3_region = "eu-1"\nmax_retries = 3\n'
+        '[storages.cold]\ns3_region = "us-1"\n[storages."disk 2"]\nlocal_path = "blocks"'
+    )
+    settings = load_settings(file, env={"LAKEGC__STORAGES__COLD__S3_ENDPOINT": "http://cold:9000"})
+    cold = settings.storage_of("cold")
+    assert (cold.s3_region, cold.s3_endpoint, cold.max_retries) == ("us-1", "http://cold:9000", 3)
+    assert settings.storage_of("hot") == settings.storage
+    assert settings.own_store_options("cold") == {"s3_region": "us-1", "s3_endpoint": "http://cold:9000"}
+    assert settings.own_store_options("disk 2") == {"local_path": str(file.parent / "blocks")}
+
+
+def test_every_word_of_a_storage_has_an_option_of_the_store(write):
+    settings = load_settings(write(SERVER), env={})
+    options = {field.name for field in fields(StoreOptions)}
+    for name in StorageSettings.model_fields.keys() - {"server_path"}:
+        table = StorageSettings.model_construct(**{name: getattr(StorageSettings(), name)})
+        whole = settings.model_copy(update={"storages": {"x": table}})
+        assert options & whole.own_store_options("x").keys(), name
+
+
 def test_every_option_of_a_run_can_be_set(write):
     said = {
         "mode": "sweep",
