@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guarded, read_settings, unforeseen
+from lakegc_dagster.cli_doctor import doctor
 from lakegc_dagster.cli_rules import rules
 from spark_core import __version__
 from spark_core.errors import SettingsError
@@ -33,6 +34,7 @@ def main() -> None:
     \b
     Examples:
       lakegc demo                     watch a whole collection on a sandbox
+      lakegc doctor my-repo           look at everything that a run needs
       lakegc mark my-repo             find what may go; deletes nothing
       lakegc run                      the night's run over every repository
       lakegc report my-repo           look at the last run again
@@ -40,6 +42,7 @@ def main() -> None:
 
 
 main.add_command(rules)
+main.add_command(doctor)
 
 
 @main.command()

@@ -1,0 +1,123 @@
+"""`lakegc doctor`: everything that a run needs, looked at before the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakegc_dagster.cli_common import FAILED, WRONG_SETTINGS, command_body, read_settings
+from spark_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakegc_dagster.settings import Settings
+    from spark_core.doctor import Probe
+
+_SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as in any table
+_SETTINGS = "settings"
+
+
+@click.command()
+@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the probes as JSON, for programs.")
+@command_body
+def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool) -> int:
+    """Look at everything that a run needs, and say what to do where it is not in order.
+
+    Without names: every repository of the settings. Server, keys, permissions,
+    the repository's state and rules, the store's credentials and permissions,
+    clocks and Java are looked at; one failure keeps nothing else from being
+    looked at. Nothing of the repository is changed: objects are written and
+    deleted under _lakefs/retention/gc/probe/ only, and whether objects may be
+    deleted is asked with a name that nobody has.
+
+    The exit code is 0 when nothing failed, 1 when something did, 2 when the
+    settings are wrong.
+
+    \b
+    Examples:
+      lakegc doctor
+      lakegc doctor my-repo
+      lakegc doctor my-repo --json
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    from lakegc_dagster import console
+
+    shown = console.console()
+    with ExitStack() as stack:
+        settings = read_settings(config, stack)
+        chosen = repositories or settings.repository_ids
+        if not chosen:
+            raise SettingsError(
+                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings; "
+                "nothing was looked at. Add a table like [repositories.my-repo]."
+            )
+        examined = {}
+        for repository_id in chosen:
+            examined[repository_id] = _look(settings, repository_id, shown, quiet=as_json)
+            if not as_json:
+                _show(shown, repository_id, examined[repository_id])
+    if as_json:
+        document = {name: [asdict(probe) for probe in probes] for name, probes in examined.items()}
+        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return max(_code(probes) for probes in examined.values())
+
+
+def _look(settings: Settings, repository_id: str, shown: Console, *, quiet: bool) -> list[Probe]:
+    if quiet or not shown.is_terminal:
+        return list(_probes(settings, repository_id))
+    found = []
+    with shown.status(f"looking at {repository_id}") as status:
+        for probe in _probes(settings, repository_id):
+            found.append(probe)
+            status.update(f"looking at {repository_id}: behind {probe.about}, {probe.name}")
+    return found
+
+
+def _probes(settings: Settings, repository_id: str) -> Iterator[Probe]:
+    from spark_core.doctor import Patient, Probe, examine, told
+
+    try:
+        options = settings.run_options(repository_id)
+    except SettingsError as wrong:
+        found = told(wrong)
+        yield Probe(_SETTINGS, "repository", passed=False, found=found.text, next_step=found.next_step)
+        return
+    mode = "sweep" if options.may_sweep else "mark"
+    where = str(settings.file or "the environment")
+    yield Probe(_SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}")
+    yield from examine(
+        Patient(
+            repository_id,
+            settings.server_options,
+            settings.store_options(),
+            options,
+            server_path=settings.storage.server_path,
+        )
+    )
+
+
+def _show(shown: Console, repository_id: str, probes: Sequence[Probe]) -> None:
+    from lakegc_dagster import console
+
+    failed, unknown = (sum(probe.passed is value for probe in probes) for value in (False, None))
+    rows = [(_SIGNS[probe.passed], f"{probe.about}: {probe.name}", probe.found, probe.next_step) for probe in probes]
+    shown.print(console.table(repository_id, ("", "looked at", "found", "next step"), rows))
+    words = (
+        "nothing failed" if not failed else f"{failed} failed: mend the first one first, later ones may follow from it"
+    )
+    told = f"; {unknown} could not be told" if unknown else ""
+    shown.print(f"\n{repository_id}: {len(probes)} looked at, {words}{told}\n", markup=False, soft_wrap=True)
+
+
+def _code(probes: Sequence[Probe]) -> int:
+    if any(probe.about == _SETTINGS and probe.passed is False for probe in probes):
+        return WRONG_SETTINGS
+    return FAILED if any(probe.passed is False for probe in probes) else 0

@@ -1,0 +1,130 @@
+"""Questions to the object store: is it the right one, and may these credentials do what a mark and a sweep need."""
+
+from __future__ import annotations
+
+import secrets
+
+from spark_core.clocks import MAX_CLOCK_SKEW, require_near
+from spark_core.doctor.credentials import credential_source
+from spark_core.doctor.patient import Patient
+from spark_core.doctor.probe import Found, Question, told
+from spark_core.errors import NotFoundError, PermissionDeniedError, SettingsError
+from spark_core.storage import open_store
+from spark_core.storage.probes import (
+    PROBE_FOLDER,
+    honours_conditional_put,
+    read_clock,
+    require_deletable,
+    unused_name,
+    write_read_delete,
+)
+
+# The server writes it when it makes a repository that is not bare.
+_DUMMY = "_lakefs/dummy"
+
+
+def _credentials(patient: Patient) -> Found:
+    return Found(f"from {credential_source(patient.namespace.scheme, patient.store_options())}")
+
+
+def _opens(patient: Patient) -> Found:
+    patient.store = open_store(patient.namespace, patient.store_options())
+    return Found(f"{type(patient.store).__name__.removesuffix('Store')} at {patient.store.root}")
+
+
+def _lists(patient: Patient) -> Found:
+    store = patient.store
+    # A folder that nobody has: one request, and the permission is that of every folder below data/.
+    for _ in store.list(unused_name()):
+        pass
+    patient.listing = True
+    return Found("data/ can be listed")
+
+
+def _reads(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    try:
+        store.read(_DUMMY)
+    except NotFoundError:
+        return _reads_table(patient)
+    return Found(f"{_DUMMY} can be read")
+
+
+def _reads_table(patient: Patient) -> Found:
+    """Read the table of a branch's head: it must be there, if this is the store that the server writes to."""
+    store, server, repository = patient.store, patient.server, patient.repository
+    head = next(iter(server.log(repository.id, repository.default_branch, first_page=1)), None)
+    if head is None or not head.metarange_id:
+        return Found(f"there is no {_DUMMY}, and no committed table to read instead", None)
+    key = f"{server.table_prefix(repository.id)}/{head.metarange_id}"
+    try:
+        store.read(key)
+    except NotFoundError:
+        raise SettingsError(
+            f"{store.root} has neither {_DUMMY} nor the table of {repository.default_branch}'s head, {key}: this is not the "
+            "place that the server writes to; nothing was deleted. Look at local_path or the endpoint in [storage]."
+        ) from None
+    return Found(f"the table of {repository.default_branch}'s head can be read")
+
+
+def _writes(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    write_read_delete(store)
+    return Found(f"an object under {PROBE_FOLDER} was written, read and deleted")
+
+
+def _conditions(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    if honours_conditional_put(store, f"{PROBE_FOLDER}{secrets.token_hex(8)}"):
+        return Found("a put that must be the first fails when it is not")
+    return Found(
+        "the store takes a put that must be the first although there is such an object: two runs would not notice each other",
+        False,
+        "Never let two runs of one repository go at once, or use a store that honours If-None-Match.",
+    )
+
+
+def _deletes(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    try:
+        require_deletable(store)
+    except PermissionDeniedError as refusal:
+        if patient.options.may_sweep:
+            raise
+        found = told(refusal)
+        return Found(f"{found.text}. A mark does without it", None, f"Before a sweep: {found.next_step}", found.figures)
+    return Found("objects under data/ may be deleted (asked for a name that nobody has)")
+
+
+def _clock(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    reading = read_clock(store)
+    if reading is None:
+        return Found("the store took so long to answer that its clock cannot be told", None, "Ask again.")
+    require_near(reading, f"the store of {store.root}")
+    figures = {"skew_seconds": reading.skew.total_seconds(), "limit_seconds": MAX_CLOCK_SKEW.total_seconds()}
+    return Found(f"its clock {reading}", figures=figures)
+
+
+def _undelete(patient: Patient) -> Found:
+    store, _ = patient.store, patient.listing
+    hint = store.undelete_hint()
+    if hint:
+        return Found(hint, figures={"undelete": True})
+    return Found(
+        "what is deleted is gone: the store keeps nothing, or does not tell",
+        figures={"undelete": False},
+    )
+
+
+STORE_QUESTIONS = (
+    Question("store", "credentials", _credentials),
+    Question("store", "opens", _opens),
+    Question("store", "list", _lists),
+    Question("store", "read", _reads),
+    Question("store", "write", _writes),
+    Question("store", "conditional put", _conditions),
+    Question("store", "clock", _clock),
+    Question("store", "delete", _deletes),
+    Question("store", "undelete", _undelete),
+)
