@@ -188,7 +188,7 @@ class ObjectStore(ABC):
         """Leave behind what belongs to one process: open clients and the counts; take along the credentials of this moment."""
         from spark_core.storage.credentials import travelling
 
-        return {"namespace": self.namespace, "options": travelling(self.options, self.namespace.scheme)}
+        return {"namespace": self.namespace, "options": travelling(self.options, self.namespace)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         ObjectStore.__init__(self, state["namespace"], state["options"])

@@ -28,11 +28,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
+    from spark_core.namespace import Namespace
     from spark_core.storage.contract import StoreOptions
 
 # botocore's names of the ways in which a machine is somebody by itself.
 _MACHINE_IDENTITIES = frozenset({"iam-role", "container-role", "assume-role-with-web-identity"})
 
+_AZURE_ACCOUNTS = ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
 _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")
 _AZURE_SAS = ("AZURE_STORAGE_SAS_TOKEN",)
 _GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -42,23 +44,23 @@ _GCLOUD_FILE = ".config/gcloud/application_default_credentials.json"
 _GOOGLE_WHOLE = ("service_account", "authorized_user")
 
 
-def travelling(options: StoreOptions, scheme: str) -> StoreOptions:
+def travelling(options: StoreOptions, namespace: Namespace) -> StoreOptions:
     """Return the options as they are to reach another machine.
 
     Args:
         options: This machine's; `carry_credentials` says what goes along.
-        scheme: Of the namespace: only that store's credentials travel.
+        namespace: Only credentials of its kind of store travel, and of an Azure account only its own.
 
     Raises:
         SettingsError: If what the environment names cannot be read.
     """
     if options.carry_credentials == "never":
         return options
-    if scheme == "s3":
+    if namespace.scheme == "s3":
         options = _with_aws(options)
-    elif scheme in ("http", "https"):
-        options = replace(options, **_azure(options, os.environ))
-    elif scheme == "gs":
+    elif namespace.scheme in ("http", "https"):
+        options = replace(options, **_azure(options, namespace.bucket.partition(".")[0], os.environ))
+    elif namespace.scheme == "gs":
         options = _with_google_key(options, os.environ)
     return replace(options, carry_credentials="never")
 
@@ -134,12 +136,14 @@ def _configured_endpoint(session: boto3.Session) -> str | None:
     return None if chosen == usual else str(chosen)
 
 
-def _azure(options: StoreOptions, env: Mapping[str, str]) -> dict[str, Any]:
+def _azure(options: StoreOptions, account: str, env: Mapping[str, str]) -> dict[str, Any]:
+    """Choose as the store's own client does on this machine."""
     if options.azure_account_key or options.azure_sas_token or options.azure_client_secret:
         return {}
+    owner = next((env[name] for name in _AZURE_ACCOUNTS if env.get(name)), account)
     for field, names in (("azure_account_key", _AZURE_KEYS), ("azure_sas_token", _AZURE_SAS)):
         for name in names:
-            if env.get(name):
+            if env.get(name) and owner == account:
                 return {field: env[name]}
     tenant = options.azure_tenant_id or env.get("AZURE_TENANT_ID")
     client = options.azure_client_id or env.get("AZURE_CLIENT_ID")

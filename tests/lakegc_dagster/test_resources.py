@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import dagster_pyspark.resources
@@ -28,6 +29,7 @@ class FakeSession:
         self._jvm = self
         self.SparkSession = self
         self.setActiveSession = self._activate
+        self.sparkContext = SimpleNamespace(master="local[2]", applicationId="app")
 
     def _activate(self, session):
         assert session is self._jsparkSession
@@ -73,6 +75,24 @@ def test_spark_starts_when_it_is_first_used_if_nobody_started_it_ahead(starting)
     may_start.set()
     assert SparkResource(spark_config={}).spark_session is session
     assert threads == [threading.current_thread()]
+
+
+@pytest.mark.parametrize("ship", [True, False])
+def test_the_executors_get_the_package_as_the_settings_say(starting, monkeypatch, ship):
+    may_start, session, _ = starting
+    may_start.set()
+    prepared = []
+    monkeypatch.setattr(
+        "lakegc_dagster.resources.prepare_cluster",
+        lambda session, *, ship_package: prepared.append((session, ship_package)),
+    )
+    chosen = Settings.model_validate(
+        {"server": {"endpoint": "http://127.0.0.1:9"}, "spark": {"ship_package": ship, "config": {"spark.x": "y"}}}
+    )
+    spark = build_resources(Wiring(chosen))["spark"]
+    assert spark.spark_config["spark.x"] == "y"
+    assert spark.spark_session is session
+    assert prepared == [(session, ship)]
 
 
 def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, tmp_path):

@@ -31,8 +31,47 @@ def write(tmp_path):
 def test_a_server_is_all_that_has_to_be_said(write):
     settings = load_settings(write(SERVER), env={})
     assert settings.repository_ids == ()
-    assert settings.spark.master == "local[*]"
+    assert settings.spark_master == "local[*]"
     assert settings.schedule.run is False
+
+
+def test_the_master_is_that_of_spark_submit_unless_the_settings_name_one(write, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert load_settings(write(SERVER), env={}).spark_config().get("spark.master") is None
+    named = load_settings(write(f'{SERVER}[spark]\nmaster = "spark://head:7077"'), env={})
+    assert named.spark_config()["spark.master"] == "spark://head:7077"
+
+
+@pytest.mark.parametrize(
+    ("spark", "partitions"),
+    [
+        ("", "4"),
+        ('master = "spark://head:7077"', "200"),
+        ('master = "local-cluster[2,1,1024]"', "200"),
+        ("address_partitions = 7", "7"),
+        ('master = "yarn"\naddress_partitions = 1000', "1000"),
+        ('address_partitions = 7\nconfig = {"spark.sql.shuffle.partitions" = "9"}', "9"),
+    ],
+)
+def test_addresses_are_compared_in_as_many_partitions_as_the_settings_say(write, spark, partitions):
+    settings = load_settings(write(f"{SERVER}[spark]\n{spark}"), env={})
+    assert settings.spark_config()["spark.sql.shuffle.partitions"] == partitions
+    assert settings.spark_config()["spark.sql.adaptive.enabled"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("words", "carried"),
+    [
+        ("", "never"),
+        ('[spark]\nmaster = "local[8]"', "never"),
+        ('[spark]\nmaster = "local-cluster[2,1,1024]"', "auto"),
+        ('[spark]\nmaster = "k8s://https://head:6443"', "auto"),
+        ('[spark]\nmaster = "yarn"\n[storage]\nexecutor_credentials = "never"', "never"),
+        ('[spark]\nmaster = "yarn"\n[storage]\nexecutor_credentials = "always"', "always"),
+    ],
+)
+def test_credentials_go_to_executors_that_are_other_machines(write, words, carried):
+    assert load_settings(write(f"{SERVER}{words}"), env={}).store_options().carry_credentials == carried
 
 
 def test_a_repository_takes_the_defaults_and_says_only_what_differs(write):
