@@ -215,6 +215,7 @@ class Settings(Section):
             max_missing_share=chosen.max_missing_share,
             share_from_objects=chosen.share_from_objects,
             max_mark_age=timedelta(days=chosen.max_mark_age_days),
+            max_deletes_per_second=chosen.max_deletes_per_second,
             repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
             range_partitions=chosen.range_partitions,
             table_parts=chosen.table_parts,

@@ -177,6 +177,7 @@ class RepositorySettings(Section):
         max_missing_share: ... or when more than this share of what branches reach is not in the store ...
         share_from_objects: ... but only from this many objects on.
         max_mark_age_days: A mark older than this is not swept.
+        max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
         repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a table is written in.
@@ -196,6 +197,7 @@ class RepositorySettings(Section):
     max_missing_share: float = Field(default=0.01, ge=0, le=1)
     share_from_objects: int = Field(default=1_000, ge=0)
     max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
+    max_deletes_per_second: float | None = Field(default=None, gt=0)
     repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
     range_partitions: int = Field(default=50, ge=1, le=100_000)
     table_parts: int = Field(default=8, ge=1, le=10_000)

@@ -45,6 +45,8 @@ class RunOptions:
         max_missing_share: ... or when more than this share (0 to 1) of what heads and staged entries reach is not in the store ...
         share_from_objects: ... but only from this many objects on.
         max_mark_age: A mark older than this is not swept.
+        max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks together; None means as fast as
+            the store takes it.
         repository_cache: How long the server may answer from a cache for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a stored table is written in.
@@ -64,6 +66,7 @@ class RunOptions:
     max_missing_share: float = 0.01
     share_from_objects: int = 1_000
     max_mark_age: timedelta = timedelta(days=7)
+    max_deletes_per_second: float | None = None
     repository_cache: timedelta = timedelta(seconds=8)
     range_partitions: int = 50
     table_parts: int = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from spark_core import schemas, tables, verdict
@@ -22,10 +23,12 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.mark.expired import keep_considered
+from spark_core.pacing import Pacer
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
+from spark_core.storage.contract import Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.tables import Draft, Manifest, StoredTable
 
@@ -35,10 +38,11 @@ OUTCOMES = (*GONE, "refused", "failed")
 
 @dataclass(frozen=True)
 class _Limits:
-    """What the executors compare each address with once more."""
+    """What the executors compare each address with once more, and how fast each task may delete (None: no limit)."""
 
     cutoff: datetime
     flat: bool
+    deletes_per_second: float | None = None
 
 
 def sweep(run: Run) -> Draft:
@@ -80,6 +84,7 @@ def sweep(run: Run) -> Draft:
     if earlier is not None:
         _require_same_mark(run, earlier, expired)
         plan, gone = _left_and_gone(expired.frame(run.spark), earlier.frame(run.spark))
+    plan, limits = _limited(run, plan, limits, len(expired.manifest.parts))
     report = plan.mapInArrow(partial(_map_delete, run.store, limits), spark_type(schemas.DELETION_REPORT))
     if gone is not None:
         report = report.unionByName(gone)
@@ -200,19 +205,47 @@ def _require_settled(run: Run, expired: StoredTable) -> None:
     run.require_same_instance(expired.manifest)
 
 
+def _limited(run: Run, plan: DataFrame, limits: _Limits, parts: int) -> tuple[DataFrame, _Limits]:
+    """Put a plan into no more tasks than can run at once now, and give each its share of the limit.
+
+    The shares of all tasks together are the limit, so it holds as well when the
+    cluster grows under way.
+    """
+    limit = run.options.max_deletes_per_second
+    if limit is None:
+        return plan, limits
+    tasks = max(1, min(run.spark.sparkContext.defaultParallelism, parts))
+    # Spark may run a slow task a second time beside the first.
+    copies = 2 if run.spark.conf.get("spark.speculation", "false") == "true" else 1
+    return plan.coalesce(tasks), replace(limits, deletes_per_second=limit / (tasks * copies))
+
+
 def _map_delete(store: ObjectStore, limits: _Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    pacer = _pacer(store, limits)
+    size = store.delete_batch_size if pacer is None else pacer.batch_size
     for batch in batches:
         _require_allowed(batch, limits)
-        for begin in range(0, batch.num_rows, store.delete_batch_size):
-            yield delete_batch(store, batch.slice(begin, store.delete_batch_size))
+        for begin in range(0, batch.num_rows, size):
+            yield delete_batch(store, batch.slice(begin, size), pace=pacer)
 
 
-def delete_batch(store: ObjectStore, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _pacer(store: ObjectStore, limits: _Limits) -> Pacer | None:
+    if limits.deletes_per_second is None:
+        return None
+    pacer = Pacer(limits.deletes_per_second, store.delete_batch_size)
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        pacer.hold_back()
+    return pacer
+
+
+def delete_batch(store: ObjectStore, batch: pa.RecordBatch, pace: Pace | None = None) -> pa.RecordBatch:
     """Delete one batch of expired addresses.
 
     Args:
         store: Rooted at the namespace.
         batch: Columns of `schemas.EXPIRED_ADDRESSES`, and `attempts`: how often each was tried before.
+        pace: Called before each request; waits so that a limit is kept.
 
     Returns:
         Columns of `schemas.DELETION_REPORT`, a row per row of `batch`.
@@ -221,7 +254,7 @@ def delete_batch(store: ObjectStore, batch: pa.RecordBatch) -> pa.RecordBatch:
         UnsafePlanError: If the store does not answer for each object.
     """
     addresses = batch.column("address").to_pylist()
-    outcomes = store.delete(addresses)
+    outcomes = store.delete(addresses) if pace is None else store.delete(addresses, pace=pace)
     answered = [outcome.key for outcome in outcomes]
     if answered != addresses:
         raise UnsafePlanError(

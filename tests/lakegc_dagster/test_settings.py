@@ -139,6 +139,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "max_missing_share": 0.1,
         "share_from_objects": 1,
         "max_mark_age_days": 1,
+        "max_deletes_per_second": 0.5,
         "repository_cache_seconds": 1,
         "range_partitions": 1,
         "table_parts": 1,

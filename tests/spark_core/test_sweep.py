@@ -1,5 +1,6 @@
 """Sweeps that are repeated: the record of what is gone grows, and nothing is deleted twice."""
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,18 +57,22 @@ class _Case:
         return found
 
 
-@pytest.fixture
-def case(tmp_path, spark):
-    run = written_run(tmp_path, spark=spark).run
+def _sweepable(folder, spark, store):
+    run = written_run(folder, spark=spark).run
     server = SimpleNamespace(
         repository=lambda _repository: run.repository, branches=lambda _repository: [Branch("main", "c")]
     )
-    run = replace(
+    return replace(
         run,
-        store=_Denying(run.namespace, run.environment.store_options),
+        store=store(run.namespace, run.environment.store_options),
         environment=replace(run.environment, server=server),
         options=replace(run.options, may_sweep=True),
     )
+
+
+@pytest.fixture
+def case(tmp_path, spark):
+    run = _sweepable(tmp_path, spark, _Denying)
     passing_mark(run, expired=(X, Y, Z))
     verdict.conclude(run)
     for address in (X, Y, Z):
@@ -132,3 +137,54 @@ def test_a_report_of_another_plan_is_not_carried_on(case):
     with pytest.raises(ChainError, match="was swept by another plan"):
         case.sweep()
     assert case.asked == []
+
+
+class _Timed(LocalStore):
+    """A store that writes down when it was asked and for how many keys."""
+
+    def delete(self, keys, *, pace):
+        def paced():
+            pace()
+            with Path(self.options.local_path, "times").open("a") as times:
+                times.write(f"{time.monotonic()} {len(keys)}\n")
+
+        return super().delete(keys, pace=paced)
+
+
+@pytest.mark.spark
+def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, spark):
+    run = _sweepable(tmp_path, spark, _Timed)
+    run = replace(run, options=replace(run.options, max_deletes_per_second=9.0))
+    addresses = [f"data/s/{number:02}" for number in range(20)]
+    passing_mark(run, expired=addresses)
+    verdict.conclude(run)
+    for address in addresses:
+        run.store.put(address, b"1234")
+    report = run.keep(sweep.sweep(run))
+    assert report.manifest.facts["deleted_objects"] == 20
+    times = [line.split() for line in (tmp_path / "times").read_text().splitlines()]
+    sent = sorted((float(instant), int(count)) for instant, count in times)
+    assert sum(count for _, count in sent) == 20
+    # A request begins a little after its pace allowed it, so a second is taken for a little less here.
+    in_a_second = [sum(count for instant, count in sent if begin <= instant < begin + 0.95) for begin, _ in sent]
+    assert max(in_a_second) <= 9
+    assert sent[-1][0] - sent[0][0] >= 20 / 9 - 1
+
+
+def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
+    plan = SimpleNamespace(coalesce=lambda tasks: tasks)
+
+    def dealt(limit, *, parallelism, parts, speculation="false"):
+        spark = SimpleNamespace(
+            sparkContext=SimpleNamespace(defaultParallelism=parallelism),
+            conf=SimpleNamespace(get=lambda _name, _default: speculation),
+        )
+        run = SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit))
+        tasks, limits = sweep._limited(run, plan, sweep._Limits(cutoff=None, flat=False), parts)
+        return tasks, limits.deletes_per_second
+
+    assert dealt(None, parallelism=4, parts=8) == (plan, None)
+    assert dealt(100, parallelism=4, parts=8) == (4, 25)
+    assert dealt(100, parallelism=40, parts=8) == (8, 12.5)
+    assert dealt(100, parallelism=4, parts=0) == (1, 100)
+    assert dealt(100, parallelism=4, parts=8, speculation="true") == (4, 12.5)
