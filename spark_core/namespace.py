@@ -67,6 +67,13 @@ _SECOND_READING = r"[?%@]"
 
 _SECOND_READING_PATTERN = arrow_pattern(_SECOND_READING)
 
+# Azure's service takes `\` for `/` and drops dots at the end of a segment.
+_RENAMED_BY_AZURE = r"\\|\.(?:/|$)"
+# Besides, the server drops slashes at both ends of an absolute path.
+_SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
+
+_RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
+
 
 class AddressType(IntEnum):
     """How an entry's address is meant (lakeFS `catalog.proto`)."""
@@ -122,6 +129,10 @@ class Namespace:
             raise self._strange("names no directory or container")
         if self._path and FOLDED_SEGMENT_PATTERN.search(self._path):
             raise self._strange("holds an empty, `.` or `..` segment")
+        if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(self._path):
+            raise self._strange(
+                "holds a backslash or a segment that ends in a dot, which Azure takes for another name,"
+            )
         self._check_server_path()
         self._check_protected_prefix()
 
@@ -256,13 +267,31 @@ class Namespace:
         scheme, _, rest = address.partition("://")
         if _KINDS[scheme.lower()] != self._kind:
             return None
-        plain, folded = self._cut(rest), self._cut(_fold(self._kind, rest))
+        plain, folded = self._cut(rest), self._cut(self._folded(rest))
         if plain != folded:
             raise _unknown(address, f"could be read as {_shown(plain)} or as {_shown(folded)} of {self.root}")
         if plain is not None:
             return self._checked(plain, address, absolute=True)
         self._suspect_server_path(address, rest)
         return None
+
+    def _folded(self, rest: str) -> str:
+        """Return the other reading of what follows `scheme://`; see `_fold`.
+
+        On Azure the server knows an account by the first label of its host alone, whatever domain follows.
+        """
+        folded = _fold(self._kind, rest)
+        if self._kind != "azure":
+            return folded
+        authority, slash, path = folded.partition("/")
+        if authority.lower().partition(".")[0] == self._account:
+            authority = self._authority
+        return authority + slash + re.sub(r"\.+(?=/|\Z)", "", path.replace("\\", "/")).strip("/")
+
+    @cached_property
+    def _account(self) -> str:
+        """What tells stores apart: bucket, or on Azure the account."""
+        return self._authority.partition(".")[0] if self._kind == "azure" else self._authority
 
     def _cut(self, rest: str) -> str | None:
         """Cut the namespace off what follows `scheme://`; None when it does not begin with it."""
@@ -282,6 +311,10 @@ class Namespace:
             raise _unknown(address, "is relative and begins with a slash")
         if self._kind == "local" and FOLDED_SEGMENT_PATTERN.search(relative):
             raise _unknown(address, "holds an empty, `.` or `..` segment, which a file system folds away")
+        if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(relative):
+            raise _unknown(
+                address, "holds a backslash or a segment that ends in a dot, which Azure takes for another name"
+            )
         return relative
 
     def _suspect_server_path(self, address: str, rest: str) -> None:
@@ -327,6 +360,8 @@ class Namespace:
         clean = ~_mask(pc.match_substring_regex(addresses, r"^$|^/|\x00"))
         if self._kind == "local":
             clean &= ~_mask(pc.match_substring_regex(addresses, FOLDED_SEGMENT)) | ~relative
+        if self._kind == "azure":
+            clean &= ~_mask(pc.match_substring_regex(addresses, _RENAMED_BY_AZURE))
         relative &= clean
         if relative.all():
             return addresses
@@ -359,7 +394,8 @@ class Namespace:
                 inside = inside | here
                 cut = pc.if_else(pa.array(here), pc.utf8_slice_codeunits(addresses, len(f"local://{form}")), cut)
             return inside, outside, cut
-        one_reading = candidates & ~_mask(pc.match_substring_regex(addresses, _SECOND_READING))
+        second = _SECOND_READING_AZURE if self._kind == "azure" else _SECOND_READING
+        one_reading = candidates & ~_mask(pc.match_substring_regex(addresses, second))
         own_store = f"{self.scheme}://{self._authority}/" if self._kind == "azure" else f"{self.scheme}://"
         here = _mask(pc.starts_with(addresses, self.root))
         outside |= one_reading & ~here & _mask(pc.starts_with(addresses, own_store))
@@ -369,7 +405,7 @@ class Namespace:
     def contains(self, other: Namespace) -> bool:
         """Say whether the other namespace is this one or lies inside it."""
         mine, theirs = f"{self._path}/".lstrip("/"), f"{other._path}/".lstrip("/")
-        return (self._kind, self._authority) == (other._kind, other._authority) and theirs.startswith(mine)
+        return (self._kind, self._account) == (other._kind, other._account) and theirs.startswith(mine)
 
     def overlaps(self, other: Namespace) -> bool:
         """Say whether one of the two is inside the other or both are the same.

@@ -257,11 +257,56 @@ def test_a_file_system_folds_segments_so_they_are_refused_there(relative):
             LOCAL.relative(f"local://{before}{relative}", FULL)
 
 
-@pytest.mark.parametrize("relative", ["data//x", "data/./x", "data/../x", "data/x/", "a b", "data/\n", "x#1"])
+@pytest.mark.parametrize("relative", ["data//x", "data/./x", "data/../x", "data/x/", "a b", "data/\n", "x#1", "a\\b"])
 def test_an_object_store_takes_keys_literally(relative):
-    for namespace in (S3, BUCKET, GS, AZURE):
+    for namespace in (S3, BUCKET, GS):
         assert namespace.relative(relative, RELATIVE) == relative
         assert namespace.relative(namespace.absolute(relative), FULL) == relative
+
+
+@pytest.mark.parametrize("relative", ["data//x", "a b", "data/\n", "x#1", ".hidden", "a..b/c"])
+def test_azure_takes_most_keys_literally(relative):
+    assert AZURE.relative(relative, RELATIVE) == relative
+    assert AZURE.relative(AZURE.absolute(relative), FULL) == relative
+
+
+@pytest.mark.parametrize(
+    "relative", ["data\\x", "data/a\\b", "data/x.", "data/x./y", "data/...", "data/./x", "data/../x"]
+)
+def test_a_name_that_azure_takes_for_another_is_refused_in_every_form(relative):
+    for address, kind in ((relative, RELATIVE), (relative, BY_PREFIX)):
+        with pytest.raises(AddressError, match="which Azure takes for another name"):
+            AZURE.relative(address, kind)
+    with pytest.raises(AddressError, match="could be read as"):
+        AZURE.relative(AZURE.absolute(relative), FULL)
+    with pytest.raises(AddressError, match="Azure takes for another name"):
+        AZURE.relative_batch(pa.array([KEY, relative]), pa.array([RELATIVE, RELATIVE], pa.int32()))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://account.blob.core.windows.net/container/ns/{KEY}/",
+        f"https://account.blob.core.windows.net//container/ns/{KEY}",
+        f"https://account.blob.core.windows.net/container\\ns/{KEY}",
+        f"https://account.blob.core.windows.net/container/ns./{KEY}",
+        f"https://account.blob.core.chinacloudapi.cn/container/ns/{KEY}",
+        f"https://account.privatelink.blob.core.windows.net/container/ns/{KEY}",
+        f"https://ACCOUNT.other.domain/container/ns/{KEY}",
+    ],
+)
+@pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
+def test_what_the_server_would_read_as_an_own_object_of_an_azure_account_is_never_outside(address, kind):
+    with pytest.raises(AddressError, match="could be read as"):
+        AZURE.relative(address, kind)
+    with pytest.raises(AddressError, match="could be read as"):
+        AZURE.relative_batch(pa.array([address]), pa.array([kind], pa.int32()))
+
+
+@pytest.mark.parametrize("path", ["c/n\\s", "c/ns.", "c./ns", "c/a./b"])
+def test_a_namespace_that_azure_takes_for_another_is_refused(path):
+    with pytest.raises(AddressError, match="can be read in two ways"):
+        Namespace.parse(f"https://account.blob.core.windows.net/{path}")
 
 
 def test_a_local_address_that_leads_inside_by_a_detour_is_refused():
@@ -290,6 +335,8 @@ def test_by_prefix_is_a_uri_only_when_the_server_knows_the_scheme():
         ("s3://bucket/ns", "s3://bucket2/ns", False, False),
         ("s3://bucket/ns", "gs://bucket/ns", False, False),
         ("https://A.blob.core.windows.net/c/ns", "http://a.dfs.core.windows.net/c/ns/x", True, True),
+        ("https://a.blob.core.windows.net/c/ns", "https://a.privatelink.blob.core.windows.net/c/ns", True, True),
+        ("https://a.blob.core.windows.net/c/ns", "https://b.blob.core.windows.net/c/ns", False, False),
         ("local://a", "local://a/b/", True, True),
         ("local://a", "local://ab", False, False),
     ],

@@ -28,12 +28,12 @@ namespaces = st.sampled_from(NAMESPACES)
 XID = "ce8co454fd2o8m3menag"
 segments = st.sampled_from(
     ["data", "ns", "ns2", "srv", "bs", "bucket", "c", "acc", "_lakefs", XID, f"{XID},s", "a b", "", ".", "..", "%20", "%",
-     "x?y", "u@v", "é", "\n", "#1", "😀", "a\0"]
+     "x?y", "u@v", "é", "\n", "#1", "😀", "a\0", "a\\b", "x."]
 )  # fmt: skip
 paths = st.lists(segments, min_size=1, max_size=6).map("/".join)
 names = st.lists(
-    st.text(st.characters(exclude_characters="/\0?%@", exclude_categories=["Cs"]), min_size=1).filter(
-        lambda segment: segment not in (".", "..")
+    st.text(st.characters(exclude_characters="/\0?%@\\", exclude_categories=["Cs"]), min_size=1).filter(
+        lambda segment: not segment.endswith(".")
     ),
     min_size=1,
     max_size=4,
@@ -41,7 +41,7 @@ names = st.lists(
 befores = st.sampled_from(
     ["", "s3://", "S3://", "gs://", "mem://", "memory://", "local://", "local:///", "http://", "https://", "ftp://", "s3:/",
      "s3://bucket/", "s3://bucket/ns/", "s3://u@bucket/ns/", "gs://bucket/ns/", "https://acc.blob.core.windows.net/c/ns/",
-     "https://ACC.blob.core.windows.net/c/ns/", "http://acc.dfs.core.windows.net:80/c/ns/", "http://127.0.0.1:10000/acc/c/",
+     "https://ACC.blob.core.windows.net/c/ns/", "https://acc.blob.core.windows.net//c/ns/", "https://acc.elsewhere/c/ns/", "http://acc.dfs.core.windows.net:80/c/ns/", "http://127.0.0.1:10000/acc/c/",
      "local://ns/", "local:///srv/bs/ns/", "local:///srv/bs/srv/bs/ns/", "local:///srv/bs/srv/bs/srv/bs/ns/", "local:///x/ns/"]
 )  # fmt: skip
 addresses = st.one_of(st.builds("{}{}".format, befores, paths), paths, names, st.text())
