@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import stat
 import tempfile
@@ -31,16 +32,23 @@ def compiled(function: Function) -> Function:
     Functions that call each other must stand in one source file: the cached
     code is renewed only when the file of the called function changes.
 
+    A package that Spark shipped is imported from a zip, at another path for
+    every application: numba would keep code for each of them in the user's
+    cache directory and find none of it again. There nothing is kept; each
+    Python worker compiles once, in a few seconds, and Spark reuses workers.
+
     Args:
         function: A function that numba can compile in nopython mode.
 
     Returns:
         The compiled function; it is compiled at its first call.
     """
-    try:
-        return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
-    except (RuntimeError, OSError):
-        directory = private_cache_directory()
+    directory = None
+    if Path(inspect.getfile(function)).is_file():
+        try:
+            return cast("Function", numba.njit(cache=True, **_OPTIONS)(function))
+        except (RuntimeError, OSError):
+            directory = private_cache_directory()
     if directory is None:
         return cast("Function", numba.njit(**_OPTIONS)(function))
     config: Any = numba.config

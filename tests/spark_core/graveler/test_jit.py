@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numba.core import caching
 
+from spark_core import cluster
 from spark_core.graveler import jit, kernels
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,6 +69,38 @@ def test_every_loop_is_kept_on_disk():
     loops = [value for value in vars(kernels).values() if isinstance(value, numba.core.registry.CPUDispatcher)]
     assert len(loops) > 15
     assert all(type(loop._cache).__name__ == "FunctionCache" for loop in loops)
+
+
+ZIPPED = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+from numba.core.registry import CPUDispatcher
+import spark_core
+from spark_core.graveler import kernels, warm_up
+
+assert spark_core.__file__.startswith(sys.argv[1]), spark_core.__file__
+warm_up()
+loops = [value for value in vars(kernels).values() if isinstance(value, CPUDispatcher)]
+assert len(loops) > 15
+assert not any(loop._cache.cache_path for loop in loops)
+"""
+
+
+def test_a_package_in_a_zip_is_compiled_and_leaves_nothing_behind(tmp_path):
+    archive = cluster.write_archive(cluster.package_sources())
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    home.mkdir()
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ZIPPED, str(archive)],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not [*home.rglob("*.nb?"), *temporary.rglob("*.nb?")]
 
 
 FUZZ = """
