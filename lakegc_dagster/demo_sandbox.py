@@ -6,6 +6,7 @@ import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -41,7 +42,11 @@ home = "dagster_home"
 [repositories.{repository}]
 mode = "sweep"
 min_age_hours = 24
+repository_cache_seconds = {cache_seconds:g}
 """
+
+# The real server goes on answering for a repository that was just deleted, and a sweep waits for that; this one forgets at once.
+_DELETION_LAG = timedelta(0)
 
 
 @contextmanager
@@ -70,7 +75,11 @@ def fresh(directory: Path) -> Iterator[Sandbox]:
     directory.mkdir(parents=True)
     (directory / _MARKER).write_text("`lakegc demo` may remove this directory and everything in it.\n")
     with _held(directory), _serving(directory, _PORT) as sandbox:
-        settings = _SETTINGS.format(repository=REPOSITORY_ID, endpoint=sandbox.endpoint)
+        settings = _SETTINGS.format(
+            repository=REPOSITORY_ID,
+            endpoint=sandbox.endpoint,
+            cache_seconds=sandbox.behaviour.deletion_lag.total_seconds(),
+        )
         settings_file(directory).write_text(settings)
         yield sandbox
 
@@ -132,11 +141,11 @@ def _serving(directory: Path, port: int) -> Iterator[Sandbox]:
     """Serve on a port, or on any other when that one is taken."""
     from lakegc_dagster.sandbox import Sandbox
 
-    sandbox = Sandbox(directory, port=port)
+    sandbox = Sandbox(directory, port=port, deletion_lag=_DELETION_LAG)
     try:
         sandbox.start()
     except OSError:
-        sandbox = Sandbox(directory)
+        sandbox = Sandbox(directory, deletion_lag=_DELETION_LAG)
         sandbox.start()
     try:
         yield sandbox

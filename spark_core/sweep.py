@@ -78,7 +78,7 @@ def sweep(run: Run) -> Draft:
     if expired.manifest.rows:
         require_deletable(run.store)
     _require_whole_plan(run, expired, limits)
-    _require_settled(run, expired)
+    require_settled(run, expired)
     began = run.now()
     plan, gone = expired.frame(run.spark).withColumn("attempts", sf.lit(0)), None
     if earlier is not None:
@@ -189,8 +189,22 @@ def _require_allowed(batch: pa.RecordBatch, limits: _Limits) -> None:
         )
 
 
-def _require_settled(run: Run, expired: StoredTable) -> None:
-    """Ask for the repository again, once the server can no longer answer from its cache for a deleted one."""
+def require_settled(run: Run, expired: StoredTable) -> None:
+    """Ask for the repository again, once the server can no longer answer from its cache for a deleted one.
+
+    For some seconds after a deletion the server describes the repository as
+    ever and shows it as empty (safety 21). The time that the run has taken since
+    the first answer counts, so a mark of an ordinary size waits for nothing.
+
+    Args:
+        run: The run.
+        expired: Its expired addresses.
+
+    Raises:
+        NotFoundError: If the repository is gone.
+        RepositoryStateError: If it was replaced, shows no branch, or is not described as before.
+        ChainError: If the mark was made of another instance.
+    """
     first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
     wait = (first_answer + run.options.repository_cache - run.now()).total_seconds()
     if wait > 0:

@@ -3,6 +3,7 @@
 import fcntl
 import socket
 from contextlib import contextmanager
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,6 +28,9 @@ def test_a_fresh_sandbox_has_settings_that_lead_to_it(tmp_path):
         assert settings.server.endpoint == sandbox.endpoint
         assert settings.server_options().access_key_id == sandbox.access_key_id
         assert settings.store_options().local_path == str(sandbox.blockstore)
+        # It forgets a deleted repository at once and says so, so its sweeps do not wait.
+        assert settings.run_options(demo_sandbox.REPOSITORY_ID).repository_cache == sandbox.behaviour.deletion_lag
+        assert sandbox.behaviour.deletion_lag == timedelta(0)
         assert settings.run_options("lakegc-demo").may_sweep
         assert settings.dagster_home == (tmp_path / ".sandbox" / "dagster_home").resolve()
         assert sandbox.secret_access_key not in demo_sandbox.settings_file(tmp_path / ".sandbox").read_text()
