@@ -154,5 +154,10 @@ class RunKey:
         return self.instant.strftime(_RUN_KEY_FORMAT)
 
     def cutoff(self, min_age: timedelta) -> datetime:
-        """Return the instant before which an object must have been written to be considered."""
-        return self.instant - min_age
+        """Return the instant before which an object must have been written to be considered, cut to whole seconds.
+
+        Object stores and addresses tell their times cut to whole seconds: one
+        written at 12:00:00.9 shows 12:00:00, and must not pass for older than a
+        cutoff at 12:00:00.5, which a minimum age with fractions would give.
+        """
+        return (self.instant - min_age).replace(microsecond=0)

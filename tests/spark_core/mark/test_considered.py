@@ -7,6 +7,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.mark.expired import considered, keep_considered
+from spark_core.model import RunKey
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -46,6 +47,17 @@ def test_an_object_written_at_the_cutoff_or_after_is_left_alone(modified, consid
 def test_an_address_given_out_at_the_cutoff_or_after_is_left_alone_however_old_the_file_looks(allocated, considered):
     batch = _listing((f"data/s/{_xid(allocated)}", CUTOFF - timedelta(days=900)))
     assert bool(_kept(batch)) is considered
+
+
+@pytest.mark.parametrize("fraction", [timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=500), MOMENT])
+@pytest.mark.parametrize("written_after", [timedelta(0), MOMENT, timedelta(milliseconds=400), timedelta(seconds=1)])
+def test_a_time_that_the_store_cut_to_seconds_never_makes_an_object_older_than_the_minimum_age(fraction, written_after):
+    key = RunKey.at(CUTOFF + timedelta(days=1))
+    min_age = timedelta(days=1) - fraction
+    written = key.instant - min_age + written_after
+    shown = written.replace(microsecond=0)
+    batch = _listing(("data/s/plain", shown), (f"data/s/{_xid(written)}", shown))
+    assert keep_considered(batch, key.cutoff(min_age), flat=False).num_rows == 0
 
 
 @pytest.mark.parametrize(
