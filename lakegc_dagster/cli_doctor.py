@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +83,7 @@ def _look(settings: Settings, repository_id: str, shown: Console, *, quiet: bool
 
 def _probes(settings: Settings, repository_id: str) -> Iterator[Probe]:
     from spark_core.doctor import Patient, Probe, examine, told
+    from spark_core.run import Storage
 
     try:
         options = settings.run_options(repository_id)
@@ -93,15 +94,16 @@ def _probes(settings: Settings, repository_id: str) -> Iterator[Probe]:
     mode = "sweep" if options.may_sweep else "mark"
     where = str(settings.file or "the environment")
     yield Probe(_SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}")
-    yield from examine(
-        Patient(
-            repository_id,
-            settings.server_options,
-            settings.store_options(),
-            options,
-            server_path=settings.storage.server_path,
+    store_options = settings.store_options()
+    storages = {
+        storage_id: Storage(
+            replace(store_options, **settings.own_store_options(storage_id)),
+            settings.storage_of(storage_id).server_path,
         )
-    )
+        for storage_id in settings.storages
+    }
+    usual = Storage(store_options, settings.storage.server_path)
+    yield from examine(Patient(repository_id, settings.server_options, usual, options, storages=storages))
 
 
 def _show(shown: Console, repository_id: str, probes: Sequence[Probe]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -12,8 +12,8 @@ from spark_core.lakefs import Clock, LakeFSServer, ServerOptions, SystemClock
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import Branch, Repository
 from spark_core.namespace import Namespace
-from spark_core.run import RunOptions
-from spark_core.storage import ObjectStore, StoreOptions
+from spark_core.run import RunOptions, Storage
+from spark_core.storage import ObjectStore
 
 T = TypeVar("T")
 
@@ -56,9 +56,9 @@ class Patient:
     Args:
         repository_id: Its name.
         server_options: Gives how to reach the server; raises `SettingsError` without keys.
-        store_options: How to reach its store.
+        storage: How its store is reached ...
+        storages: ... and those of a server with several that are reached otherwise, by storage id.
         options: What a run over it may do.
-        server_path: The local blockstore's path as the server names it.
         clock: What waiting goes by.
 
     Attributes:
@@ -87,18 +87,18 @@ class Patient:
         self,
         repository_id: str,
         server_options: Callable[[], ServerOptions],
-        store_options: StoreOptions,
+        storage: Storage,
         options: RunOptions,
         *,
-        server_path: str | None = None,
+        storages: Mapping[str, Storage] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.repository_id = repository_id
         self.options = options
-        self.server_path = server_path
         self.clock = clock or SystemClock()
         self._server_options = server_options
-        self._store_options = store_options
+        self._storage = storage
+        self._storages = storages or {}
 
     def server_options(self) -> ServerOptions:
         """Return how to reach the server, for somebody who waits.
@@ -114,13 +114,15 @@ class Patient:
             tries=min(options.tries, 2),
         )
 
-    def store_options(self) -> StoreOptions:
-        """Return how to reach the store, for somebody who waits."""
-        options = self._store_options
-        return replace(
+    def storage(self) -> Storage:
+        """Return how the repository's store is reached, by somebody who waits."""
+        chosen = self._storages.get(self.repository.storage_id, self._storage)
+        options = chosen.store_options
+        impatient = replace(
             options,
             connect_timeout=min(options.connect_timeout, _PATIENCE),
             read_timeout=min(options.read_timeout, _LONGEST_ANSWER),
             max_retries=min(options.max_retries, 1),
             retry_timeout=min(options.retry_timeout, _LONGEST_ANSWER),
         )
+        return replace(chosen, store_options=impatient)

@@ -9,6 +9,7 @@ from spark_core.doctor.probe import Found, Question
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
+    require_kind_of_store,
     require_old_enough,
     require_own_namespace,
     require_tables_apart,
@@ -30,11 +31,18 @@ def _exists(patient: Patient) -> Found:
 
 def _namespace(patient: Patient) -> Found:
     repository = patient.repository
-    local_path = patient.store_options().local_path
+    storage = patient.storage()
     patient.namespace = namespace = Namespace.parse(
-        repository.storage_namespace, server_path=patient.server_path or local_path
+        repository.storage_namespace, server_path=storage.server_path or storage.store_options.local_path
     )
     return Found(f"{namespace.root} can be read", figures={"root": namespace.root})
+
+
+def _kind_of_store(patient: Patient) -> Found:
+    repository, namespace = patient.repository, patient.namespace
+    storage = patient.server.storage_config(repository)
+    require_kind_of_store(repository, namespace, storage.blockstore_type)
+    return Found(f"{storage.blockstore_type}, as the server says", figures={"blockstore_type": storage.blockstore_type})
 
 
 def _writable(patient: Patient) -> Found:
@@ -144,6 +152,7 @@ def _may(name: str, what: str, lack: str, step: str) -> Question[Patient]:
 REPOSITORY_QUESTIONS = (
     Question("repository", "description", _exists),
     Question("repository", "namespace", _namespace),
+    Question("repository", "kind of store", _kind_of_store),
     Question("repository", "state", _writable),
     Question("repository", "branches", _branches),
     Question("repository", "tags", _tags),

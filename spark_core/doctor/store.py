@@ -24,11 +24,11 @@ _DUMMY = "_lakefs/dummy"
 
 
 def _credentials(patient: Patient) -> Found:
-    return Found(f"from {credential_source(patient.namespace.scheme, patient.store_options())}")
+    return Found(f"from {credential_source(patient.namespace.scheme, patient.storage().store_options)}")
 
 
 def _opens(patient: Patient) -> Found:
-    patient.store = open_store(patient.namespace, patient.store_options())
+    patient.store = open_store(patient.namespace, patient.storage().store_options)
     return Found(f"{type(patient.store).__name__.removesuffix('Store')} at {patient.store.root}")
 
 
