@@ -385,6 +385,8 @@ def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]
     measured: Counter[str] = Counter()
     parts: list[Part] = []
     pending: pa.RecordBatch | None = None
+    # A cluster may run a task again while the first try, cut off from the driver, still writes: never to the same name.
+    unique = f"{target.attempt}-{uuid.uuid4().hex[:8]}"
 
     def rows_of_one_part() -> Iterator[pa.RecordBatch]:
         nonlocal pending
@@ -400,7 +402,7 @@ def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]
     filled = (batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows)
     pending = next(filled, None)
     while pending is not None:
-        key = f"{target.folder}part-{number:05d}-{len(parts):03d}-{target.attempt}.parquet"
+        key = f"{target.folder}part-{number:05d}-{len(parts):03d}-{unique}.parquet"
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return _Receipt(tuple(parts), measured)

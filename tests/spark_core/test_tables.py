@@ -1,5 +1,8 @@
 """Stored tables: what a later attempt leaves of an earlier one."""
 
+import pyarrow as pa
+
+from spark_core import schemas, tables
 from tests.support.passing_mark import keep_slices
 from tests.support.written_run import OLD, written_run
 
@@ -22,3 +25,14 @@ def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_atte
     again = keep_slices(written.run)
     left = {key for key in before & _stored(written.run) if "/slices/" in key and key.endswith(".parquet")}
     assert left <= {part.key for part in again.parts}
+
+
+def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
+    """A cluster may repeat a task while its first try is cut off and still writes; what is stored must stay as it was hashed."""
+    run = written_run(tmp_path, spark=None).run
+    target = tables._Target(run.store, "_lakefs/x/", "attempt", schemas.UNCOMMITTED_ADDRESSES, None)
+    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.UNCOMMITTED_ADDRESSES)
+    tries = [tables._write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
+    keys = [part.key for receipt in tries for part in receipt.parts]
+    assert len(set(keys)) == 2
+    assert all(run.store.exists(key) for key in keys)
