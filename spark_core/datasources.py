@@ -75,8 +75,15 @@ def read_partitions(
     unique = f"lakegc_source_{os.getpid()}_{next(_names)}"
 
     class Reader(DataSourceReader):
+        def __init__(self, partitions: Sequence[InputPartition]) -> None:
+            self._partitions = partitions
+
+        def __getstate__(self) -> dict[str, Any]:
+            """Leave the others' partitions behind: Spark sends the reader along with each of them."""
+            return {"_partitions": ()}
+
         def partitions(self) -> Sequence[InputPartition]:
-            return [_Partition(task) for task in tasks]
+            return self._partitions
 
         def read(self, partition: InputPartition) -> Iterator[Any]:
             assert isinstance(partition, _Partition)  # noqa: S101 - Spark hands back what `partitions` gave
@@ -92,7 +99,7 @@ def read_partitions(
             return columns
 
         def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the API's signature
-            return Reader()
+            return Reader([_Partition(task) for task in tasks])
 
     spark.dataSource.register(Source)
     return spark.read.format(unique).load()

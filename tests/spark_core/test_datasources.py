@@ -1,5 +1,7 @@
 """Sources and sinks on Spark: what executors read and write comes through whole, and so do their errors."""
 
+import pickle
+import sys
 from collections import Counter
 from functools import partial
 
@@ -35,6 +37,17 @@ def _nothing(_receipts):
 def test_every_partition_is_read_once_and_whole(spark):
     frame = read_partitions(spark, SCHEMA, [4, 0, 7], _numbers)
     assert sorted(row.n for row in frame.collect()) == sorted([*range(4), *range(7)])
+
+
+def _what_the_reader_brought(_task):
+    reader = sys._getframe(1).f_locals["self"]
+    yield pa.RecordBatch.from_pydict({"n": [len(pickle.dumps(vars(reader)))], "word": [None]}, schema=SCHEMA)
+
+
+@pytest.mark.spark
+def test_a_task_is_not_sent_with_the_tasks_of_all_others(spark):
+    frame = read_partitions(spark, SCHEMA, ["x" * 10_000] * 3, _what_the_reader_brought)
+    assert all(row.n < 1_000 for row in frame.collect())
 
 
 @pytest.mark.spark
