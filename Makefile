@@ -4,6 +4,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.set-up
+EMULATORS := .emulators/.set-up
 # More words for pytest: make test ARGS="-k namespace -x"
 ARGS ?=
 # Objects of the repository that `make bench` generates.
@@ -13,7 +14,7 @@ OBJECTS ?= 100000
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test test-deep bench test-live lint format ui clean
+.PHONY: help setup emulators demo test test-deep bench test-live lint format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +28,16 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## watch a whole garbage collection of a repository made for it, with the proof at the end
 	@$(BIN)/lakegc demo
 
-test: $(READY) ## run the tests (ARGS="-k words" for some of them)
+# Where npm or Go is missing the script says so, and the tests of that store are skipped with the reason.
+$(EMULATORS): .ci/install-azurite .ci/install-gcs-emulator
+	@mkdir -p .emulators
+	@.ci/install-azurite || echo "the tests of Azure Blob Storage will be skipped"
+	@.ci/install-gcs-emulator || echo "the tests of Google Cloud Storage will be skipped"
+	@touch $@
+
+emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) that the tests of those stores run against
+
+test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
 	$(BIN)/python -m pytest -q -m "not deep" -n 2 --dist loadfile $(ARGS)
 
 test-deep: $(READY) ## run the long property tests
@@ -37,7 +47,7 @@ bench: $(READY) ## measure: entries per second of the decoder; time, requests an
 	$(BIN)/python benchmarks/decoder.py
 	$(BIN)/python benchmarks/mark.py --objects $(OBJECTS)
 
-test-live: $(READY) ## run the tests that need a lakeFS server (each that is left out says what it needs)
+test-live: $(READY) ## run the tests that need a lakeFS server (without one they say how to name it)
 	$(BIN)/python -m pytest -rs tests/live $(ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import-linter
@@ -53,7 +63,7 @@ format: $(READY) ## put the code into its form
 ui: $(READY) ## open Dagster's UI on the sandbox of the last demo (Ctrl-C ends both)
 	@$(BIN)/lakegc ui --sandbox
 
-clean: ## take away caches and the demo's sandbox; .venv and .lakegc stay
+clean: ## take away caches and the demo's sandbox; .venv, .emulators and .lakegc stay
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log dist
 	find spark_core lakegc_dagster tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -f .sandbox/.made-by-lakegc-demo ]; then rm -rf .sandbox; fi
