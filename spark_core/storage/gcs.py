@@ -35,6 +35,7 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.order import InOrder
 from spark_core.storage.s3_pages import gathered
 
 try:
@@ -51,7 +52,15 @@ try:
         failure_of,
         unconfirmed,
     )
-    from spark_core.storage.gcs_pages import KIND, OBJECT_FIELDS, PAGE_FIELDS, object_info, page_batch, page_prefixes
+    from spark_core.storage.gcs_pages import (
+        KIND,
+        OBJECT_FIELDS,
+        PAGE_FIELDS,
+        object_info,
+        page_batch,
+        page_prefixes,
+        undelete_hint,
+    )
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "google":
         raise
@@ -134,7 +143,7 @@ class GcsStore(ObjectStore):
         """Ask for the pages of a listing, one after the other; gives the objects and the prefixes of each."""
         asked = {"prefix": self._before + prefix, "fields": PAGE_FIELDS, **more}
         tokens: set[str] = set()
-        names: set[str] = set()
+        objects_order, prefixes_order = InOrder(self.root + prefix), InOrder(self.root + prefix)
         while True:
             answer = self._ask(
                 "list",
@@ -149,30 +158,27 @@ class GcsStore(ObjectStore):
                 )
             self._bucket_seen = True
             batch = page_batch(answer, self._before, prefix, self.root)
-            earlier, names = names, {item["name"] for item in answer.get("items", [])}
-            if not names.isdisjoint(earlier):
-                raise self._lost(prefix, "tells the same objects again", len(tokens))
-            yield batch, page_prefixes(answer, self._before, prefix, self.root)
+            prefixes = page_prefixes(answer, self._before, prefix, self.root)
+            objects_order.require(batch.column("key"))
+            prefixes_order.require(prefixes)
+            yield batch, prefixes
             if "nextPageToken" not in answer:
                 return
             token = answer["nextPageToken"]
             if not token or not isinstance(token, str) or token in tokens:
-                raise self._lost(prefix, "says that there is more but not where", len(tokens))
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came); "
+                    "nothing was deleted. The store does not list as GCS does."
+                )
             tokens.add(token)
             asked["pageToken"] = token
-
-    def _lost(self, prefix: str, how: str, pages: int) -> IncompleteReadError:
-        return IncompleteReadError(
-            f"the listing of {self.root}{prefix} {how} ({pages + 1} pages came); nothing was deleted. "
-            "The store does not list as GCS does."
-        )
 
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
         """List one level."""
         prefix = as_prefix(prefix)
         pages = list(self._pages(prefix, delimiter="/"))
-        prefixes = {below for _, page in pages for below in page}
-        return sorted(prefixes), pa.Table.from_batches([batch for batch, _ in pages], OBJECT_LISTING)
+        prefixes = sorted(below for _, page in pages for below in page)
+        return prefixes, pa.Table.from_batches([batch for batch, _ in pages], OBJECT_LISTING)
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
         """List everything below a prefix, page by page."""
@@ -339,18 +345,7 @@ class GcsStore(ObjectStore):
             )
         except PermissionDeniedError:
             return None
-        if not isinstance(answer, dict):
-            raise IncompleteReadError(
-                f"the bucket of {self.root} was described by something that is no answer of GCS; nothing was deleted. "
-                "Look at gcs_endpoint."
-            )
-        seconds = int(answer.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))
-        hints = []
-        if seconds:
-            hints.append(f"Soft delete: deleted objects can be restored for {seconds / 86_400:g} days")
-        if answer.get("versioning", {}).get("enabled"):
-            hints.append("Versioning: deleted objects stay as noncurrent versions until a lifecycle rule removes them")
-        return f"{'; '.join(hints)}. Until then they are paid for." if hints else None
+        return undelete_hint(answer, self.root)
 
 
 def _json(answer: Any) -> Any:

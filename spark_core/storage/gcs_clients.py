@@ -31,6 +31,9 @@ _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)
 # By these Google's client, and so the user, may expect to be led elsewhere.
 _ENDPOINT_VARIABLES = ("STORAGE_EMULATOR_HOST", "API_ENDPOINT_OVERRIDE")
 
+# Without it the client describes the bucket for its traces: a thread of its own, and a permission that nobody granted.
+_NO_BUCKET_METADATA = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
+
 # Between the first two attempts at most, then doubled up to the longest.
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
@@ -100,6 +103,7 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
     Raises:
         SettingsError: If there are no credentials that can be used.
     """
+    os.environ.setdefault(_NO_BUCKET_METADATA, "true")
     credentials = _credentials(options)
     universe = credentials.universe_domain
     endpoint = (options.gcs_endpoint or f"https://storage.{universe}").rstrip("/")

@@ -49,10 +49,9 @@ def page_batch(answer: Mapping[str, Any], before: str, prefix: str, root: str) -
         raise _unlike_gcs(
             f"an object without a readable name, size or time ({type(error).__name__})", prefix, root
         ) from None
-    try:
-        return listing_batch(_inside(names, before, prefix, root), sizes, modified, checksums)
-    except UnicodeEncodeError as error:
-        raise _unlike_gcs(f"a key that is not UTF-8 ({error.object!r})", prefix, root) from None
+    if sizes.null_count or modified.null_count:
+        raise _unlike_gcs("an object without a size or time", prefix, root)
+    return listing_batch(_inside(names, before, prefix, root), sizes, modified, checksums)
 
 
 def page_prefixes(answer: Mapping[str, Any], before: str, prefix: str, root: str) -> list[str]:
@@ -76,6 +75,28 @@ def object_info(answer: Any, key: str, root: str) -> ObjectInfo:
         ) from None
 
 
+def undelete_hint(answer: Any, root: str) -> str | None:
+    """Say what the description of a bucket tells of deleted objects; None when they are gone at once.
+
+    Raises:
+        IncompleteReadError: If it is no such description.
+    """
+    try:
+        seconds = int(answer.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))
+        versioned = bool(answer.get("versioning", {}).get("enabled"))
+    except (AttributeError, TypeError, ValueError):
+        raise IncompleteReadError(
+            f"the bucket of {root} was described by something that is no answer of GCS; nothing was deleted. "
+            "Look at gcs_endpoint."
+        ) from None
+    hints = []
+    if seconds:
+        hints.append(f"Soft delete: deleted objects can be restored for {seconds / 86_400:g} days.")
+    if versioned:
+        hints.append("Versioning: deleted objects stay as noncurrent versions until a lifecycle rule removes them.")
+    return " ".join([*hints, "Until then they are paid for."]) if hints else None
+
+
 def checksum_of(md5: str | None) -> str | None:
     """Return an MD5 in hex; None for objects without one (composed, or uploaded in parallel parts)."""
     try:
@@ -87,9 +108,13 @@ def checksum_of(md5: str | None) -> str | None:
 
 def _inside(names: Sequence[Any], before: str, prefix: str, root: str) -> list[str]:
     asked, cut = before + prefix, len(before)
-    stranger = next((name for name in names if not isinstance(name, str) or not name.startswith(asked)), None)
-    if stranger is not None:
-        raise _unlike_gcs(f"the key {stranger!r}, which does not lie there", prefix, root)
+    strangers = [name for name in names if not isinstance(name, str) or not name.startswith(asked)]
+    if strangers:
+        raise _unlike_gcs(f"the key {strangers[0]!r}, which does not lie there", prefix, root)
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise _unlike_gcs(f"a key that is not UTF-8 ({error.object[error.start]!r})", prefix, root) from None
     return [name[cut:] for name in names] if cut else list(names)
 
 
