@@ -9,7 +9,7 @@ import dagster as dg
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import guards, sweep, tables, verdict
+from spark_core import guards, reference_writer, sweep, tables, verdict
 from spark_core.errors import DeletionFailedError
 from spark_core.guards import CheckResult
 from spark_core.run import Run
@@ -22,10 +22,12 @@ def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
     """Run the checks that sit on a table.
 
     Those of the last table see the whole mark, so there the verdict is stored,
-    passed or not; it closes the partition.
+    passed or not; it closes the partition. A passed one is what a mark for
+    lakeFS's own job needs, where the settings ask for that.
     """
     if spec is tables.EXPIRED_ADDRESSES:
-        _, results = verdict.conclude(run)
+        found, results = verdict.conclude(run)
+        reference_writer.write_if_asked(run, found)
         return [result for result in results if result.table == spec.name]
     before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
     return guards.check_table(run, spec.name, {table.name: run.load(table).manifest for table in before})

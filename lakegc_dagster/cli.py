@@ -112,11 +112,19 @@ def run(config: Path | None, repositories: Sequence[str], key: RunKey | None) ->
     return _launch_each(config, repositories, key, job)
 
 
+_reference_mark = click.option(
+    "--reference-mark",
+    metavar="MARK_ID",
+    help="Verify this mark of lakeFS's own job: mark anew, and let go only what it names too.",
+)
+
+
 @main.command()
 @_repositories
 @_key
+@_reference_mark
 @command_body
-def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
+def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, reference_mark: str | None) -> int:
     """Find what may go and say why; deletes nothing, whatever the mode.
 
     Without names: every repository of the settings. The tables and the report
@@ -126,23 +134,43 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None) -
     Examples:
       lakegc mark my-repo
       lakegc mark --config /etc/lakegc.toml
+      lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
-    return _launch_each(config, repositories, key, lambda _settings, _repository_id: "mark")
+    if reference_mark is not None and len(repositories) != 1:
+        raise SettingsError("--reference-mark is the mark of one repository; nothing was started. Name that one.")
+    return _launch_each(
+        config, repositories, key, lambda _settings, _repository_id: "mark", reference_mark=reference_mark
+    )
 
 
 @main.command()
 @_repository
-@click.option("--run", "key", type=RunKeyType(), metavar="KEY", required=True, help="Which mark, by its run key.")
+@click.option("--run", "key", type=RunKeyType(), metavar="KEY", help="Which mark, by its run key.")
+@_reference_mark
 @command_body
-def sweep(config: Path | None, repository: str, key: RunKey) -> int:
+def sweep(config: Path | None, repository: str, key: RunKey | None, reference_mark: str | None) -> int:
     """Delete what an earlier mark names, if its verdict allows it and the mode is `sweep`.
 
     The run keys of a repository's marks are shown by `lakegc report`.
 
+    A mark of lakeFS's own job is verified first: the repository is marked
+    anew, and only what that mark names and lakegc finds expired today is
+    deleted. Everything else that it names is kept, and reported with its reason.
+
     \b
     Examples:
       lakegc sweep my-repo --run 2026-11-20T02-00-00Z
+      lakegc sweep my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
+    if reference_mark is not None:
+        return _launch_each(
+            config, [repository], key, lambda _settings, _repository_id: "mark_and_sweep", reference_mark=reference_mark
+        )
+    if key is None:
+        raise SettingsError(
+            "which mark is to be swept is not said; nothing was deleted. Name its run key with --run (`lakegc report` shows "
+            "them), or a mark of lakeFS's own job with --reference-mark."
+        )
     return _launch_each(config, [repository], key, lambda _settings, _repository_id: "sweep")
 
 
@@ -203,6 +231,8 @@ def _launch_each(
     repositories: Sequence[str],
     key: RunKey | None,
     job: Callable[[Settings, str], JobName],
+    *,
+    reference_mark: str | None = None,
 ) -> int:
     from lakegc_dagster import console
     from lakegc_dagster.jvm import start_quietly
@@ -228,7 +258,7 @@ def _launch_each(
         for repository_id, name in jobs.items():
             shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
             with console.Steps(shown) as steps:
-                result = launch(settings, name, repository_id, key, on_event=steps)
+                result = launch(settings, name, repository_id, key, on_event=steps, reference_mark=reference_mark)
             if not result.success:
                 failure = result.error or unforeseen(result.message, log)
                 console.show_error(console.console(sys.stderr), failure)

@@ -104,6 +104,7 @@ def launch(
     on_event: OnEvent | None = None,
     clock: Clock | None = None,
     retry_after: timedelta = RETRY_AFTER,
+    reference_mark: str | None = None,
 ) -> LaunchResult:
     """Run a job for one partition, the same assets as the UI runs.
 
@@ -115,6 +116,7 @@ def launch(
         on_event: Told of each table as it is started, stored, checked or failed, while the job works.
         clock: Tells the time; the machine's when None.
         retry_after: How long a step waits before it asks a silent server or store again.
+        reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
 
     Returns:
         What became of it; a refusal of the engine is in it, not raised.
@@ -125,7 +127,14 @@ def launch(
     """
     settings.repository(repository_id)
     recorder = _Recorder(on_event or (lambda *_: None))
-    definitions = build_defs(Wiring(settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after))
+    wiring = Wiring(
+        settings,
+        clock=clock or SystemClock(),
+        observer=recorder,
+        retry_after=retry_after,
+        reference_mark=reference_mark,
+    )
+    definitions = build_defs(wiring)
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
         result = definitions.resolve_job_def(job).execute_in_process(

@@ -73,12 +73,14 @@ class Wiring:
         clock: Tells the time.
         observer: Hears what runs do.
         retry_after: How long a step waits before it asks again a server or store that did not answer.
+        reference_mark: Id of a mark of lakeFS's own job that every run verifies and stays within.
     """
 
     settings: Settings | None
     clock: Clock = field(default_factory=SystemClock)
     observer: Observer = field(default_factory=Unobserved)
     retry_after: timedelta = RETRY_AFTER
+    reference_mark: str | None = None
 
 
 class SparkResource(LazyPySparkResource):
@@ -200,7 +202,9 @@ class Runs(dg.ConfigurableResource[Any]):
         found = self._opened.get((repository_id, key))
         if found is None:
             options = settings.run_options(repository_id)
-            found = self._opened[repository_id, key] = open_run(self.environment, repository_id, key, options)
+            found = self._opened[repository_id, key] = open_run(
+                self.environment, repository_id, key, options, reference_mark=self.wiring.reference_mark
+            )
         return found
 
 

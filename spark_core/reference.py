@@ -177,7 +177,7 @@ def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
     # Names that begin like this are Spark's and Hadoop's own; no reader of Parquet takes them for data.
     visible = sorted(name for name in names if not name.startswith(("_", ".")))
     odd = [
-        *(prefix.removeprefix(where) for prefix in prefixes),
+        *(prefix.removeprefix(f"{where}deleted/") for prefix in prefixes),
         *(name for name in visible if not _PART.fullmatch(name)),
     ]
     if odd:

@@ -140,7 +140,13 @@ def test_a_run_key_that_is_no_instant_is_refused(lakegc, words):
 def test_a_sweep_needs_to_be_told_which_mark(lakegc):
     answer = lakegc("sweep", "repo-a")
     assert answer.exit_code == 2
-    assert "Missing option '--run'" in answer.stderr
+    assert "which mark is to be swept is not said; nothing was deleted" in answer.stderr
+
+
+def test_a_mark_of_the_reference_job_is_of_one_repository(lakegc):
+    answer = lakegc("mark", "--reference-mark", "ft6s0e1ksdufuaulm34g")
+    assert answer.exit_code == 2
+    assert "--reference-mark is the mark of one repository; nothing was started" in answer.stderr
 
 
 def test_without_java_nothing_is_asked(lakegc, monkeypatch):

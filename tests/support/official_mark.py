@@ -94,6 +94,23 @@ def put_mark(name: str, root: Path) -> str:
     return tree.name
 
 
+def stage(recorded: RecordedServer, branch: str, path: str, address: str) -> None:
+    """Put an entry on a branch that points at an object which lies there already."""
+    row = next(row for row in objects() if row["address"] == address)
+    recorded.expected["entry_table"].append([path, address, int(row["size"]), "", 0, "", None])
+    recorded.expected["branches"][branch]["staged"].append({"path": path, "address": address})
+    recorded.expected["branches"][branch]["diff"].append({"type": "added", "path": path})
+
+
+def rename_scan(recorded: RecordedServer, run_id: str) -> None:
+    """Give the server's scan of staged entries another id than the one that the job's mark has."""
+    (scan,) = recorded.expected["prepare_uncommitted"]["pages"]
+    folder = recorded.namespace_root / "_lakefs/retention/gc/uncommitted"
+    (folder / scan["run_id"]).rename(folder / run_id)
+    scan["gc_uncommitted_location"] = scan["gc_uncommitted_location"].replace(scan["run_id"], run_id)
+    scan["run_id"] = run_id
+
+
 def open_official_run(recorded: RecordedServer, spark: Any, *, now: datetime = NOW, **options: Any) -> Run:
     """Open a run with the minimum age that the job had."""
     mark_id = options.pop("reference_mark", None)
