@@ -192,11 +192,10 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
 
 
 def _passing(failure: Failure) -> tuple[type[LakegcError], str, str]:
-    return (
-        TransientError,
-        f"the store did not answer or could not now ({failure}), also when asked again",
-        "Look at gcs_endpoint and the network, and run again.",
-    )
+    step = "Look at gcs_endpoint and the network, and run again."
+    if failure.reason == requests.exceptions.SSLError.__name__:
+        step = "Look at the endpoint's certificate; for a private authority name its file in REQUESTS_CA_BUNDLE."
+    return TransientError, f"the store did not answer or could not now ({failure}), also when asked again", step
 
 
 def _remedy(failure: Failure, action: str) -> str:
