@@ -131,8 +131,9 @@ class Transport:
         except ApiException as error:
             if not error.status:
                 raise SettingsError(
-                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}. "
-                    "Check endpoint (http or https) and ca_certificate."
+                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}; "
+                    "nothing was deleted. Check endpoint (http or https); if the server's certificate is signed by an authority "
+                    "of your own, name its file as ca_certificate."
                 ) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""

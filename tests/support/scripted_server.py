@@ -138,7 +138,9 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
 
         def send(self, reply: Reply) -> None:
             body = reply.body if isinstance(reply.body, bytes) else _json(reply.body)
-            self.send_response(reply.status)
+            self.send_response_only(reply.status)
+            if "Date" not in reply.headers:
+                self.send_header("Date", self.date_time_string())
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             if "Content-Type" not in reply.headers:
