@@ -104,8 +104,9 @@ def _rules(patient: Patient) -> Found:
 
 
 def _age(patient: Patient) -> Found:
-    options, grace = patient.options, patient.server.grace_period()
-    require_old_enough(patient.repository, options.min_age, grace, allow_unsafe=options.allow_unsafe_min_age)
+    repository, options = patient.repository, patient.options
+    grace = patient.server.grace_period()
+    require_old_enough(repository, options.min_age, grace, allow_unsafe=options.allow_unsafe_min_age)
     figures = {"min_age_seconds": options.min_age.total_seconds(), "grace_period_seconds": grace.total_seconds()}
     if options.min_age < grace:
         return Found(
