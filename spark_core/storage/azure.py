@@ -76,7 +76,7 @@ class AzureStore(ObjectStore):
         """The clients of this process; a forked one must not share connections with its parent."""
         with _opening:
             if self._opened is None or self._opened[0] != os.getpid():
-                service = open_service(self._place, self.options, self.root, os.getpid())
+                service = open_service(self._place.account, self.options, os.getpid())
                 self._opened = (os.getpid(), service, service.get_container_client(self._place.container))
             return self._opened
 
@@ -249,9 +249,9 @@ class AzureStore(ObjectStore):
         """Send one bulk request, or one for each key; the client itself repeats one that was throttled as a whole."""
         if not self._bulk:
             return {key: self._delete_one(key) for key in keys}
-        container = self._container
+        container, account = self._container, self._place.account
         answers: list[Any] = []
-        more: dict[str, Any] = {"url_prepend": self._place.account} if self._place.path_style else {}
+        more: dict[str, Any] = {"url_prepend": account.name} if account.path_style else {}
         self.requests["delete"] += 1
         try:
             container.delete_blobs(

@@ -38,22 +38,33 @@ _AUTHORITIES = {
 
 
 @dataclass(frozen=True)
+class Account:
+    """A storage account.
+
+    Attributes:
+        name: Its name.
+        url: Where it is reached.
+        path_style: Whether the name stands in the path of `url`, as with emulators.
+    """
+
+    name: str
+    url: str
+    path_style: bool
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a namespace lies.
 
     Attributes:
-        account: Name of the storage account.
+        account: The storage account.
         container: Name of the container.
         before: What stands before every key in the container: empty, or ending in a slash.
-        url: Where the account is reached.
-        path_style: Whether the account stands in the path of `url`, as with emulators.
     """
 
-    account: str
+    account: Account
     container: str
     before: str
-    url: str
-    path_style: bool
 
 
 def place_of(namespace: Namespace, options: StoreOptions) -> Place:
@@ -74,7 +85,7 @@ def place_of(namespace: Namespace, options: StoreOptions) -> Place:
         )
     container, _, inner = namespace.path.partition("/")
     url, path_style = _endpoint(namespace, account, options)
-    return Place(account, container, f"{inner}/" if inner else "", url, path_style)
+    return Place(Account(account, url, path_style), container, f"{inner}/" if inner else "")
 
 
 def _is_address(host: str) -> bool:
@@ -141,45 +152,44 @@ def _check_key(key: str | None, root: str, name: str) -> None:
         )
 
 
-def credential_of(place: Place, options: StoreOptions, root: str, environment: Mapping[str, str]) -> Credential:
+def credential_of(account: Account, options: StoreOptions, environment: Mapping[str, str]) -> Credential:
     """Choose how to show who we are: what the options say, then the environment, then Azure's usual chain; never nobody.
 
     Args:
-        place: The account; a key or SAS of the environment that belongs to another account is not used.
+        account: A key or SAS of the environment that belongs to another account is not used.
         options: Explicit credentials.
-        root: The namespace, for an error.
         environment: The variables.
 
     Raises:
         SettingsError: If a key is none.
     """
     if options.azure_account_key:
-        return AzureNamedKeyCredential(place.account, options.azure_account_key)
+        return AzureNamedKeyCredential(account.name, options.azure_account_key)
     if options.azure_sas_token:
         return AzureSasCredential(options.azure_sas_token)
     if options.azure_client_secret is None:
-        of_account = _of_account(place, root, environment)
+        of_account = _of_account(account, environment)
         if of_account is not None:
             return of_account
-    return _identity(place, options, environment)
+    return _identity(account, options, environment)
 
 
-def _of_account(place: Place, root: str, environment: Mapping[str, str]) -> Credential | None:
+def _of_account(account: Account, environment: Mapping[str, str]) -> Credential | None:
     """Find a key or SAS of the account in the environment."""
     owner = environment.get("AZURE_STORAGE_ACCOUNT") or environment.get("AZURE_STORAGE_ACCOUNT_NAME")
-    if owner not in (None, place.account):
+    if owner not in (None, account.name):
         return None
     for name in ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"):
         if key := environment.get(name):
-            _check_key(key, root, name)
-            return AzureNamedKeyCredential(place.account, key)
+            _check_key(key, account.url, name)
+            return AzureNamedKeyCredential(account.name, key)
     token = environment.get("AZURE_STORAGE_SAS_TOKEN")
     return AzureSasCredential(token) if token else None
 
 
-def _identity(place: Place, options: StoreOptions, environment: Mapping[str, str]) -> TokenCredential:
+def _identity(account: Account, options: StoreOptions, environment: Mapping[str, str]) -> TokenCredential:
     """Make a service principal when one is named whole, else Azure's usual chain."""
-    more = _authority(place, environment)
+    more = _authority(account, environment)
     tenant = options.azure_tenant_id or environment.get("AZURE_TENANT_ID")
     client = options.azure_client_id or environment.get("AZURE_CLIENT_ID")
     secret = options.azure_client_secret or environment.get("AZURE_CLIENT_SECRET")
@@ -190,11 +200,11 @@ def _identity(place: Place, options: StoreOptions, environment: Mapping[str, str
     return DefaultAzureCredential(**more)
 
 
-def _authority(place: Place, environment: Mapping[str, str]) -> dict[str, Any]:
+def _authority(account: Account, environment: Mapping[str, str]) -> dict[str, Any]:
     """Tell the identity provider of a national cloud, which the host's domain names, unless the environment does."""
     if environment.get("AZURE_AUTHORITY_HOST"):
         return {}
-    return next(({"authority": host} for domain, host in _AUTHORITIES.items() if place.url.endswith(domain)), {})
+    return next(({"authority": host} for domain, host in _AUTHORITIES.items() if account.url.endswith(domain)), {})
 
 
 class _Patience(ExponentialRetry):
@@ -237,16 +247,16 @@ class _Patience(ExponentialRetry):
 
 
 @lru_cache(maxsize=16)
-def open_service(place: Place, options: StoreOptions, root: str, _process: int) -> BlobServiceClient:
+def open_service(account: Account, options: StoreOptions, _process: int) -> BlobServiceClient:
     """Open the client that all stores of an account share in this process.
 
     Raises:
         SettingsError: If the credentials cannot be used with this endpoint.
     """
-    credential = credential_of(place, options, root, os.environ)
+    credential = credential_of(account, options, os.environ)
     try:
         return BlobServiceClient(
-            place.url,
+            account.url,
             credential=credential,
             retry_policy=_Patience(options),
             connection_timeout=options.connect_timeout.total_seconds(),
@@ -256,6 +266,6 @@ def open_service(place: Place, options: StoreOptions, root: str, _process: int) 
     except ValueError as error:
         problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"
     raise SettingsError(
-        f"{root}: these credentials cannot be used with {place.url} ({problem}); nothing was read and nothing was deleted. "
+        f"{account.url}: these credentials cannot be used there ({problem}); nothing was read and nothing was deleted. "
         "Give an account key or a SAS, or an endpoint with https://."
     )

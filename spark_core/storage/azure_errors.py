@@ -197,5 +197,8 @@ def _remedy(failure: Failure, action: str) -> str:
             "and at this machine's clock."
         )
     if failure.code in _NETWORK_REFUSED:
-        return "Look at the account's network rules, and whether a SAS is bound to other addresses."
+        return (
+            "Look at the account's network rules, whether a SAS is bound to other addresses, and whether key or SAS are this "
+            "account's and have not expired."
+        )
     return f"Allow these credentials what {_PERMISSIONS.get(action, action)} allows."
