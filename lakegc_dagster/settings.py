@@ -156,6 +156,7 @@ class Settings(Section):
             s3_profile=storage.s3_profile,
             s3_path_style=storage.s3_path_style,
             s3_role_arn=storage.s3_role_arn,
+            s3_sts_endpoint=storage.s3_sts_endpoint,
             azure_endpoint=storage.azure_endpoint,
             azure_client_id=storage.azure_client_id,
             azure_tenant_id=storage.azure_tenant_id,

@@ -78,6 +78,7 @@ class StorageSettings(Section):
         s3_profile: Profile of the AWS configuration files.
         s3_path_style: Whether the bucket stands in the path of the URL.
         s3_role_arn: Role to assume for the bucket.
+        s3_sts_endpoint: URL of the token service that knows the role; left out, AWS's.
         azure_endpoint: URL of the account when it is not where its namespaces say, such as an emulator's.
         azure_client_id: Which managed identity or service principal is meant.
         azure_tenant_id: Tenant of the service principal.
@@ -98,6 +99,7 @@ class StorageSettings(Section):
     s3_profile: str | None = None
     s3_path_style: bool = True
     s3_role_arn: str | None = None
+    s3_sts_endpoint: str | None = None
     azure_endpoint: str | None = None
     azure_client_id: str | None = None
     azure_tenant_id: str | None = None
@@ -109,7 +111,7 @@ class StorageSettings(Section):
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     max_retries: int = Field(default=8, ge=0, le=100)
 
-    _endpoints = field_validator("s3_endpoint", "azure_endpoint", "gcs_endpoint")(_plain_url)
+    _endpoints = field_validator("s3_endpoint", "s3_sts_endpoint", "azure_endpoint", "gcs_endpoint")(_plain_url)
 
 
 class SparkSettings(Section):

@@ -52,6 +52,7 @@ class StoreOptions:
         s3_profile: Profile of the AWS configuration files.
         s3_path_style: Whether the bucket stands in the path of the URL rather than in the host.
         s3_role_arn: Role to assume with those credentials.
+        s3_sts_endpoint: URL of the token service that knows the role; None means AWS's, or what the AWS environment says.
         azure_endpoint: URL of an account that is reached elsewhere than its namespaces say, such as an emulator's
             `http://127.0.0.1:10000/ACCOUNT`.
         azure_account_key: Explicit credentials; without any of these the usual Azure chain is used
@@ -81,6 +82,7 @@ class StoreOptions:
     s3_profile: str | None = None
     s3_path_style: bool = True
     s3_role_arn: str | None = None
+    s3_sts_endpoint: str | None = None
     azure_endpoint: str | None = None
     azure_account_key: str | None = field(default=None, repr=False)
     azure_sas_token: str | None = field(default=None, repr=False)

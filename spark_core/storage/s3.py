@@ -35,10 +35,11 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder, in_order
-from spark_core.storage.s3_clients import Clients, check_options, open_clients
+from spark_core.storage.s3_clients import Clients, bucket_region, check_options, open_clients
 from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 from spark_core.storage.s3_probe import probe_delete
+from spark_core.storage.s3_versions import undelete_hint
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ T = TypeVar("T")
 _SPOOLED_BYTES = 32 << 20
 _CHUNK_BYTES = 8 << 20
 
-_BAD_REQUEST = 400
+_MOVED, _BAD_REQUEST = 301, 400
 
 _opening = threading.Lock()
 
@@ -107,7 +108,10 @@ class S3Store(ObjectStore):
         try:
             return question()
         except CLIENT_ERRORS as error:
-            told = explained(error, action, key, self.root)
+            # obstore drops what a redirect says.
+            elsewhere = failure_of(error).status == _MOVED
+            region = bucket_region(self._clients.boto, self.namespace.bucket) if elsewhere else None
+            told = explained(error, action, key, self.root, region=region)
         raise told
 
     def _pages(self, prefix: str, **more: str) -> Iterator[dict[str, Any]]:
@@ -242,6 +246,11 @@ class S3Store(ObjectStore):
         comes only from stores that tell it. On a versioned bucket a deletion is a marker.
         """
         return delete_in_batches(keys, self._send_deletion, self.options, size=self.delete_batch_size, pace=pace)
+
+    def undelete_hint(self) -> str | None:
+        """Ask the bucket whether it keeps versions."""
+        self.requests["head"] += 1
+        return undelete_hint(self._clients.boto, self.namespace.bucket)
 
     def probe_delete(self, key: str) -> DeleteOutcome:
         """Ask on the condition that there is such an object; a store that ignores it is asked as a sweep does."""

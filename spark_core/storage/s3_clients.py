@@ -20,6 +20,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.s3_pages import read_before_parser
+from spark_core.storage.s3_roles import assume_role
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -58,16 +59,20 @@ def check_options(options: StoreOptions, root: str) -> None:
     """
     if (options.s3_access_key_id is None) != (options.s3_secret_access_key is None):
         raise SettingsError(f"{root}: of the S3 access key id and its secret only one is set. Set both or none.")
-    if options.s3_endpoint is None:
-        return
-    parts = urlsplit(options.s3_endpoint)
+    for name, endpoint in (("s3_endpoint", options.s3_endpoint), ("s3_sts_endpoint", options.s3_sts_endpoint)):
+        if endpoint is not None:
+            _check_endpoint(name, endpoint, root, allow_http=options.allow_http)
+
+
+def _check_endpoint(name: str, endpoint: str, root: str, *, allow_http: bool) -> None:
+    parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
         raise SettingsError(
-            f"{root}: s3_endpoint is no URL of the form https://HOST[:PORT] without user and query. Correct it."
+            f"{root}: {name} is no URL of the form https://HOST[:PORT] without user and query. Correct it."
         )
-    if parts.scheme == "http" and not options.allow_http:
+    if parts.scheme == "http" and not allow_http:
         raise SettingsError(
-            f"{root}: s3_endpoint {options.s3_endpoint} sends data and signatures without TLS. "
+            f"{root}: {name} {endpoint} sends data and signatures without TLS. "
             "Use https://, or set allow_http where nobody else can listen."
         )
 
@@ -118,9 +123,9 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
     if not known:
         raise SettingsError(
             "no credentials for S3 were found; nothing was read and nothing was deleted. Set AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them."
+            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. lakegc does not read anonymously."
         )
-    return session
+    return session if options.s3_role_arn is None else assume_role(session, options, _ANY_REGION)
 
 
 @lru_cache(maxsize=16)
@@ -141,7 +146,16 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
         ),
     )
     _read_pages_first(boto)
+    boto.meta.events.register("before-parameter-build.s3", _stay_in_region)
     return boto
+
+
+def _stay_in_region(context: dict[str, Any], **_: object) -> None:
+    """Keep the client from following a bucket into another region: obstore does not, and both must mean the same bucket.
+
+    A redirect that names no region would also send it round in circles.
+    """
+    context.get("s3_redirect", {})["redirected"] = True
 
 
 def _read_pages_first(boto: Any) -> None:
@@ -158,13 +172,20 @@ def _read_pages_first(boto: Any) -> None:
 
 
 def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> str:
-    """Ask the bucket for its region; S3 tells it even where it refuses the rest."""
+    boto = _boto(options, session.region_name or _ANY_REGION, os.getpid())
+    return bucket_region(boto, bucket) or session.region_name or _ANY_REGION
+
+
+def bucket_region(boto: Any, bucket: str) -> str | None:
+    """Ask the bucket for its region; S3 tells it even where it refuses the rest, other stores need not."""
     try:
-        answer = _boto(options, session.region_name or _ANY_REGION, os.getpid()).head_bucket(Bucket=bucket)
+        answer = boto.head_bucket(Bucket=bucket)
     except ClientError as error:
         answer = error.response
-    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return str(headers.get("x-amz-bucket-region") or session.region_name or _ANY_REGION)
+    except BotoCoreError:
+        return None
+    region = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    return str(region) if region else None
 
 
 def _obstore(

@@ -7,7 +7,7 @@ status, the code and the kind of failure are taken out of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -16,7 +16,7 @@ from botocore.exceptions import (
     NoCredentialsError,
     PartialCredentialsError,
 )
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, UnauthenticatedError
 
 from spark_core.errors import (
     LakegcError,
@@ -39,7 +39,23 @@ _PERMISSIONS = {
     "write": "s3:PutObject",
     "delete": "s3:DeleteObject",
 }
-_KEYS_REFUSED = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"}
+_KEYS_REFUSED = {
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidToken",
+    "InvalidClientTokenId",
+    "TokenRefreshRequired",
+    "Unauthenticated",
+}
+# What S3 says where the bucket is not.
+_ELSEWHERE = {
+    "PermanentRedirect",
+    "AuthorizationHeaderMalformed",
+    "IllegalLocationConstraintException",
+    "TemporaryRedirect",
+}
 _PASSING = {
     "SlowDown",
     "SlowDownWrite",
@@ -66,6 +82,7 @@ _REFUSED = {
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _KIND = re.compile(r"kind: (\w+)")
+_REGION = re.compile(r"<Region>([a-z0-9-]+)</Region>")
 
 
 @dataclass(frozen=True)
@@ -75,10 +92,14 @@ class Failure:
     Attributes:
         status: HTTP status; None when no answer came.
         code: S3's code, or the kind of failure.
+        region: Where the bucket lies, when S3 said that it is not here.
+        asked_for_role: Whether it was the role's token service that failed.
     """
 
     status: int | None
     code: str
+    region: str | None = None
+    asked_for_role: bool = False
 
     @property
     def refuses(self) -> bool:
@@ -93,19 +114,29 @@ class Failure:
 def failure_of(error: Exception) -> Failure:
     """Take status and code out of an error of either client."""
     if isinstance(error, ClientError):
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return Failure(status, str(error.response.get("Error", {}).get("Code", "")))
+        return _of_answer(error)
     if isinstance(error, BotoCoreError):
         return Failure(None, type(error).__name__)
     text = str(error)
-    status, code = _STATUS.search(text), _CODE.search(text) or _KIND.search(text)
-    shown = code[1] if code else ""
+    status, code, region = _STATUS.search(text), _CODE.search(text) or _KIND.search(text), _REGION.search(text)
+    shown, where = code[1] if code else "", region[1] if region else None
     if isinstance(error, FileNotFoundError):
         return Failure(404, shown)
+    if isinstance(error, UnauthenticatedError) and status is None:
+        # The credentials could not even be asked for: a role that may not be assumed any more, for instance.
+        return Failure(401, "Unauthenticated")
     if "inner: BareRedirect" in text:
-        return Failure(301, "redirect")
+        return Failure(301, "PermanentRedirect", where)
     # The text holds the key too, which can be named like anything: absence is only what the class says.
-    return Failure(int(status[1]) if status and status[1] != "404" else None, shown)
+    return Failure(int(status[1]) if status and status[1] != "404" else None, shown, where)
+
+
+def _of_answer(error: ClientError) -> Failure:
+    told = error.response.get("Error", {})
+    answered = error.response.get("ResponseMetadata", {})
+    region = told.get("Region") or answered.get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    role = error.operation_name.startswith("AssumeRole")
+    return Failure(answered.get("HTTPStatusCode"), str(told.get("Code", "")), region, role)
 
 
 def deletion_answer(code: str) -> Answer:
@@ -117,7 +148,7 @@ def deletion_answer(code: str) -> Answer:
     return Answer("failed", code, passing=code in _PASSING)
 
 
-def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
+def explained(error: Exception, action: str, key: str, root: str, *, region: str | None = None) -> LakegcError:
     """Return the project's error for an error of either client.
 
     Args:
@@ -125,8 +156,10 @@ def explained(error: Exception, action: str, key: str, root: str) -> LakegcError
         action: list, head, read, write or delete.
         key: What it was about.
         root: The namespace.
+        region: Where the bucket is known to lie, if the error itself does not say it.
     """
     failure = failure_of(error)
+    failure = replace(failure, region=failure.region or region)
     kind, found, step = _told(error, failure, action)
     return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
 
@@ -144,11 +177,23 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
         )
     elif failure.code == "NoSuchBucket" or (failure.status == 404 and action not in ("read", "head")):
         found = SettingsError, "there is no such bucket", "Look at the storage namespace and the endpoint."
+    elif failure.asked_for_role and failure.refuses:
+        found = (
+            PermissionDeniedError,
+            f"the role cannot be assumed any more ({failure})",
+            "Look at s3_role_arn: at sts:AssumeRole for these credentials and at the role's trust policy.",
+        )
     elif failure.refuses:
         found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
     elif failure.status == 404:
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
-    elif failure.status in (301, 307, 400) and failure.code not in _PASSING:
+    elif failure.code in _ELSEWHERE and failure.region:
+        found = (
+            SettingsError,
+            f"the bucket lies in another region, {failure.region} ({failure})",
+            f'Set s3_region = "{failure.region}", or leave it out: the bucket is asked for it.',
+        )
+    elif failure.status in (301, 302, 307, 308, 400) and failure.code not in _PASSING:
         found = (
             SettingsError,
             f"the store does not take the request as it was sent ({failure})",
