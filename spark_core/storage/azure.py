@@ -17,7 +17,7 @@ from spark_core.errors import AddressError, IncompleteReadError, LakegcError, No
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.azure_clients import check_options, open_service, place_of
-from spark_core.storage.azure_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
+from spark_core.storage.azure_errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
 from spark_core.storage.azure_pages import FOLDER, Page, batch_answers, checksum_of, page_of
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
@@ -46,6 +46,9 @@ _LONGEST_NAME = 1024
 
 # Answers to a bulk deletion as a whole that mean: not here, or not so. Then keys are deleted one by one.
 _NO_BULK = {400, 404, 405, 409, 411, 415, 501}
+
+# How a bulk deletion is answered, and each key of it that is gone.
+_ANSWERED_BY_KEY = 202
 
 _opening = threading.Lock()
 
@@ -253,6 +256,7 @@ class AzureStore(ObjectStore):
         answers: list[Any] = []
         more: dict[str, Any] = {"url_prepend": account.name} if account.path_style else {}
         self.requests["delete"] += 1
+        failure: Failure | None = None
         try:
             container.delete_blobs(
                 *(self._before + key for key in keys),
@@ -263,14 +267,28 @@ class AzureStore(ObjectStore):
             )
         except CLIENT_ERRORS as error:
             failure = failure_of(error)
-            if failure.status not in _NO_BULK or failure.code == "ContainerNotFound":
-                return dict.fromkeys(keys, deletion_answer(failure, again=False))
-            self._bulk = False
-            return {key: self._delete_one(key) for key in keys}
-        last = answers[-1]
-        found, whole = batch_answers(last.body(), last.headers.get("Content-Type", ""), len(keys))
-        told = {key: deletion_answer(whole) for key in keys} if whole else {}
-        return told | {keys[number]: deletion_answer(failure) for number, failure in found.items()}
+        if answers and answers[-1].status_code == _ANSWERED_BY_KEY:
+            # Whatever the client made of it, which knows the keys only by position.
+            return self._answers_by_key(keys, answers[-1])
+        if failure is None:
+            return {}
+        if failure.status not in _NO_BULK or failure.code == "ContainerNotFound":
+            return dict.fromkeys(keys, deletion_answer(failure, again=False))
+        self._bulk = False
+        return {key: self._delete_one(key) for key in keys}
+
+    @staticmethod
+    def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, Answer]:
+        """Read what the store says of each key; what it says of none in particular holds for those that it does not name."""
+        found, whole = batch_answers(answer.body(), answer.headers.get("Content-Type", ""), len(keys))
+        told: dict[str, Answer] = {}
+        for number, key in enumerate(keys):
+            said = found.get(number)
+            if said is not None and said.status == _ANSWERED_BY_KEY:
+                told[key] = Answer("deleted")
+            elif (refusal := said or whole) is not None:
+                told[key] = deletion_answer(refusal, again=True)
+        return told
 
     def _delete_one(self, key: str) -> Answer:
         container = self._container

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +32,8 @@ Credential: TypeAlias = AzureNamedKeyCredential | AzureSasCredential | TokenCred
 _LONGEST_WAIT_SECONDS = 60.0
 # Pieces in which large objects come; the client's own 4 MiB are many requests for a table.
 _PIECE_BYTES = 16 << 20
+
+_SIGNATURE = re.compile(r"([?&]sig=)[^&\s]*")
 
 _AUTHORITIES = {
     "chinacloudapi.cn": AzureAuthorityHosts.AZURE_CHINA,
@@ -246,6 +250,21 @@ class _Patience(ExponentialRetry):
         deletion.wait(self.get_backoff_time(settings))
 
 
+class _WithoutSignature(logging.Filter):
+    """Takes signatures out of what the HTTP client logs when somebody lets it log every URL."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record pass without the signature."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                _SIGNATURE.sub(r"\1...", value) if isinstance(value, str) else value for value in record.args
+            )
+        return True
+
+
+_without_signature = _WithoutSignature()
+
+
 @lru_cache(maxsize=16)
 def open_service(account: Account, options: StoreOptions, _process: int) -> BlobServiceClient:
     """Open the client that all stores of an account share in this process.
@@ -254,6 +273,8 @@ def open_service(account: Account, options: StoreOptions, _process: int) -> Blob
         SettingsError: If the credentials cannot be used with this endpoint.
     """
     credential = credential_of(account, options, os.environ)
+    if isinstance(credential, AzureSasCredential):
+        logging.getLogger("urllib3.connectionpool").addFilter(_without_signature)
     try:
         return BlobServiceClient(
             account.url,

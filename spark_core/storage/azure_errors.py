@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from http.client import HTTPException
+from typing import Any, TypeAlias
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.storage.blob import StorageErrorCode
@@ -24,8 +25,9 @@ from spark_core.errors import (
 )
 from spark_core.storage.deletion import Answer
 
-# What the client raises; for an answer with senseless headers that is a built-in error.
-CLIENT_ERRORS = (AzureError, OSError, ValueError)
+# What the client raises. It trips over answers that are not Azure's (a proxy's page, senseless headers) with built-in errors.
+_ANSWER_ERRORS = (HTTPException, ValueError, TypeError, AttributeError, LookupError)
+CLIENT_ERRORS = (AzureError, OSError, *_ANSWER_ERRORS)
 
 # Of a role, of a SAS: what must be allowed for each action.
 _PERMISSIONS = {
@@ -95,15 +97,13 @@ def failure_of(error: Exception) -> Failure:
     return Failure(error.status_code, shown if _CODE.search(shown) else "")
 
 
-def deletion_answer(failure: Failure, *, again: bool = True) -> Answer:
-    """Tell what a deletion ended in.
+def deletion_answer(failure: Failure, *, again: bool) -> Answer:
+    """Tell what a deletion ended in that was not confirmed.
 
     Args:
-        failure: What the store answered, be it a success.
+        failure: What the store answered.
         again: Whether what passes is worth asking again; not where the client had done so.
     """
-    if failure.status in (200, 202):
-        return Answer("deleted")
     if failure.absent:
         return Answer("already_gone")
     return Answer("refused" if failure.refuses else "failed", str(failure), passing=again and failure.passing)
@@ -122,12 +122,26 @@ def explained(error: Exception, action: str, key: str, root: str) -> LakegcError
     return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
 
 
-def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcError], str, str]:
+_Told: TypeAlias = tuple[type[LakegcError], str, str]
+
+
+def _told(error: Exception, failure: Failure, action: str) -> _Told:
     """Choose the error, what was found, and the next step."""
-    found: tuple[type[LakegcError], str, str]
     if isinstance(error, ClientAuthenticationError) and not _of_the_store(error):
-        found = _unidentified(error)
-    elif failure.status in (409, 412) and failure.code in _EXISTS and action == "write":
+        return _unidentified(error)
+    if isinstance(error, _ANSWER_ERRORS):
+        return (
+            TransientError,
+            f"the answer is none of Azure's and cannot be read ({failure.code})",
+            "Look whether the endpoint is right and what stands before it, and run again.",
+        )
+    return _absent_or_there(failure, action) or _refused(failure, action)
+
+
+def _absent_or_there(failure: Failure, action: str) -> _Told | None:
+    """Choose for what is about the object or the container, None for anything else."""
+    found: _Told | None = None
+    if failure.status in (409, 412) and failure.code in _EXISTS and action == "write":
         found = (
             ObjectExistsError,
             "there is such an object already, and it was left as it is",
@@ -139,29 +153,28 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
     elif failure.code == "ConditionNotMet":
         found = TransientError, "the object was replaced while it was read", "Run again."
-    elif failure.code in _LEASED:
-        found = (
-            PermissionDeniedError,
-            f"somebody holds a lease on it ({failure})",
-            "Break the lease or wait for its end.",
-        )
-    elif failure.status in (401, 403):
-        found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
     elif failure.code == "BlobArchived":
         found = SettingsError, f"it lies in the archive tier ({failure})", "Rehydrate it and run again."
-    elif failure.passing:
-        found = (
+    return found
+
+
+def _refused(failure: Failure, action: str) -> _Told:
+    if failure.code in _LEASED:
+        step = "Break the lease or wait for its end."
+        return PermissionDeniedError, f"somebody holds a lease on it ({failure})", step
+    if failure.status in (401, 403):
+        return PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
+    if failure.passing:
+        return (
             TransientError,
             f"the store did not answer or could not now ({failure}), also when asked again",
             "Look at the endpoint and the network, and run again.",
         )
-    else:
-        found = (
-            SettingsError,
-            f"the store does not take the request as it was sent ({failure})",
-            "Look at the endpoint and the account.",
-        )
-    return found
+    return (
+        SettingsError,
+        f"the store does not take the request as it was sent ({failure})",
+        "Look at the endpoint and the account.",
+    )
 
 
 def _of_the_store(error: HttpResponseError) -> bool:
@@ -170,12 +183,12 @@ def _of_the_store(error: HttpResponseError) -> bool:
     return response is not None and any(name.lower().startswith("x-ms-") for name in response.headers)
 
 
-def _unidentified(error: ClientAuthenticationError) -> tuple[type[LakegcError], str, str]:
+def _unidentified(error: ClientAuthenticationError) -> _Told:
     cause = _CAUSE.search(str(error))
     if cause or error.response is not None:
         return (
             PermissionDeniedError,
-            f"the identity provider gives no token ({cause[0] if cause else failure_of(error)})",
+            f"the identity provider, or what stands before the store, refuses ({cause[0] if cause else failure_of(error)})",
             "Look at the tenant, the client id, and whether its secret has expired.",
         )
     return (
