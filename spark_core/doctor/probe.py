@@ -15,7 +15,7 @@ P = TypeVar("P")
 _STATE = re.compile(
     r"[;,:] (?:so )?(?:neither was|it was neither|nothing|what was)[^.]*(?:deleted|asked|started|read|touched|changed)[^.]*\.",
 )
-_SENTENCE = re.compile(r"(?<=[^.]{20}[^.\d])\. (?=[A-Z`])")
+_SENTENCE = re.compile(r"""(?<=[\w)'"\]])\. (?=[A-Z`])""")
 
 
 class UnknownError(Exception):

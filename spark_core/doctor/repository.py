@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_core.doctor.patient import Patient
-from spark_core.doctor.probe import Found, Question
+from spark_core.doctor.probe import Found, Question, told
+from spark_core.errors import RepositoryStateError
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
@@ -141,9 +142,13 @@ def _may(name: str, what: str, lack: str, step: str) -> Question[Patient]:
     """
 
     def ask(patient: Patient) -> Found:
-        # A read-only repository refuses the calls themselves, which another question says.
         asked: Callable[[str], bool] = getattr(patient.permissions, name)
-        if asked(patient.repository.id):
+        try:
+            allowed = asked(patient.repository.id)
+        except RepositoryStateError as refusal:
+            # That the repository is read-only, or being deleted, is the finding of another question.
+            return Found(f"cannot be told: {told(refusal).text}", None)
+        if allowed:
             return Found("allowed; not done")
         return Found(lack, False if step else None, step)
 

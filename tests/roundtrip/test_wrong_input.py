@@ -89,6 +89,10 @@ class Place:
         found = {f"{probe.about}: {probe.name}": probe for probe in examine(patient)}
         shown = " ".join(f"{probe.found} {probe.next_step}" for probe in found.values())
         assert not [secret for secret in SECRETS if secret in shown]
+        for probe in found.values():
+            if probe.passed is False:
+                assert "nothing was deleted" not in probe.found
+                assert re.match(r"[A-Z`s].{10}", probe.next_step), probe
         return found
 
 
@@ -237,7 +241,7 @@ class TestTheServer:
         side = "ahead of" if off > timedelta(0) else "behind"
         says(
             str(refusal),
-            found=rf"the clock of the lakeFS server is .*:0\d {side} this machine's, at most 0:05:00 is accepted"
+            found=rf"the clock of the lakeFS server is 0:0[56]:\d\d {side} this machine's, at most 0:05:00 is accepted"
             if abs(off) < timedelta(hours=1)
             else rf"the clock of the lakeFS server is .* {side} this machine's",
             next_step="Set the clocks of both",
