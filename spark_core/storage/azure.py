@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 import pyarrow as pa
@@ -51,6 +52,14 @@ _NO_BULK = {400, 404, 405, 409, 411, 415, 501}
 _ANSWERED_BY_KEY = 202
 
 _opening = threading.Lock()
+
+
+class _Taken(Exception):  # noqa: N818 - no error, but the way out of the client with an answer
+    """The answer to a listing."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.body = body
 
 
 class AzureStore(ObjectStore):
@@ -119,39 +128,44 @@ class AzureStore(ObjectStore):
 
     def _pages(self, prefix: str, *, deep: bool) -> Iterator[Page]:
         """Ask for the pages of a listing, one after the other."""
-        bodies: list[bytes] = []
-        asked: dict[str, Any] = {
-            "name_starts_with": self._before + prefix,
-            "include": ["metadata"],
-            "raw_response_hook": lambda answer: bodies.append(answer.http_response.body()),
-        }
-        container = self._container
-        pages = (container.list_blob_names if deep else container.walk_blobs)(**asked).by_page()
-        markers: set[str] = set()
+        markers = {""}
         last: Page | None = None
+        marker = ""
         while True:
-            bodies.clear()
-            if self._ask("list", "list", prefix, lambda: next(pages, None)) is None:
-                raise self._endless(prefix, len(markers))
-            page = page_of(bodies[-1], self._before, prefix, self.root)
+            body = self._ask("list", "list", prefix, partial(self._page_body, prefix, marker, deep=deep))
+            page = page_of(body, self._before, prefix, self.root)
             if page.repeats(last):
                 raise IncompleteReadError(
                     f"the listing of {self.root}{prefix} answered the same objects on two pages in a row, so others may be "
                     "missing; nothing was deleted. The store does not list as Azure does."
                 )
-            last = page
             yield page
-            if not page.next_marker:
+            last, marker = page, page.next_marker
+            if not marker:
                 return
-            if page.next_marker in markers:
-                raise self._endless(prefix, len(markers))
-            markers.add(page.next_marker)
+            if marker in markers:
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(markers)} pages came); "
+                    "nothing was deleted. The store does not list as Azure does."
+                )
+            markers.add(marker)
 
-    def _endless(self, prefix: str, pages: int) -> IncompleteReadError:
-        return IncompleteReadError(
-            f"the listing of {self.root}{prefix} says that there is more but not where ({pages} pages came); "
-            "nothing was deleted. The store does not list as Azure does."
+    def _page_body(self, prefix: str, marker: str, *, deep: bool) -> bytes:
+        """Ask for one page, and take the answer before the client reads it into its own objects."""
+
+        def take(answer: Any) -> None:
+            if answer.http_response.status_code == 200:
+                raise _Taken(answer.http_response.body())
+
+        container = self._container
+        listing = (container.list_blobs if deep else container.walk_blobs)(
+            name_starts_with=self._before + prefix, include=["metadata"], raw_response_hook=take
         )
+        try:
+            next(listing.by_page(marker or None))
+        except _Taken as taken:
+            return taken.body
+        raise ValueError("neither a page nor an error")
 
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
         """List one level."""
