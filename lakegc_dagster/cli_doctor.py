@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,10 @@ from lakegc_dagster.cli_common import FAILED, WRONG_SETTINGS, command_body, read
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from rich.console import Console
 
+    from lakegc_dagster.resources import SparkResource
     from lakegc_dagster.settings import Settings
     from spark_core.doctor import Probe
 
@@ -28,8 +31,9 @@ _SETTINGS = "settings"
 @click.command()
 @click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the probes as JSON, for programs.")
+@click.option("--spark", is_flag=True, help="Also start Spark as the settings say, and let its executors run lakegc.")
 @command_body
-def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool) -> int:
+def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, spark: bool) -> int:
     """Look at everything that a run needs, and say what to do where it is not in order.
 
     Without names: every repository of the settings. Server, keys, permissions,
@@ -46,6 +50,7 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
     Examples:
       lakegc doctor
       lakegc doctor my-repo
+      lakegc doctor my-repo --spark
       lakegc doctor my-repo --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
@@ -61,7 +66,7 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
             )
         examined = {}
         for repository_id in chosen:
-            examined[repository_id] = _look(settings, repository_id, shown, quiet=as_json)
+            examined[repository_id] = _look(settings, repository_id, None if as_json else shown, spark=spark)
             if not as_json:
                 _show(shown, repository_id, examined[repository_id])
     if as_json:
@@ -70,18 +75,28 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool) -
     return max(_code(probes) for probes in examined.values())
 
 
-def _look(settings: Settings, repository_id: str, shown: Console, *, quiet: bool) -> list[Probe]:
-    if quiet or not shown.is_terminal:
-        return list(_probes(settings, repository_id))
+def _look(settings: Settings, repository_id: str, shown: Console | None, *, spark: bool) -> list[Probe]:
+    """Ask everything, and show on a terminal how far that is."""
+    if shown is None or not shown.is_terminal:
+        return list(_probes(settings, repository_id, spark=spark))
     found = []
     with shown.status(f"looking at {repository_id}") as status:
-        for probe in _probes(settings, repository_id):
+        for probe in _probes(settings, repository_id, spark=spark):
             found.append(probe)
             status.update(f"looking at {repository_id}: behind {probe.about}, {probe.name}")
     return found
 
 
-def _probes(settings: Settings, repository_id: str) -> Iterator[Probe]:
+def _session(settings: Settings) -> SparkSession:
+    from lakegc_dagster.jvm import start_quietly
+    from lakegc_dagster.resources import Wiring, build_resources
+
+    start_quietly(settings)
+    resource: SparkResource = build_resources(Wiring(settings))["spark"]
+    return resource.spark_session
+
+
+def _probes(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[Probe]:
     from spark_core.doctor import Patient, Probe, examine, told
     from spark_core.run import Storage
 
@@ -103,7 +118,16 @@ def _probes(settings: Settings, repository_id: str) -> Iterator[Probe]:
         for storage_id in settings.storages
     }
     usual = Storage(store_options, settings.storage.server_path)
-    yield from examine(Patient(repository_id, settings.server_options, usual, options, storages=storages))
+    yield from examine(
+        Patient(
+            repository_id,
+            settings.server_options,
+            usual,
+            options,
+            storages=storages,
+            spark=partial(_session, settings) if spark else None,
+        )
+    )
 
 
 def _show(shown: Console, repository_id: str, probes: Sequence[Probe]) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spark_core.doctor.machine import MACHINE_QUESTIONS
+from spark_core.doctor.machine import MACHINE_QUESTIONS, SPARK_QUESTIONS
 from spark_core.doctor.patient import Patient
 from spark_core.doctor.probe import Found, Probe, Question, look, told
 from spark_core.doctor.repository import REPOSITORY_QUESTIONS
@@ -35,5 +35,5 @@ def examine(patient: Patient) -> Iterator[Probe]:
     Yields:
         A probe for each question.
     """
-    for question in QUESTIONS:
+    for question in (*QUESTIONS, *(SPARK_QUESTIONS if patient.wants_spark else ())):
         yield look(question, patient)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from pyspark.sql import SparkSession
+
 from spark_core.doctor.probe import UnknownError
 from spark_core.lakefs import Clock, LakeFSServer, ServerOptions, SystemClock
 from spark_core.lakefs.permissions import Permissions
@@ -60,6 +62,7 @@ class Patient:
         storages: ... and those of a server with several that are reached otherwise, by storage id.
         options: What a run over it may do.
         clock: What waiting goes by.
+        spark: Gives the session; None leaves Spark out.
 
     Attributes:
         server: Asks it, once there are keys.
@@ -71,6 +74,7 @@ class Patient:
         namespace: Its address algebra.
         store: Opened, and not asked anything.
         listing: Set once the store has listed.
+        wants_spark: Whether Spark is to be looked at.
     """
 
     server = Known[LakeFSServer]("there are no keys for the server")
@@ -82,6 +86,7 @@ class Patient:
     namespace = Known[Namespace]("the storage namespace is not known or cannot be read")
     store = Known[ObjectStore]("the store could not be opened")
     listing = Known[bool]("the store does not list")
+    spark = Known[Callable[[], SparkSession]]("Spark is left out")
 
     def __init__(
         self,
@@ -92,10 +97,14 @@ class Patient:
         *,
         storages: Mapping[str, Storage] | None = None,
         clock: Clock | None = None,
+        spark: Callable[[], SparkSession] | None = None,
     ) -> None:
         self.repository_id = repository_id
         self.options = options
         self.clock = clock or SystemClock()
+        self.wants_spark = spark is not None
+        if spark is not None:
+            self.spark = spark
         self._server_options = server_options
         self._storage = storage
         self._storages = storages or {}

@@ -37,13 +37,14 @@ def lakefs():
 def look(lakefs, blockstore):
     """Examine `repo`; what was found, by what was looked at."""
 
-    def examined(*, storages=None, local_path=blockstore, server_path="/srv/blocks", **options) -> dict[str, Probe]:
+    def examined(*, storages=None, local_path=blockstore, spark=None, **options) -> dict[str, Probe]:
         patient = Patient(
             "repo",
             lakefs.options,
-            Storage(StoreOptions(local_path=str(local_path)), server_path),
+            Storage(StoreOptions(local_path=str(local_path)), "/srv/blocks"),
             RunOptions(**options),
             storages=storages,
+            spark=spark,
             clock=FakeClock(datetime.now(UTC)),
         )
         return {f"{probe.about}: {probe.name}": probe for probe in examine(patient)}
@@ -237,6 +238,24 @@ def test_each_of_several_storages_is_reached_by_its_own_words(look, lakefs, bloc
     probes = look(local_path=tmp_path / "absent", storages={"cold": cold})
     assert failed(probes) == []
     assert "storage cold" in probes["repository: description"].found
+
+
+@pytest.mark.spark
+def test_spark_is_started_only_when_asked_for_and_its_executors_run_lakegc(look, spark):
+    assert "machine: Spark" not in look()
+    probe = look(spark=lambda: spark)["machine: Spark"]
+    assert probe.passed
+    assert probe.found == f"{spark.version} on local[2]; its executors run lakegc"
+
+
+def test_a_spark_that_does_not_start_is_found(look):
+    def broken():
+        raise RuntimeError("Java gateway process exited before sending its port number")
+
+    probe = look(spark=broken)["machine: Spark"]
+    assert probe.passed is False
+    assert "Java gateway process exited" in probe.found
+    assert "Look at [spark] in the settings" in probe.next_step
 
 
 class TestTellingErrors:
