@@ -16,6 +16,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from spark_core import chain, reference, schemas, tables
+from spark_core.collectable import NOT_NAMEABLE
 from spark_core.datasources import shared_counts
 from spark_core.errors import ChainError
 from spark_core.mark import twins
@@ -83,6 +84,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     # Compared with heads, checked for twins and written: three readers of one result.
     candidates = (
         listing.transform(considered(run.cutoff, flat=run.options.flat))
+        .transform(safely_named(run.store.unsafe_names))
         .withColumn("address_hash", _address_hash())
         .join(alive, on="address_hash", how="left_anti")
         .persist()
@@ -170,6 +172,29 @@ def considered(cutoff: datetime, *, flat: bool) -> Callable[[DataFrame], DataFra
         )
 
     return step
+
+
+def safely_named(unsafe_names: str) -> Callable[[DataFrame], DataFrame]:
+    """Return the step that drops what this kind of store would not delete under exactly its own name.
+
+    Args:
+        unsafe_names: Pattern of such names, as `ObjectStore.unsafe_names`; the common one is part of `considered`.
+
+    Returns:
+        A step over frames with the columns of `schemas.NAMESPACE_SLICES`.
+    """
+
+    def step(listing: DataFrame) -> DataFrame:
+        if unsafe_names == NOT_NAMEABLE:
+            return listing
+        return listing.mapInArrow(partial(_map_safely_named, unsafe_names), spark_type(_CANDIDATES))
+
+    return step
+
+
+def _map_safely_named(unsafe_names: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(pc.invert(pc.match_substring_regex(batch.column("address").cast(pa.string()), unsafe_names)))
 
 
 def _map_considered(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:

@@ -76,7 +76,7 @@ def namespace_slices(run: Run) -> Draft:
         began,
         parents=(),
         facts=facts,
-        measure=partial(_measure, run.cutoff, answers["table_prefix"]),
+        measure=partial(_measure, run.cutoff, answers["table_prefix"], run.store.unsafe_names),
     )
 
 
@@ -110,16 +110,19 @@ def _with_slice(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _measure(cutoff: datetime, prefix: str, batch: pa.RecordBatch) -> Mapping[str, int]:
+def _measure(cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch) -> Mapping[str, int]:
     """Count what the checks and the report want to know of a listing."""
     keys = batch.column("address")
     old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
+    unsafe = pc.match_substring_regex(keys, unsafe_names)
     sizes = batch.column("size_bytes")
     return {
         "objects": batch.num_rows,
         "object_bytes": pc.sum(sizes).as_py() or 0,
         "old_objects": pc.sum(old).as_py() or 0,
         "old_bytes": pc.sum(pc.if_else(old, sizes, 0)).as_py() or 0,
+        "unsafe_name_objects": pc.sum(unsafe).as_py() or 0,
+        "unsafe_name_bytes": pc.sum(pc.if_else(unsafe, sizes, 0)).as_py() or 0,
         "nested_objects": sum(_is_nested(key, prefix) for key in _suspects(keys, prefix)),
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from spark_core.report.values import bytes_text
+
 
 def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str, ...]:
     """Say what was unusual about a mark; empty for an ordinary one.
@@ -30,5 +32,11 @@ def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str,
             "refs read by: walk, because the user may not make a refs dump. Of commits that no branch or tag leads to, "
             f"those that the server's own list retains keep their objects ({commits['unknown_to_walk']} of them), without the "
             "clock margin that lakegc adds elsewhere"
+        )
+    if unsafe := asked.get("unsafe_name_objects"):
+        found.append(
+            f"{unsafe} objects ({bytes_text(asked['unsafe_name_bytes'])}) have names that some client would take for another "
+            "object's (empty, `.` or `..` segments, control characters and the like), so they stay, whether anything reaches "
+            "them or not. Look at them with the store's own tools"
         )
     return tuple(found)

@@ -157,7 +157,9 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
         .frame(spark, ["address", "size_bytes", "last_modified"])
         .withColumn("address_hash", hashed)
         .select(*_LISTED.names)
-        .mapInArrow(partial(_map_standing, run.cutoff, flat=run.options.flat), spark_type(_STANDING))
+        .mapInArrow(
+            partial(_map_standing, run.cutoff, run.store.unsafe_names, flat=run.options.flat), spark_type(_STANDING)
+        )
     )
     fate = (
         sf.when(sf.col("known") == 1, COMMITTED)
@@ -186,16 +188,19 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
     return groups
 
 
-def _map_standing(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+def _map_standing(
+    cutoff: datetime, unsafe_names: str, batches: Iterator[pa.RecordBatch], *, flat: bool
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
+        safe = pc.invert(pc.match_substring_regex(addresses, unsafe_names))
         considered = keep_considered(batch, cutoff, flat=flat).column("address").cast(pa.string())
         yield pa.record_batch(
             [
                 batch.column("address_hash"),
                 batch.column("size_bytes"),
                 pc.is_in(addresses, value_set=considered),
-                collectable_batch(addresses, flat=flat),
+                pc.and_(collectable_batch(addresses, flat=flat), safe),
             ],
             schema=_STANDING,
         )

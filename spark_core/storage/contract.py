@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 
-from spark_core.collectable import FOLDED_SEGMENT_PATTERN
+from spark_core.collectable import FOLDED_SEGMENT_PATTERN, NOT_NAMEABLE
 from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
@@ -170,6 +170,9 @@ class ObjectStore(ABC):
 
     # How many keys one request of the store's own bulk delete takes.
     delete_batch_size: ClassVar[int] = 1000
+    # Pattern (as `collectable.arrow_pattern` takes it) of keys that some client, server or file system would take for other
+    # ones: counted and shown, never candidates, never asked to be deleted. A store that folds more names has a longer one.
+    unsafe_names: ClassVar[str] = NOT_NAMEABLE
     # What a policy must allow for `delete`, in the store's own words.
     delete_permission: ClassVar[str] = "the deletion of objects"
 

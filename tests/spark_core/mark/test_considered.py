@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 
 from spark_core import schemas
-from spark_core.mark.expired import considered, keep_considered
+from spark_core.collectable import NOT_NAMEABLE
+from spark_core.mark.expired import _map_safely_named, considered, keep_considered, safely_named
+from spark_core.mark.slices import _measure
 from spark_core.model import RunKey
+from spark_core.report.cautions import cautions
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -90,3 +93,27 @@ def test_flat_names_are_considered_only_when_asked_for_and_only_when_exact():
 def test_a_cutoff_without_a_timezone_is_refused():
     with pytest.raises(ValueError, match="timezone"):
         considered(datetime(2026, 11, 20), flat=False)  # noqa: DTZ001 - the fault under test
+
+
+def test_what_a_store_would_take_for_another_name_is_no_candidate():
+    listing = _listing(("data/s/a\\b", CUTOFF), ("data/s/ab", CUTOFF))
+    (kept,) = _map_safely_named(rf"{NOT_NAMEABLE}|\\", iter([listing]))
+    assert kept.column("address").to_pylist() == ["data/s/ab"]
+
+
+def test_the_common_rule_of_names_needs_no_step_of_its_own():
+    listing = object()
+    assert safely_named(NOT_NAMEABLE)(listing) is listing
+    assert _kept(_listing(("data/s/../x", CUTOFF - MOMENT), ("data/s/a\tb", CUTOFF - MOMENT))) == []
+
+
+def test_objects_whose_name_is_unsafe_are_counted_with_their_bytes():
+    listing = _listing(
+        *((key, CUTOFF) for key in ("data//x", "data/s/a\tb", "data/s/", "data/s/plain", "data/s/sp ace"))
+    )
+    figures = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
+    assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (5, 3, 3)
+    said = cautions({**figures, "unsafe_name_bytes": 1_500}, {})
+    assert len(said) == 1
+    assert said[0].startswith("3 objects (1.5 kB) have names that some client would take for another")
+    assert cautions({**figures, "unsafe_name_objects": 0}, {}) == ()
