@@ -117,7 +117,9 @@ def test_objects_of_a_namespace_that_another_repository_shares_are_refused(repos
     other = make(namespace=repository.namespace, bare=True)
     for asked, also in ((repository, other), (other, repository)):
         run = repository.server.open_run(spark, asked.name)
-        refused = f"{asked.name} .*no branch" if asked is other else f"{asked.name} .* and {also.name} .* share a storage"
+        refused = (
+            f"{asked.name} .*no branch" if asked is other else f"{asked.name} .* and {also.name} .* share a storage"
+        )
         with pytest.raises(RepositoryStateError, match=refused):
             mark_only(run)
     assert repository.data() == before
