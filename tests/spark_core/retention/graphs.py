@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -90,12 +90,17 @@ def every_walk_to_the_root(refs: Refs, rules: RetentionRules, now: datetime) -> 
     return retained
 
 
-def as_the_server_walks(refs: Refs, rules: RetentionRules, now: datetime) -> set[str]:
-    """The retained commits by the steps of the server, its dependence on order included."""
+def as_the_server_walks(
+    refs: Refs, rules: RetentionRules, now: datetime, threshold_of: Callable[[int], datetime] | None = None
+) -> set[str]:
+    """The retained commits by the steps of the server, its dependence on order included.
+
+    `threshold_of` gives the instant that so many days ago was, where a day has not always 24 hours.
+    """
     processed: dict[str, datetime] = {}
     active: set[str] = set()
     for start, days, is_head in sorted(_starts(refs, rules), key=lambda at: at[0]):
-        threshold = now - timedelta(days=days)
+        threshold = threshold_of(days) if threshold_of else now - timedelta(days=days)
         if is_head:
             active.add(start)
             processed[start] = threshold
