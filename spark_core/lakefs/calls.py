@@ -9,6 +9,7 @@ from dataclasses import dataclass
 UNKNOWN_ENDPOINT = "invalid API endpoint"
 UNKNOWN_REPOSITORY = "repository not found"
 READ_ONLY = "read-only repository"
+LACKING_PERMISSION = "insufficient permissions"
 
 TOO_MANY = 429
 # Stands for the status of an answer that broke off.

@@ -16,6 +16,7 @@ from spark_core.errors import (
 )
 from spark_core.lakefs.calls import (
     BROKEN_OFF,
+    LACKING_PERMISSION,
     READ_ONLY,
     TOO_MANY,
     UNKNOWN_ENDPOINT,
@@ -63,6 +64,14 @@ class Failures:
                 (
                     f"{found}: the server prepares no garbage collection for a read-only repository; nothing was deleted. "
                     "Make it writable, or leave it out of lakegc."
+                ),
+            ),
+            (
+                status in (401, 403) and answer.message.startswith(LACKING_PERMISSION),
+                PermissionDeniedError,
+                (
+                    f"{found}; nothing was deleted. The server knows the keys; what their user lacks is {needed}: add it to one "
+                    "of the user's policies."
                 ),
             ),
             (

@@ -68,6 +68,14 @@ def test_wrong_keys_say_which_action_is_needed(client: Client) -> None:
     assert "nothing was deleted" in text
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_lacking_permission_names_the_action_and_does_not_blame_the_keys(client: Client, status: int) -> None:
+    said = "insufficient permissions: fs:ReadRepository is denied"
+    text = failing(client, (status, {"message": said}), PermissionDeniedError, "add it to one of the user's policies")
+    assert "lacks is the action fs:ReadRepository" in text
+    assert "access_key_id" not in text
+
+
 def test_a_read_only_repository_is_a_state_and_not_a_missing_permission(client: Client) -> None:
     server, _ = client({("POST", ".*/gc/prepare_commits/async"): recorded("read-only-bare-deleted", 7)})
     with pytest.raises(RepositoryStateError, match=r"read-only repository.*nothing was deleted.*Make it writable"):
