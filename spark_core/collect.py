@@ -1,0 +1,80 @@
+"""A whole mark and a whole sweep in this process, for programs that bring no orchestrator along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spark_core import mark, reference_writer, tables, verdict
+from spark_core import sweep as sweeping
+from spark_core.errors import VerdictError
+from spark_core.run import Run
+from spark_core.tables import Draft, StoredTable, TableSpec
+from spark_core.verdict import Verdict
+
+# Told (`started`, `stored` or `checked`, name of the table, details) while the work goes on.
+OnEvent = Callable[[str, str, Mapping[str, Any]], None]
+
+
+def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
+    """Make the five tables of a mark in their order, check them and store the verdict.
+
+    Args:
+        run: The run.
+        on_event: Told of every table.
+
+    Returns:
+        The verdict, passed or not. A passed one is followed by a mark for the reference job, where the options ask for it.
+
+    Raises:
+        LakegcError: What any step raised; the steps before it stay stored.
+    """
+    slices = _keep(run, tables.NAMESPACE_SLICES, lambda: mark.namespace_slices(run), on_event)
+    uncommitted = _keep(run, tables.UNCOMMITTED_ADDRESSES, lambda: mark.uncommitted_addresses(run, slices), on_event)
+    commits = _keep(run, tables.RETAINED_COMMITS, lambda: mark.retained_commits(run, uncommitted), on_event)
+    committed = _keep(run, tables.COMMITTED_ADDRESSES, lambda: mark.committed_addresses(run, commits), on_event)
+    made = mark.Mark(slices, uncommitted, commits, committed)
+    _keep(run, tables.EXPIRED_ADDRESSES, lambda: mark.expired_addresses(run, made), on_event)
+    found, results = verdict.conclude(run)
+    for result in results:
+        on_event("checked", result.table, {"name": result.name, "passed": result.passed, "summary": result.summary})
+    reference_writer.write_if_asked(run, found)
+    return found
+
+
+def sweep(run: Run, on_event: OnEvent) -> StoredTable:
+    """Delete what a mark with a passed verdict names, and store what happened to each object.
+
+    Args:
+        run: The run.
+        on_event: Told of the table.
+
+    Returns:
+        The report as stored; `sweep.require_complete` says whether everything is gone.
+
+    Raises:
+        LakegcError: Why the sweep was refused.
+    """
+    return _keep(run, tables.DELETION_REPORT, lambda: sweeping.sweep(run), on_event)
+
+
+def require_passed(run: Run, found: Verdict) -> None:
+    """Refuse to go on with a mark that did not pass.
+
+    Raises:
+        VerdictError: With the checks that failed.
+    """
+    failed = [f"{check['name']}: {check['summary']}" for check in found.checks if not check["passed"]]
+    if failed or not found.passed:
+        raise VerdictError(
+            f"the mark of run {run.key} of {run.repository.id} did not pass its checks: {'; '.join(failed)} Nothing was deleted."
+        )
+
+
+def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft], on_event: OnEvent) -> StoredTable:
+    on_event("started", spec.name, {})
+    stored = run.keep(make())
+    manifest = stored.manifest
+    seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
+    on_event("stored", spec.name, {"rows": manifest.rows, "size_bytes": manifest.size_bytes, "seconds": seconds})
+    return stored
