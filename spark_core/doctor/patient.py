@@ -74,6 +74,7 @@ class Patient:
         namespace: Its address algebra.
         store: Opened, and not asked anything.
         listing: Set once the store has listed.
+        right_place: Set once it is known, or cannot be known, that the server writes there too.
         wants_spark: Whether Spark is to be looked at.
     """
 
@@ -86,6 +87,7 @@ class Patient:
     namespace = Known[Namespace]("the storage namespace is not known or cannot be read")
     store = Known[ObjectStore]("the store could not be opened")
     listing = Known[bool]("the store does not list")
+    right_place = Known[bool]("what the server wrote is not there, and nothing is written into a wrong place")
     spark = Known[Callable[[], SparkSession]]("Spark is left out")
 
     def __init__(

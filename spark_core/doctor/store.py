@@ -8,7 +8,7 @@ from spark_core.clocks import MAX_CLOCK_SKEW, require_near
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.patient import Patient
 from spark_core.doctor.probe import Found, Question, told
-from spark_core.errors import NotFoundError, PermissionDeniedError, SettingsError
+from spark_core.errors import LakegcError, NotFoundError, PermissionDeniedError, SettingsError
 from spark_core.storage import open_store
 from spark_core.storage.probes import (
     PROBE_FOLDER,
@@ -24,7 +24,7 @@ _DUMMY = "_lakefs/dummy"
 
 
 def _credentials(patient: Patient) -> Found:
-    return Found(f"from {credential_source(patient.namespace.scheme, patient.storage().store_options)}")
+    return Found(credential_source(patient.namespace.scheme, patient.storage().store_options))
 
 
 def _opens(patient: Patient) -> Found:
@@ -42,39 +42,47 @@ def _lists(patient: Patient) -> Found:
 
 
 def _reads(patient: Patient) -> Found:
+    """Read what the server wrote: if that is there, this is the store that it writes to."""
     store, _ = patient.store, patient.listing
     try:
         store.read(_DUMMY)
     except NotFoundError:
         return _reads_table(patient)
+    except LakegcError:
+        # Whether it may be written there can be asked all the same.
+        patient.right_place = True
+        raise
+    patient.right_place = True
     return Found(f"{_DUMMY} can be read")
 
 
 def _reads_table(patient: Patient) -> Found:
-    """Read the table of a branch's head: it must be there, if this is the store that the server writes to."""
     store, server, repository = patient.store, patient.server, patient.repository
     head = next(iter(server.log(repository.id, repository.default_branch, first_page=1)), None)
-    if head is None or not head.metarange_id:
-        return Found(f"there is no {_DUMMY}, and no committed table to read instead", None)
-    key = f"{server.table_prefix(repository.id)}/{head.metarange_id}"
-    try:
-        store.read(key)
-    except NotFoundError:
+    key = f"{server.table_prefix(repository.id)}/{head.metarange_id}" if head is not None and head.metarange_id else ""
+    if not key and repository.read_only:
+        # The server checks, and marks, only the namespaces that it may write to.
+        return Found("the server wrote nothing there: the repository was read-only from its beginning", None)
+    if not key or not store.exists(key):
+        table = (
+            f"nor the table of {repository.default_branch}'s head, {key}" if key else "nor is there a committed table"
+        )
         raise SettingsError(
-            f"{store.root} has neither {_DUMMY} nor the table of {repository.default_branch}'s head, {key}: this is not the "
+            f"{store.root} has neither {_DUMMY}, which the server writes when it makes a repository, {table}: this is not the "
             "place that the server writes to; nothing was deleted. Look at local_path or the endpoint in [storage]."
-        ) from None
-    return Found(f"the table of {repository.default_branch}'s head can be read")
+        )
+    patient.right_place = True
+    return Found(f"the table of {repository.default_branch}'s head is there")
 
 
 def _writes(patient: Patient) -> Found:
-    store, _ = patient.store, patient.listing
+    store, _ = patient.store, patient.right_place
     write_read_delete(store)
     return Found(f"an object under {PROBE_FOLDER} was written, read and deleted")
 
 
 def _conditions(patient: Patient) -> Found:
-    store, _ = patient.store, patient.listing
+    store, _ = patient.store, patient.right_place
     if honours_conditional_put(store, f"{PROBE_FOLDER}{secrets.token_hex(8)}"):
         return Found("a put that must be the first fails when it is not")
     return Found(
@@ -85,7 +93,7 @@ def _conditions(patient: Patient) -> Found:
 
 
 def _deletes(patient: Patient) -> Found:
-    store, _ = patient.store, patient.listing
+    store, _ = patient.store, patient.right_place
     try:
         require_deletable(store)
     except PermissionDeniedError as refusal:
@@ -97,7 +105,7 @@ def _deletes(patient: Patient) -> Found:
 
 
 def _clock(patient: Patient) -> Found:
-    store, _ = patient.store, patient.listing
+    store, _ = patient.store, patient.right_place
     reading = read_clock(store)
     if reading is None:
         return Found("the store took so long to answer that its clock cannot be told", None, "Ask again.")
@@ -107,7 +115,7 @@ def _clock(patient: Patient) -> Found:
 
 
 def _undelete(patient: Patient) -> Found:
-    store, _ = patient.store, patient.listing
+    store, _ = patient.store, patient.right_place
     hint = store.undelete_hint()
     if hint:
         return Found(hint, figures={"undelete": True})

@@ -211,17 +211,24 @@ def test_a_local_path_that_is_not_the_servers_is_found(look, lakefs, blockstore)
     commit = {"id": "c" * 64, "parents": [], "creation_date": CREATED, "meta_range_id": table, "version": 1}
     found = {"pagination": {"has_more": False, "next_offset": ""}, "results": [commit]}
     lakefs.answer_with("GET", f"{REPOSITORY}/refs/main/commits", (200, found))
-    probe = look()["store: read"]
-    assert probe.passed is False
-    assert f"has neither _lakefs/dummy nor the table of main's head, _lakefs/{table}" in probe.found
-    assert "Look at local_path" in probe.next_step
+    probes = look()
+    assert failed(probes) == ["store: read"]
+    assert f"nor the table of main's head, _lakefs/{table}: this is not the place" in probes["store: read"].found
+    assert "Look at local_path" in probes["store: read"].next_step
+    assert probes["store: write"].found.endswith("nothing is written into a wrong place")
+    assert not (blockstore / "repo/_lakefs/retention").exists()
     (blockstore / f"repo/_lakefs/{table}").write_bytes(b"a table")
-    assert look()["store: read"].found == "the table of main's head can be read"
+    probes = look()
+    assert failed(probes) == []
+    assert probes["store: read"].found == "the table of main's head is there"
 
 
-def test_a_fresh_repository_without_any_table_leaves_it_open_whether_the_store_is_the_right_one(look, blockstore):
-    (blockstore / "repo/_lakefs/dummy").unlink()
-    assert look()["store: read"].passed is None
+def test_a_local_path_without_anything_that_the_server_wrote_is_found(look, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    probes = look(local_path=tmp_path / "elsewhere")
+    assert failed(probes) == ["store: read"]
+    assert "has neither _lakefs/dummy" in probes["store: read"].found
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_local_path_that_is_not_there_keeps_the_store_from_being_looked_at(look, tmp_path):
