@@ -14,6 +14,7 @@ import errno
 import os
 import secrets
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -135,6 +136,7 @@ class LocalStore(ObjectStore):
                 key = before + entry.name
                 try:
                     if entry.is_file(follow_symlinks=False):
+                        self._require_one_spelling(entry, directory, key)
                         yield key, entry.stat(follow_symlinks=False)
                     elif not entry.is_dir(follow_symlinks=False):
                         what = "a symbolic link" if entry.is_symlink() else "neither a file nor a directory"
@@ -150,6 +152,21 @@ class LocalStore(ObjectStore):
                 except FileNotFoundError:
                     # Removed since its directory was read: it is truly not there any more.
                     continue
+
+    def _require_one_spelling(self, entry: os.DirEntry[str], directory: int, key: str) -> None:
+        """Refuse a file that is also found under the other normal form of its name: addresses are compared by their bytes."""
+        if entry.name.isascii():
+            return
+        for other in {unicodedata.normalize("NFC", entry.name), unicodedata.normalize("NFD", entry.name)}:
+            if other == entry.name:
+                continue
+            with suppress(FileNotFoundError):
+                if os.stat(other, dir_fd=directory, follow_symlinks=False).st_ino == entry.inode():
+                    raise IncompleteReadError(
+                        f"the listing of {self.root} met {key!r}, which this file system also finds as {other!r}: an address "
+                        "written that way would look like another object, so nothing was deleted. Move the blockstore to a "
+                        "file system that tells the normal forms of Unicode apart."
+                    )
 
     def _strange(self, what: str) -> IncompleteReadError:
         return IncompleteReadError(

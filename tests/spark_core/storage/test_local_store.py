@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+import unicodedata
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -328,3 +329,19 @@ def test_a_recorded_namespace_is_listed_as_recorded(name, tmp_path):
         assert found[key][1] == pytest.approx(modified, abs=0.001)
     others = {row[0] for row in record["other_objects"] if not row[0].endswith("/")}
     assert others <= set(rows_of(store, "")) - wanted.keys()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_file_system_that_takes_two_normal_forms_for_one_name_is_refused(store, outside, monkeypatch, form):
+    name = unicodedata.normalize(form, "\u00e9")
+    outside.put(f"data/s/{name}", b"x")
+    outside.put("data/s/plain", b"x")
+    assert set(rows_of(store, "data/")) == {f"data/s/{name}", "data/s/plain"}
+    stat = os.stat
+
+    def folding(path, **more):
+        return stat(unicodedata.normalize(form, path) if isinstance(path, str) else path, **more)
+
+    monkeypatch.setattr(local.os, "stat", folding)
+    with pytest.raises(IncompleteReadError, match=r"also finds as .*tells the normal forms of Unicode apart"):
+        rows_of(store, "data/")
