@@ -127,6 +127,7 @@ class Settings(Section):
             connect_timeout=timedelta(seconds=server.connect_timeout_seconds),
             read_timeout=timedelta(seconds=server.read_timeout_seconds),
             prepare_deadline=timedelta(seconds=server.prepare_deadline_seconds),
+            longest_outage=timedelta(seconds=server.longest_outage_seconds),
         )
 
     @property

@@ -53,6 +53,7 @@ class ServerSettings(Section):
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
         prepare_deadline_seconds: For a task that the server prepares, altogether.
+        longest_outage_seconds: How long a server that answered before may be away, such as for a restart.
     """
 
     endpoint: str
@@ -63,6 +64,7 @@ class ServerSettings(Section):
     connect_timeout_seconds: float = Field(default=10, gt=0, le=3600)
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
+    longest_outage_seconds: float = Field(default=60, ge=0, le=86_400)
 
     _endpoint = field_validator("endpoint")(_plain_url)
 

@@ -125,6 +125,20 @@ def test_every_word_of_a_storage_has_an_option_of_the_store(write):
         assert options & whole.own_store_options("x").keys(), name
 
 
+def test_how_patient_to_be_with_the_server_can_be_set(write):
+    said = {
+        "connect_timeout_seconds": 1.5,
+        "read_timeout_seconds": 2.5,
+        "prepare_deadline_seconds": 3.5,
+        "longest_outage_seconds": 0.0,
+    }
+    assert said.keys() == {name for name in ServerSettings.model_fields if name.endswith("_seconds")}
+    lines = "".join(f"{name} = {value}\n" for name, value in said.items())
+    keys = {"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "secret"}
+    options = load_settings(write(SERVER + lines), env=keys).server_options()
+    assert {name: getattr(options, name.removesuffix("_seconds")).total_seconds() for name in said} == said
+
+
 def test_every_option_of_a_run_can_be_set(write):
     said = {
         "mode": "sweep",
