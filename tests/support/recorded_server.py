@@ -178,10 +178,16 @@ class RecordedServer(ScriptedServer):
         return None
 
     def _config(self, asked: Asked) -> tuple[int, Any]:
-        return 200, self.server["config"]
+        return 200, {**self.server["config"], "storage_config": self._storage()}
 
     def _config_storage(self, asked: Asked) -> tuple[int, Any]:
-        return 200, self.server["config_storage"]
+        return 200, self._storage()
+
+    def _storage(self) -> dict[str, Any]:
+        """Say which kind of store the repository lies in: another than the recorded one when it was moved."""
+        recorded = self.server["config"]["storage_config"]
+        scheme = self.repository["storage_namespace"].partition("://")[0]
+        return {**recorded, "blockstore_type": {"https": "azure", "http": "azure"}.get(scheme, scheme)}
 
     def _version(self, asked: Asked) -> tuple[int, Any]:
         return 200, self.server["config"]["version_config"]
