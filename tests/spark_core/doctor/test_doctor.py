@@ -93,13 +93,13 @@ def test_every_question_is_asked_whatever_the_others_found(look, lakefs):
         ("", (410, {"message": "repository in deletion"}), ("description", "Take it out of the settings")),
         ("/branches", (200, {"pagination": {"has_more": False}, "results": []}), ("branches", "wait ten seconds")),
         ("/settings/gc_rules", (200, {"default_retention_days": -5, "branches": None}), ("rules", "lakegc rules set")),
-        ("/settings/gc_rules", DENIED, ("rules", "the user's policy")),
-        ("/tags", DENIED, ("tags", "the user's policy")),
-        ("/refs/main/objects/ls", DENIED, ("entries", "the user's policy")),
+        ("/settings/gc_rules", DENIED, ("rules", "the user's policies")),
+        ("/tags", DENIED, ("tags", "the user's policies")),
+        ("/refs/main/objects/ls", DENIED, ("entries", "the user's policies")),
         ("/metadata/range/.*", (200, {"location": f"data/tables/{'0' * 64}"}), ("tables", "cannot be collected")),
-        ("/gc/prepare_commits/status", DENIED, ("prepare_commits", "the user's policy")),
-        ("/gc/prepare_uncommited", DENIED, ("prepare_uncommitted", "the user's policy")),
-        ("/dump", DENIED, ("refs dump", "the user's policy")),
+        ("/gc/prepare_commits/status", DENIED, ("prepare_commits", "the user's policies")),
+        ("/gc/prepare_uncommited", DENIED, ("prepare_uncommitted", "the user's policies")),
+        ("/dump", DENIED, ("refs dump", "the user's policies")),
     ],
 )
 def test_what_is_wrong_with_the_repository_is_found_where_it_is(look, lakefs, path, answer, expected):
@@ -124,7 +124,7 @@ def test_what_is_wrong_with_the_repository_is_found_where_it_is(look, lakefs, pa
 def test_a_lacking_permission_is_named(look, lakefs, path, name, action):
     for method in ("GET", "POST"):
         lakefs.answer_with(method, REPOSITORY + path, DENIED)
-    assert f"Needed: the action {action}." in look()[f"repository: {name}"].next_step
+    assert f"what their user lacks is the action {action}:" in look()[f"repository: {name}"].next_step
 
 
 def test_a_rule_for_a_branch_that_is_not_there_is_pointed_out(look, lakefs):
