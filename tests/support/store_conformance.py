@@ -30,6 +30,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
@@ -397,6 +398,12 @@ class StoreConformance:
         assert {outcome.outcome for outcome in outcomes} <= {"refused", "deleted"}
         deleted = {outcome.key for outcome in outcomes if outcome.outcome == "deleted"}
         assert outside.keys() == everything - deleted
+
+    def test_whatever_is_refused_for_its_name_is_no_candidate_in_the_first_place(self, store):
+        names = [*STRANGE_KEYS, *(f"data/s/{name}" for name in ODD_NAMES)]
+        unsafe = pc.match_substring_regex(pa.array(names), store.unsafe_names).to_pylist()
+        refused = [outcome.outcome == "refused" for outcome in store.delete(names)]
+        assert [name for name, no, known in zip(names, refused, unsafe, strict=True) if no and not known] == []
 
     def test_a_key_that_vanishes_while_it_is_listed_does_no_harm(self, store, outside, faults):
         keys = {f"data/s{number % 2}/{number:02}" for number in range(20)}
