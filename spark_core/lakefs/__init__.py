@@ -1,6 +1,7 @@
 """The lakeFS server through lakefs-sdk, and the files that it writes for a collection."""
 
 from spark_core.lakefs.entries import CallBudget, addresses_on
+from spark_core.lakefs.failures import NoSuchCallError
 from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
 from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
@@ -20,6 +21,7 @@ __all__ = [
     "Clock",
     "EntriesPage",
     "LakeFSServer",
+    "NoSuchCallError",
     "PreparedCommits",
     "PreparedUncommitted",
     "RefsDump",

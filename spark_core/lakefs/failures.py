@@ -33,6 +33,10 @@ class ServerAwayError(TransientError):
     """No connection to the server can be made: it is being restarted, or was never there."""
 
 
+class NoSuchCallError(SettingsError):
+    """The server does not know the call: it is too old for it, or is no lakeFS server."""
+
+
 class Failures:
     """Words errors for one server.
 
@@ -91,8 +95,8 @@ class Failures:
                 ),
             ),
             (
-                status == 404 and answer.message in ("", UNKNOWN_ENDPOINT),
-                SettingsError,
+                (status == 404 and not answer.message) or answer.message == UNKNOWN_ENDPOINT,
+                NoSuchCallError,
                 (
                     f"{found}: there is no such API; nothing was deleted. Check that endpoint is a lakeFS server, "
                     "not a path behind one, and that the server is not too old for this call."

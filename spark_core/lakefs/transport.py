@@ -22,7 +22,7 @@ from lakefs_sdk.exceptions import ApiException
 from spark_core import __version__
 from spark_core.clocks import ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
-from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, Answer, Call
+from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
 from spark_core.lakefs.failures import Failures, ServerAwayError
 from spark_core.lakefs.options import Clock, ServerOptions
 
@@ -87,6 +87,8 @@ class Transport:
             if 200 <= answer.status < 300:
                 return answer
             again = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
+            # What the server says of a call that it does not know came with status 500 before v1.75.
+            again = again and answer.message != UNKNOWN_ENDPOINT
             if again and call.repeatable and attempt < self.options.tries:
                 self.clock.sleep(max(self._backoff(attempt), retry_after))
                 continue

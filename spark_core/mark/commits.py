@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_core import chain, retention, tables
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
-from spark_core.lakefs import RefsDump, read_refs_dump, read_retained, walk_refs
+from spark_core.lakefs import NoSuchCallError, RefsDump, read_refs_dump, read_retained, walk_refs
 from spark_core.model import Refs
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable
@@ -26,8 +26,8 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     server's is a second opinion that can only add. Without rules every commit
     keeps its objects.
 
-    A user who may not dump can still collect under rules: the graph is then
-    walked from every branch and tag, and commits that nothing leads to any more
+    A user who may not dump (or whose server is too old for it) can still
+    collect under rules: the graph is then walked from every branch and tag, and commits that nothing leads to any more
     are taken from the server's list as they stand there. Without rules there is
     no such list, so the dump is required (safety 28).
 
@@ -43,6 +43,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         IncompleteReadError: If the dump lacks a head or a parent, tried several times, or the
             server knows no rules when it lists the commits, although it showed some.
         PermissionDeniedError: If there are no rules and the user may not dump.
+        NoSuchCallError: If there are no rules and the server cannot dump.
         ChainError: If the mark was begun under other options.
     """
     began = run.begin(tables.RETAINED_COMMITS)
@@ -95,12 +96,12 @@ def tables_prefix(run: Run) -> str:
 
 
 def _read_refs(run: Run, prefix: str, *, has_rules: bool) -> tuple[Refs, RefsDump | None]:
-    """Read the commit graph from a dump, or by walking it where the user may not dump; the dump is None then."""
+    """Read the commit graph from a dump, or by walking it where there can be none; the dump is None then."""
     for attempt in range(1, DUMP_TRIES + 1):
         try:
             dump = run.server.dump_refs(run.repository.id)
-        except PermissionDeniedError as denied:
-            return _walk(run, denied, has_rules=has_rules), None
+        except (PermissionDeniedError, NoSuchCallError) as refusal:
+            return _walk(run, refusal, has_rules=has_rules), None
         try:
             refs = read_refs_dump(run.store, dump, prefix)
             retention.require_whole(refs)
@@ -112,16 +113,22 @@ def _read_refs(run: Run, prefix: str, *, has_rules: bool) -> tuple[Refs, RefsDum
     raise AssertionError  # the last try above either returned or raised
 
 
-def _walk(run: Run, denied: PermissionDeniedError, *, has_rules: bool) -> Refs:
+def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool) -> Refs:
     # Keys that are no longer good are refused everywhere, and this says so; only a lacking permission is for one call.
     run.server.repository(run.repository.id)
     if not has_rules:
-        raise PermissionDeniedError(
-            f"refs dump of repository {run.repository.id}: the user may not make one, and the repository has no rules. Then "
-            "every commit keeps its objects, and only a dump names those that no branch or tag leads to; nothing was "
-            "deleted. Give the user fs:ListTags, fs:ListBranches and fs:ListCommits on "
-            f"arn:lakefs:fs:::repository/{run.repository.id}, and run again."
-        ) from denied
+        denied = isinstance(refusal, PermissionDeniedError)
+        raise type(refusal)(
+            f"refs dump of repository {run.repository.id}: {'the user may not make one' if denied else 'the server has no such call'}, "
+            "and the repository has no rules. Then every commit keeps its objects, and only a dump names those that no branch "
+            "or tag leads to; nothing was deleted. "
+            + (
+                "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits on "
+                f"arn:lakefs:fs:::repository/{run.repository.id}, and run again."
+                if denied
+                else "Give the repository rules, or upgrade the server, and run again."
+            )
+        ) from refusal
     refs = walk_refs(run.server, run.repository.id)
     retention.require_whole(refs)
     return refs

@@ -17,7 +17,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.lakefs import LakeFSServer, PreparedCommits, PreparedUncommitted, RefsDump
+from spark_core.lakefs import LakeFSServer, NoSuchCallError, PreparedCommits, PreparedUncommitted, RefsDump
 from tests.spark_core.lakefs.conftest import FakeClock
 from tests.support.recordings import recorded, recordings
 from tests.support.scripted_server import Asked, Reply, ScriptedServer, in_turn
@@ -348,6 +348,14 @@ def test_refs_are_dumped_by_the_asynchronous_call(client: Client, clock: FakeClo
 def test_a_server_without_it_is_asked_for_the_synchronous_dump(client: Client) -> None:
     server, _ = client({DUMP: UNKNOWN_ROUTE, DUMP_SYNC: recorded("refs", 21)})
     assert server.dump_refs(NAME) == IDS
+
+
+@pytest.mark.parametrize("unknown", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")])
+def test_a_server_without_any_dump_says_that_it_has_no_such_call(client: Client, clock: FakeClock, unknown: Any) -> None:
+    server, _ = client({DUMP: unknown, DUMP_SYNC: unknown})
+    with pytest.raises(NoSuchCallError, match="there is no such API; nothing was deleted"):
+        server.dump_refs(NAME)
+    assert clock.slept == [], "that will not change"
 
 
 def test_a_dump_of_an_unknown_repository_says_so(client: Client) -> None:

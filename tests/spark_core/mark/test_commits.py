@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
+from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.commits import retained_commits
 from spark_core.model import RetentionRules
 
@@ -29,7 +30,8 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
 class _Denied:
     """A run whose user may not dump; `keys_are_good` is what the server says to any other question."""
 
-    def __init__(self, rules, *, keys_are_good=True):
+    def __init__(self, rules, *, keys_are_good=True, refusal=None):
+        self.refusal = refusal or PermissionDeniedError("refs dump: 401")
         self.asked = []
         self.keys_are_good = keys_are_good
         self.rules = rules
@@ -51,7 +53,7 @@ class _Denied:
         return SimpleNamespace(run_id="r")
 
     def dump_refs(self, _repository):
-        raise PermissionDeniedError("refs dump: 401")
+        raise self.refusal
 
     def repository(self, _repository):
         self.asked.append("repository")
@@ -81,6 +83,20 @@ def test_keys_that_are_refused_everywhere_are_not_a_permission_lacking_for_the_d
     with pytest.raises(PermissionDeniedError, match="description of repository repo: 401, check the keys"):
         retained_commits(denied.run, SimpleNamespace(manifest=None))
     assert denied.asked == ["repository"]
+
+
+def test_without_rules_a_server_that_cannot_dump_is_not_walked_either():
+    denied = _Denied(rules=None, refusal=NoSuchCallError("refs dump: 404"))
+    with pytest.raises(NoSuchCallError, match=r"the server has no such call.*no rules.*nothing was deleted.*upgrade"):
+        retained_commits(denied.run, SimpleNamespace(manifest=None))
+    assert denied.asked == ["repository"]
+
+
+def test_under_rules_a_server_that_cannot_dump_is_walked():
+    denied = _Denied(rules=RetentionRules(7, {}), refusal=NoSuchCallError("refs dump: 404"))
+    with pytest.raises(RepositoryStateError, match="refs hold no commits"):
+        retained_commits(denied.run, SimpleNamespace(manifest=None))
+    assert denied.asked == ["repository", "branches", "branches"]
 
 
 def test_a_walk_that_finds_no_branch_refuses():
