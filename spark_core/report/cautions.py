@@ -29,7 +29,7 @@ def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str,
         )
     if commits.get("refs_read_by") == "walk":
         found.append(
-            "refs read by: walk, because the user may not make a refs dump. Of commits that no branch or tag leads to, "
+            "refs read by: walk, because the user may not make a refs dump, or the server has none. Of commits that no branch or tag leads to, "
             f"those that the server's own list retains keep their objects ({commits['unknown_to_walk']} of them), without the "
             "clock margin that lakegc adds elsewhere"
         )

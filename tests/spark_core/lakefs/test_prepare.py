@@ -351,7 +351,9 @@ def test_a_server_without_it_is_asked_for_the_synchronous_dump(client: Client) -
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")])
-def test_a_server_without_any_dump_says_that_it_has_no_such_call(client: Client, clock: FakeClock, unknown: Any) -> None:
+def test_a_server_without_any_dump_says_that_it_has_no_such_call(
+    client: Client, clock: FakeClock, unknown: Any
+) -> None:
     server, _ = client({DUMP: unknown, DUMP_SYNC: unknown})
     with pytest.raises(NoSuchCallError, match="there is no such API; nothing was deleted"):
         server.dump_refs(NAME)
