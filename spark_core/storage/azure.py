@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 import pyarrow as pa
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
-from spark_core.collectable import NOT_NAMEABLE_PATTERN, arrow_pattern
+from spark_core.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
@@ -40,9 +40,10 @@ T = TypeVar("T")
 # Of a file on its way in or out, what stays in memory; the rest goes to the temporary directory.
 _SPOOLED_BYTES = 32 << 20
 
-# The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another object;
-# of the other signs it says itself that they may not pass.
-_NOT_OF_AZURE = arrow_pattern(rf"{NOT_NAMEABLE_PATTERN.pattern}|\\|\.(?:/|$)|[\x80-\x9f\ufffe\uffff]")
+# The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another object; of the
+# other signs it says itself that they may not pass.
+_NOT_OF_AZURE = rf"{NOT_NAMEABLE}|\\|\.(?:/|$)|[\x80-\x9f]"
+_NOT_OF_AZURE_PATTERN = arrow_pattern(_NOT_OF_AZURE)
 _LONGEST_NAME = 1024
 
 # Answers to a bulk deletion as a whole that mean: not here, or not so. Then keys are deleted one by one.
@@ -67,6 +68,7 @@ class AzureStore(ObjectStore):
 
     # More than 256 the service does not take.
     delete_batch_size = 256
+    unsafe_names = _NOT_OF_AZURE
     delete_permission: ClassVar[str] = "Storage Blob Data Contributor (of a SAS: d)"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
@@ -98,7 +100,7 @@ class AzureStore(ObjectStore):
 
     def _unnameable(self, key: str) -> str | None:
         """Say why a key cannot be named safely; None if it can."""
-        if _NOT_OF_AZURE.search(key):
+        if _NOT_OF_AZURE_PATTERN.search(key):
             return "holds a control character, a backslash, or a segment that is empty or ends in a dot"
         if len(self._before + key) > _LONGEST_NAME:
             return f"is longer than the {_LONGEST_NAME} characters that the service takes"

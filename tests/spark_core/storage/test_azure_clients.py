@@ -5,9 +5,13 @@ from __future__ import annotations
 import pickle
 from datetime import timedelta
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spark_core.errors import SettingsError
 from spark_core.namespace import Namespace
@@ -180,3 +184,13 @@ def test_a_request_is_repeated_within_bounds_and_as_late_as_the_store_asks(monke
     assert patience.get_backoff_time(settings) <= 5
     now[0] = 100.0
     assert not patience.increment(settings, request.http_request, response=busy)
+
+
+@settings(deadline=None)
+@given(key=st.text(st.sampled_from("ab/.\\\x00\x1f\x7f\x85\x9f\xa0\ue000\uffff\n "), max_size=8))
+def test_a_mark_and_the_store_agree_on_which_names_are_unsafe(key):
+    store = open_store(NAMESPACE, StoreOptions(azure_account_key=KEY))
+    pattern = pc.match_substring_regex(pa.array([key]), store.unsafe_names)[0].as_py()
+    assert pattern == (store._unnameable(key) is not None)
+    if not pattern:
+        assert store._name(key) == f"a/ns/{key}"

@@ -171,6 +171,7 @@ def test_a_checksum_is_an_md5_or_nothing(told, md5):
 _codes = st.sampled_from([(202, ""), (404, "BlobNotFound"), (403, "AuthorizationFailure"), (503, "ServerBusy")])
 
 
+@settings(deadline=None)
 @given(
     answers=st.dictionaries(st.integers(min_value=0, max_value=300), _codes, max_size=20),
     seed=st.integers(),
