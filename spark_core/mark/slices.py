@@ -25,10 +25,11 @@ DATA = "data/"
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one Spark task lists: whole prefixes, or objects that were already seen one level up."""
+    """What one Spark task lists: whole prefixes, objects that were already seen one level up, or the namespace's root."""
 
     prefixes: tuple[str, ...] = ()
     found: pa.Table | None = None
+    root: bool = False
 
 
 def namespace_slices(run: Run) -> Draft:
@@ -52,11 +53,10 @@ def namespace_slices(run: Run) -> Draft:
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
     slices, direct = run.store.children(DATA)
-    found = [direct]
+    tasks = _tasks(slices, direct, run.options.range_partitions)
     if run.options.flat:
-        _, at_root = run.store.children("")
-        found.append(at_root.filter(collectable_batch(at_root.column("key").combine_chunks(), flat=True)))
-    tasks = _tasks(slices, pa.concat_tables(found), run.options.range_partitions)
+        # Old servers put every object there, so it is no listing for the driver.
+        tasks.append(_Listing(root=True))
     counts = shared_counts(run.spark)
     listed_by_driver = Counter(run.store.requests)
     frame = read_partitions(
@@ -93,12 +93,19 @@ def _read(
     store: ObjectStore, counts: Accumulator[Counter[str]], threads: int, task: _Listing
 ) -> Iterator[pa.RecordBatch]:
     with counting(counts, store.requests):
-        if task.found is not None:
-            for batch in task.found.to_batches():
+        found = _flat_objects(store) if task.root else task.found
+        if found is not None:
+            for batch in found.to_batches():
                 yield _with_slice(batch)
             return
         for batch in interleaved(task.prefixes, store.list, threads=threads):
             yield _with_slice(batch)
+
+
+def _flat_objects(store: ObjectStore) -> pa.Table:
+    """List the root, and keep the names that old servers gave."""
+    _, at_root = store.children("")
+    return at_root.filter(collectable_batch(at_root.column("key").combine_chunks(), flat=True))
 
 
 def _with_slice(batch: pa.RecordBatch) -> pa.RecordBatch:
