@@ -29,6 +29,7 @@ from rich.table import Table
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.populate import Population, populate
 from spark_core import graveler, mark, verdict
+from spark_core.cluster import prepare_cluster
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import RunKey
 from spark_core.run import Environment, Run, RunOptions, open_run
@@ -38,10 +39,17 @@ from spark_core.tables import Draft, StoredTable
 
 
 class PeakMemory:
-    """The largest memory that this process and all its children held at once, sampled from /proc."""
+    """The largest memory that this process and all its children held at once, and each kind of them, sampled from /proc.
+
+    Attributes:
+        peak_bytes: Of all together.
+        by_kind: Of each kind by itself: this process with the sandbox, Java, and Spark's Python workers (pages that
+            forked workers share count for each).
+    """
 
     def __init__(self) -> None:
         self.peak_bytes = 0
+        self.by_kind: Counter[str] = Counter()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -55,7 +63,22 @@ class PeakMemory:
 
     def _sample(self) -> None:
         while not self._ended.wait(0.2):
-            self.peak_bytes = max(self.peak_bytes, sum(_resident(pid) for pid in _family(os.getpid())))
+            now: Counter[str] = Counter()
+            for pid in _family(os.getpid()):
+                now[_kind(pid)] += _resident(pid)
+            self.peak_bytes = max(self.peak_bytes, now.total())
+            self.by_kind |= now
+
+
+def _kind(pid: int) -> str:
+    if pid == os.getpid():
+        return "this process, with the sandbox"
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return "ended"
+    executor = b"CoarseGrainedExecutorBackend" in command
+    return ("executor Java" if executor else "driver Java") if b"java" in command.split(b"\0")[0] else "Python workers"
 
 
 def _resident(pid: int) -> int:
@@ -83,12 +106,13 @@ def _family(root: int) -> list[int]:
     return family
 
 
-def _spark() -> SparkSession:
+def _spark(master: str) -> SparkSession:
     builder = SparkSession.builder
-    for key, value in spark_config(master="local[2]").items():
+    for key, value in spark_config(master=master).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    prepare_cluster(session)
     return session
 
 
@@ -114,9 +138,9 @@ def _by_kind(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items())) + f"; together {counts.total():,}"
 
 
-def _measure(sandbox: Sandbox, population: Population, console: Console, twin_calls: int) -> None:
+def _measure(sandbox: Sandbox, population: Population, console: Console, *, twin_calls: int, master: str) -> None:
     began = time.perf_counter()
-    spark = _spark()
+    spark = _spark(master)
     graveler.warm_up()
     started = time.perf_counter()
     options = ServerOptions(sandbox.endpoint, sandbox.access_key_id, sandbox.secret_access_key)
@@ -157,6 +181,7 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=250)
     parser.add_argument("--branches", type=int, default=5, help="on local files each branch is asked about twins")
     parser.add_argument("--twin-calls", type=int, default=2_000)
+    parser.add_argument("--master", default="local[2]", help="a Spark master; executors must see the same files")
     chosen = parser.parse_args()
     console = Console(width=120)
     with tempfile.TemporaryDirectory() as directory, Sandbox(Path(directory)) as sandbox:
@@ -169,8 +194,10 @@ def main() -> None:
             f"made {chosen.objects:,} objects in {chosen.commits} commits in {time.perf_counter() - began:.1f} s"
         )
         with PeakMemory() as memory:
-            _measure(sandbox, population, console, chosen.twin_calls)
+            _measure(sandbox, population, console, twin_calls=chosen.twin_calls, master=chosen.master)
         console.print(f"peak memory of all processes, the sandbox's included: {memory.peak_bytes / 2**30:.2f} GiB")
+        peaks = ", ".join(f"{kind} {peak / 2**20:,.0f} MiB" for kind, peak in sorted(memory.by_kind.items()))
+        console.print(f"peaks by kind: {peaks}")
         console.print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
