@@ -117,6 +117,16 @@ def test_a_whole_bucket_can_be_a_namespace(gcs_server, outside):
     assert store.delete(["data/x"]) == [DeleteOutcome("data/x", "deleted")]
 
 
+@pytest.mark.parametrize("path", ["a b+c/é/#1", "~x/(y)&z=1"])
+def test_a_namespace_with_an_odd_path_is_that_path(gcs_server, outside, path):
+    store = open_store(Namespace.parse(f"gs://{outside.bucket.name}/{path}"), gcs_server.options())
+    store.put("data/x", b"x")
+    assert [blob.name for blob in outside.bucket.list_blobs()] == [f"{path}/data/x"]
+    assert set(rows_of(store, "")) == {"data/x"}
+    assert store.delete(["data/x"]) == [DeleteOutcome("data/x", "deleted")]
+    assert not list(outside.bucket.list_blobs())
+
+
 def test_a_listing_comes_in_batches_of_bounded_size(store, outside, faults, monkeypatch):
     monkeypatch.setattr(gcs, "LISTING_BATCH_ROWS", 12)
     for number in range(30):
