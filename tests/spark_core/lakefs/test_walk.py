@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from spark_core.errors import IncompleteReadError, PermissionDeniedError
+from spark_core.errors import IncompleteReadError, NotFoundError, PermissionDeniedError
 from spark_core.lakefs import LakeFSServer, read_refs_dump, walk_refs
-from spark_core.model import Refs
+from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
@@ -211,3 +214,67 @@ def test_a_walk_that_is_not_permitted_either_names_the_action(client: Client, la
     server, _ = client({("GET", ".*"): guarded})
     with pytest.raises(PermissionDeniedError, match=action):
         walk_refs(server, "docs")
+
+
+class Unsteady:
+    """Answers like a server whose logs break off, whose branches move, and whose cache is damaged."""
+
+    def __init__(self, commits: dict[str, Commit], branches: dict[str, str], tags: dict[str, str]) -> None:
+        self.all, self.heads, self.tagged = commits, branches, tags
+        self.moved: dict[str, str | None] = {}
+        self.breaks_off: dict[str, int] = {}
+        self.damaged: dict[str, str | None] = {}
+
+    def branches(self, _repository: str) -> list[Branch]:
+        return [Branch(*at) for at in self.heads.items()]
+
+    def tags(self, _repository: str) -> list[Tag]:
+        return [Tag(*at) for at in self.tagged.items()]
+
+    def log(self, _repository: str, ref: str, *, first_page: int) -> Iterator[Commit]:
+        assert first_page in (100, 1000)
+        start = self.damaged.get(ref, ref) if ref in self.all else self.moved.get(ref, (self.heads | self.tagged)[ref])
+        if start is None:
+            raise NotFoundError(f"{ref} not found")
+        found = [self.all[commit_id] for commit_id in sorted(self._reached(start), reverse=True)]
+        yield from found[: self.breaks_off.get(ref, len(found))]
+
+    def _reached(self, start: str) -> set[str]:
+        refs = Refs(self.all, (Branch("x", start),), ())
+        return reached(refs)
+
+
+@st.composite
+def unsteady(draw: st.DrawFn) -> Unsteady:
+    """Up to a dozen commits named so that children sort behind their parents."""
+    size = draw(st.integers(1, 12))
+    names = [f"{number:064x}" for number in range(size)]
+    commits = {}
+    for at, name in enumerate(names):
+        parents = draw(st.lists(st.sampled_from(names[:at]), max_size=2, unique=True)) if at else []
+        commits[name] = Commit(name, tuple(parents), datetime(2026, 1, 1, tzinfo=UTC), f"{at + 100:064x}")
+    some = st.sampled_from(names)
+    server = Unsteady(
+        commits,
+        draw(st.dictionaries(st.sampled_from(["main", "dev", "rel"]), some, min_size=1)),
+        draw(st.dictionaries(st.sampled_from(["v1", "v2"]), some)),
+    )
+    server.moved = draw(st.dictionaries(st.sampled_from(sorted(server.heads)), st.none() | some))
+    anything = st.sampled_from([*server.heads, *server.tagged, *names])
+    server.breaks_off = draw(st.dictionaries(anything, st.integers(0, 3)))
+    server.damaged = draw(st.dictionaries(some, st.none() | some, max_size=2))
+    return server
+
+
+@given(unsteady())
+@settings(max_examples=500, deadline=None)
+def test_whatever_the_server_does_the_graph_is_whole_or_refused(server: Unsteady) -> None:
+    wanted = reached(Refs(server.all, tuple(server.branches("")), tuple(server.tags(""))))
+    try:
+        refs = walk_refs(cast("LakeFSServer", server), "docs")
+    except IncompleteReadError:
+        assert server.damaged or server.breaks_off, "nothing stood in the way"
+        return
+    assert wanted <= refs.commits.keys()
+    assert all(refs.commits[commit_id] == server.all[commit_id] for commit_id in refs.commits)
+    assert {parent for commit in refs.commits.values() for parent in commit.parents} <= refs.commits.keys()
