@@ -66,6 +66,8 @@ class S3Store(ObjectStore):
         self._opened: tuple[int, Clients] | None = None
         self._bucket_seen = False
         self._region: str | None = None
+        # Set once an answer showed that the store takes keys for other ones: it might delete them, too.
+        self._distrust: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Take the region along, so that an executor need not ask for it again."""
@@ -125,10 +127,15 @@ class S3Store(ObjectStore):
                     f"the listing of {self.root}{prefix} got an answer that is no listing (an empty page or one of a proxy); "
                     "it was not taken for an empty directory, and nothing was deleted. Look at the endpoint."
                 )
+            token = answer.get("NextContinuationToken")
+            if token and not answer["IsTruncated"]:
+                raise IncompleteReadError(
+                    f"the listing of {self.root}{prefix} says that it ends and where it goes on; it cannot be known to be whole, "
+                    "and nothing was deleted. The store does not list as S3 does."
+                )
             yield answer
             if not answer["IsTruncated"]:
                 return
-            token = answer.get("NextContinuationToken")
             if not token or token in tokens:
                 raise IncompleteReadError(
                     f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came); "
@@ -255,11 +262,12 @@ class S3Store(ObjectStore):
     def probe_delete(self, key: str) -> DeleteOutcome:
         """Ask on the condition that there is such an object; a store that ignores it is asked as a sweep does."""
         self.requests["delete"] += 1
-        refusal = probe_delete(self._clients.boto, self.namespace.bucket, self._name(key))
-        return DeleteOutcome(key, "deleted" if refusal is None else "failed", refusal)
+        return probe_delete(self._clients.boto, self.namespace.bucket, self._name(key), key)
 
     def _send_deletion(self, keys: Sequence[str]) -> dict[str, Answer]:
         """Send one request; the client itself repeats one that was throttled as a whole."""
+        if self._distrust:
+            return dict.fromkeys(keys, Answer("refused", self._distrust))
         names = {self._before + key: key for key in keys}
         self.requests["delete"] += 1
         try:
@@ -269,11 +277,11 @@ class S3Store(ObjectStore):
         except CLIENT_ERRORS as error:
             failure = failure_of(error)
             return dict.fromkeys(keys, Answer("refused" if failure.refuses else "failed", str(failure)))
-        told: dict[str, Answer] = {}
-        for entry in answer.get("Deleted", []):
-            if key := names.get(entry.get("Key")):
-                told[key] = Answer("deleted")
+        told = {entry["Key"]: Answer("deleted") for entry in answer.get("Deleted", []) if "Key" in entry}
         for entry in answer.get("Errors", []):
-            if key := names.get(entry.get("Key")):
-                told[key] = deletion_answer(str(entry.get("Code")))
-        return told
+            if "Key" in entry:
+                told[entry["Key"]] = deletion_answer(str(entry.get("Code")))
+        stranger = next((name for name in told if name not in names), None)
+        if stranger is not None:
+            self._distrust = f"the store answered for {stranger!r}, which nobody asked for, so no more is asked of it"
+        return {names[name]: said for name, said in told.items() if name in names}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -23,6 +24,9 @@ from spark_core.storage.contract import listing_batch
 
 # Where the columns of a page wait in the client's answer.
 COLUMNS = "LakegcColumns"
+
+# Stores that do not know a time write the beginning of some era: 1970, or the year 1.
+_FIRST_OBJECT = datetime(2000, 1, 1, tzinfo=UTC)
 
 _KEY = re.compile(rb"<Key>([^<]*)</Key>")
 _SIZE = re.compile(rb"<Size>([0-9]+)</Size>")
@@ -82,17 +86,32 @@ def page_batch(answer: Mapping[str, Any], before: str, prefix: str, root: str) -
             found = answer.get("Contents", [])
             keys = [entry["Key"].encode() for entry in found]
             sizes = pa.array([entry["Size"] for entry in found], pa.int64())
-            modified = pa.array([entry["LastModified"] for entry in found], INSTANT)
+            modified = pa.array([_in_a_zone(entry["LastModified"]) for entry in found], INSTANT)
             tags = pa.array([entry.get("ETag") for entry in found], pa.string())
         else:
             keys = columns[0]
             sizes = pa.array(columns[1], pa.binary()).cast(pa.string()).cast(pa.int64())
             modified = pa.array(columns[2], pa.binary()).cast(pa.string()).cast(INSTANT)
             tags = pa.array(columns[3], pa.binary()).cast(pa.string())
-    except (KeyError, pa.ArrowInvalid) as error:
+    except (KeyError, ValueError) as error:
         raise _unlike_s3(f"an object without a readable key, size or time ({error})", prefix, root) from error
+    earliest = pc.min(modified).as_py()
+    if earliest is not None and earliest < _FIRST_OBJECT:
+        raise _unlike_s3(
+            f"an object written at {earliest.isoformat()}, before there was S3: it does not know when, and a young object "
+            "would look old",
+            prefix,
+            root,
+        )
     names = _names(keys, answer, before, prefix, root)
     return listing_batch(names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5"))
+
+
+def _in_a_zone(instant: datetime) -> datetime:
+    """Refuse a time that the client's parser read without a zone: it would be taken for UTC, and may be hours off."""
+    if instant.tzinfo is None:
+        raise ValueError(f"the time {instant.isoformat()} has no zone")
+    return instant
 
 
 def page_prefixes(answer: Mapping[str, Any], before: str, prefix: str, root: str) -> list[str]:

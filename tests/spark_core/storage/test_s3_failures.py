@@ -248,10 +248,43 @@ def test_a_token_that_repeats_is_an_error_and_not_an_endless_listing(answering):
         list(store.list("data/"))
 
 
-def test_more_without_a_token_is_an_error_and_not_the_end(answering):
+@pytest.mark.parametrize("action", ["list", "children"])
+def test_more_without_a_token_is_an_error_and_not_the_end(answering, action):
     store = answering(page(0, 9, rows=1, token=None, truncated=True))
     with pytest.raises(IncompleteReadError, match="says that there is more but not where"):
+        ACTIONS[action](store)
+
+
+@pytest.mark.parametrize("action", ["list", "children"])
+def test_a_listing_that_ends_and_goes_on_is_an_error(answering, action):
+    whole = page(0, 1, rows=1).body.replace(
+        b"</ListBucketResult>", b"<NextContinuationToken>2</NextContinuationToken></ListBucketResult>"
+    )
+    with pytest.raises(IncompleteReadError, match="says that it ends and where it goes on"):
+        ACTIONS[action](answering(Answer(body=whole)))
+
+
+def test_a_store_that_ignores_where_to_go_on_is_an_error(answering):
+    numbers = itertools.count(1)
+    store = answering(lambda _request: page(0, 9, rows=3, token=f"token-{next(numbers)}"))
+    with pytest.raises(IncompleteReadError, match="is not in order"):
         list(store.list("data/"))
+
+
+def test_a_store_that_answers_for_keys_that_nobody_asked_for_is_asked_no_more(answering, monkeypatch):
+    asked = []
+
+    def trimming(request):
+        asked.append(request.body)
+        return deletion("<Deleted><Key>ns/data/a</Key></Deleted>", "<Deleted><Key>ns/data/trimmed</Key></Deleted>")
+
+    store = answering(trimming)
+    monkeypatch.setattr(type(store), "delete_batch_size", 2)
+    outcomes = store.delete(["data/a", "data/trimmed ", "data/b"])
+    assert [outcome.outcome for outcome in outcomes] == ["deleted", "failed", "refused"]
+    assert "'ns/data/trimmed', which nobody asked for" in outcomes[2].error
+    assert [outcome.outcome for outcome in store.delete(["data/c"])] == ["refused"]
+    assert len(asked) == 1
 
 
 def test_a_listing_that_breaks_in_the_middle_raises_after_its_first_batches(answering):
@@ -323,7 +356,6 @@ def test_each_key_gets_the_stores_own_answer(answering):
             "<Deleted><Key>ns/data/a</Key></Deleted>",
             f"<Error><Key>ns/data/b</Key><Code>AccessDenied</Code><Message>{SECRET}</Message></Error>",
             "<Error><Key>ns/data/c</Key><Code>NoSuchKey</Code></Error>",
-            "<Deleted><Key>ns/data/nobody-asked</Key></Deleted>",
         )
     )
     assert store.delete(["data/d", "data/c", "data/b", "data/a"]) == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from urllib.parse import quote_plus
 from xml.sax.saxutils import escape
 
@@ -11,6 +12,7 @@ from botocore.parsers import create_parser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_core.errors import IncompleteReadError
 from spark_core.storage.s3_pages import COLUMNS, checksum_of, page_batch, read_before_parser
 
 MD5 = "9dd4e461268c8034f5c8564e155c67a6"
@@ -20,7 +22,7 @@ characters = st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"])
 entries = st.tuples(
     st.text(characters, min_size=1, max_size=20),
     st.integers(min_value=0, max_value=2**62),
-    st.datetimes().map(lambda instant: f"{max(instant.year, 1900)}-11-21T09:11:07.{instant.microsecond // 1000:03}Z"),
+    st.datetimes().map(lambda instant: f"{max(instant.year, 2000)}-11-21T09:11:07.{instant.microsecond // 1000:03}Z"),
     st.sampled_from([f'"{MD5}"', MD5, f'"{MD5}-2"', f'"{MD5.upper()}"', '""', '"&<>"']),
 )
 
@@ -41,16 +43,17 @@ def page(objects, *, encoded=True, quote='"', extra="", before="", prefix_after=
     ).encode()
 
 
+def read(body, *, quick):
+    """Read a page by the quick way or by the client's parser alone."""
+    response, more = {"status_code": 200, "headers": {}, "body": body}, {}
+    if quick:
+        read_before_parser(operation_model=LISTING, response_dict=response, customized_response_dict=more)
+    answer = create_parser("rest-xml").parse(response, LISTING.output_shape) | more
+    return answer, page_batch(answer, "ns/", "", "s3://bucket/ns/")
+
+
 def both(body):
-    """Read a page by the quick way and by the client's parser alone."""
-    found = []
-    for quick in (True, False):
-        response, more = {"status_code": 200, "headers": {}, "body": body}, {}
-        if quick:
-            read_before_parser(operation_model=LISTING, response_dict=response, customized_response_dict=more)
-        answer = create_parser("rest-xml").parse(response, LISTING.output_shape) | more
-        found.append((answer, page_batch(answer, "ns/", "", "s3://bucket/ns/")))
-    return found
+    return [read(body, quick=quick) for quick in (True, False)]
 
 
 @settings(deadline=None)
@@ -104,3 +107,26 @@ def test_an_answer_to_another_question_is_left_alone():
     other = botocore.session.get_session().get_service_model("s3").operation_model("ListParts")
     read_before_parser(operation_model=other, response_dict=response, customized_response_dict=more)
     assert not more
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize(
+    ("modified", "text"),
+    [
+        ("2026-11-21T09:11:07", "readable key, size or time"),
+        ("2026-11-21", "readable key, size or time"),
+        ("1970-01-01T00:00:00.000Z", "before there was S3"),
+        ("0001-01-01T00:00:00.000Z", "before there was S3"),
+        ("1999-12-31T23:59:59.999Z", "before there was S3"),
+    ],
+)
+def test_a_time_that_says_nothing_sure_is_refused(modified, text, quick):
+    good = ("a", 1, "2026-11-21T09:11:07.000Z", f'"{MD5}"')
+    with pytest.raises(IncompleteReadError, match=text):
+        read(page([good, ("b", 1, modified, f'"{MD5}"')]), quick=quick)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_time_of_another_zone_is_moved_to_utc(quick):
+    _, batch = read(page([("a", 1, "2026-11-21T01:11:07.5-08:00", f'"{MD5}"')]), quick=quick)
+    assert batch["last_modified"].to_pylist() == [datetime(2026, 11, 21, 9, 11, 7, 500_000, tzinfo=UTC)]
