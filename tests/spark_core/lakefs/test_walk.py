@@ -267,7 +267,7 @@ def unsteady(draw: st.DrawFn) -> Unsteady:
 
 
 @given(unsteady())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_whatever_the_server_does_the_graph_is_whole_or_refused(server: Unsteady) -> None:
     wanted = reached(Refs(server.all, tuple(server.branches("")), tuple(server.tags(""))))
     try:
