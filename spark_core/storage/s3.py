@@ -190,9 +190,9 @@ class S3Store(ObjectStore):
 
     def _ask_bucket(self) -> None:
         """Send a request that answers with words: no such bucket, a token that has expired, another region."""
-        self._ask(
-            "list", "list", "", lambda: self._clients.boto.list_objects_v2(Bucket=self.namespace.bucket, MaxKeys=1)
-        )
+        # With the namespace's prefix, to which a policy may limit the listing.
+        asked = {"Bucket": self.namespace.bucket, "Prefix": self._before, "MaxKeys": 1}
+        self._ask("list", "list", "", lambda: self._clients.boto.list_objects_v2(**asked))
 
     def read(self, key: str) -> bytes:
         """Read a whole object."""

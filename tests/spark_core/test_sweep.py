@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
-from spark_core import sweep, tables, verdict
+from spark_core import schemas, sweep, tables, verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, PermissionDeniedError
 from spark_core.model import Branch
 from spark_core.storage import DeleteOutcome
@@ -23,7 +24,7 @@ class _Denying(LocalStore):
 
     def probe_delete(self, key):
         if (Path(self.options.local_path) / "forbidden").exists():
-            return DeleteOutcome(key, "failed", "HTTP 403 AccessDenied")
+            return DeleteOutcome(key, "refused", "HTTP 403 AccessDenied")
         return super().probe_delete(key)
 
     def delete(self, keys):
@@ -188,3 +189,21 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
     assert dealt(100, parallelism=40, parts=8) == (8, 12.5)
     assert dealt(100, parallelism=4, parts=0) == (1, 100)
     assert dealt(100, parallelism=4, parts=8, speculation="true") == (4, 12.5)
+
+
+def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
+    outcomes = ["deleted", "deleted", "already_gone", "refused", "failed", "failed"]
+    rows = [
+        {"address": f"data/s/{number}", "size_bytes": 10**number, "outcome": outcome, "attempts": 1}
+        for number, outcome in enumerate(outcomes)
+    ]
+    assert sweep._measure(pa.RecordBatch.from_pylist(rows, schema=schemas.DELETION_REPORT)) == {
+        "deleted_objects": 2,
+        "deleted_bytes": 11,
+        "already_gone_objects": 1,
+        "already_gone_bytes": 100,
+        "refused_objects": 1,
+        "refused_bytes": 1_000,
+        "failed_objects": 2,
+        "failed_bytes": 110_000,
+    }

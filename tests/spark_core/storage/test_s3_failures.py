@@ -120,6 +120,23 @@ def test_an_absent_object_in_a_bucket_that_may_not_be_listed_is_no_absent_object
         store.exists("data/x")
 
 
+def test_every_listing_stays_below_the_namespace_to_which_a_policy_may_limit_it(answering):
+    prefixes = []
+
+    def noting(request):
+        if request.method == "HEAD":
+            return Answer(404)
+        prefixes.append(request.query["prefix"])
+        return page(0, 1, rows=0)
+
+    store = answering(noting)
+    assert not store.exists("data/x")
+    for prefix in ("", "data/"):
+        list(store.list(prefix))
+        store.children(prefix)
+    assert prefixes == ["ns/", "ns/", "ns/", "ns/data/", "ns/data/"]
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (502, ""), (504, "Gateway")])
 def test_a_store_that_cannot_now_is_a_passing_failure(answering, action, status, code):
