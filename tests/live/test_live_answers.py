@@ -171,8 +171,8 @@ def test_who_may_not_dump_walks_from_branches_and_tags(story, between, spark):
     repository.branch("dev", hidden=True)
     repository.upload("dev", "d", b"on dev")
     picked = repository.commit("dev", days_ago=25)
-    repository.merge("dev", "main")
-    merged = repository.note_head("main")
+    repository.branch("into")
+    merged = repository.merge("dev", "into")
     # Only a tag leads here, and only the server's list knows what follows.
     repository.branch("gone", picked)
     repository.upload("gone", "t", b"tagged")

@@ -36,13 +36,16 @@ class LiveHistory:
             repository.server.call("GET", "/config")["storage_config"].get("pre_sign_multipart_upload", False)
         )
 
-    def play(self, steps: int) -> None:
-        """Do so many things; the first of them found the branches that the rules name."""
+    def begin(self) -> None:
+        """Set the rules, and make the branches that they name."""
         self.repository.rules(DEFAULT, **RULES)
         for path in ("dir/0", "dir/1"):
             self.repository.upload("main", path, self._bytes())
         self.repository.commit("main", days_ago=max(AGES))
         self.repository.branch("dev")
+
+    def play(self, steps: int) -> None:
+        """Do so many things."""
         actions = {
             self._upload: 22,
             self._upload_by_gateway: 4,
