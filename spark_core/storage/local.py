@@ -298,11 +298,13 @@ class LocalStore(ObjectStore):
         """Ask the system about the folders directly under data/: a name that is not there tells nothing here."""
         try:
             refused = [folder for folder in ("data/", *self.children("data/")[0]) if not self._may_change(folder)]
+        except PermissionDeniedError as error:
+            return DeleteOutcome(key, "refused", _first_clause(error))
         except (LakegcError, OSError) as error:
             return DeleteOutcome(key, "failed", str(error).partition(";")[0])
         if refused:
             return DeleteOutcome(
-                key, "failed", f"permission denied in {refused[0]}, one of {len(refused)} such folders"
+                key, "refused", f"permission denied in {refused[0]}, one of {len(refused)} such folders"
             )
         return DeleteOutcome(key, "already_gone")
 

@@ -7,15 +7,15 @@ import secrets
 from datetime import UTC, datetime
 
 from spark_core.clocks import ClockReading
-from spark_core.errors import ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
+from spark_core.errors import ObjectExistsError, PermissionDeniedError, TransientError
 from spark_core.storage.contract import ObjectStore
 
 # Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
 PROBE_FOLDER = "_lakefs/retention/gc/probe/"
 _CLOCK = f"{PROBE_FOLDER}clock"
 
-# How stores say that somebody may not, in the outcome of a deletion.
-_REFUSALS = re.compile(r"\b(?:401|403)\b|denied|forbidden|unauthori[sz]ed|authori[sz]ation|permission", re.IGNORECASE)
+# How stores say that they do not take who asks at all, whatever they may.
+_UNKNOWN = re.compile(r"\b401\b|Expired|Invalid|Signature|Unauthenticated|Authentication")
 
 
 def read_clock(store: ObjectStore) -> ClockReading | None:
@@ -49,20 +49,22 @@ def require_deletable(store: ObjectStore) -> None:
 
     Raises:
         PermissionDeniedError: If the credentials may not delete under data/.
-        SettingsError: If the store does not take the request.
-        TransientError: If the store does not answer.
+        TransientError: If the store does not answer, or not what can be told.
     """
     outcome = store.probe_delete(unused_name())
     if outcome.outcome in ("deleted", "already_gone"):
         return
     what = f"{store.root}: deleting under data/ was tried on a name that nobody has, and"
-    denied = _REFUSALS.search(outcome.error or "")
-    if outcome.outcome == "refused" and not denied:
-        raise SettingsError(f"{what} it cannot be asked for ({outcome.error}); nothing was deleted. Look at the store.")
-    if denied:
+    if outcome.outcome == "refused":
+        who = (
+            "it does not take these credentials (any more)"
+            if _UNKNOWN.search(outcome.error or "")
+            else "these credentials may list but not delete"
+        )
         raise PermissionDeniedError(
-            f"{what} the store refuses ({outcome.error}): these credentials may list but not delete; nothing was deleted. "
-            f"Allow {store.delete_permission} for them on {store.root}data/ (a mark needs no such permission)."
+            f"{what} the store refuses ({outcome.error}): {who}; nothing was deleted. "
+            f"Allow {store.delete_permission} for them on {store.root}data/, and look at whether they have expired "
+            "(a mark needs no such permission)."
         )
     raise TransientError(
         f"{what} the store could not say whether it may be ({outcome.error}); nothing was deleted. "
@@ -125,7 +127,7 @@ def write_read_delete(store: ObjectStore) -> None:
         )
     (outcome,) = store.delete([key])
     if outcome.outcome not in ("deleted", "already_gone"):
-        kind = PermissionDeniedError if _REFUSALS.search(outcome.error or "") else TransientError
+        kind = PermissionDeniedError if outcome.outcome == "refused" else TransientError
         raise kind(
             f"{store.root}{key} was written and read, and the store does not delete it ({outcome.error}); nothing of the "
             f"repository's was touched. Allow {store.delete_permission} on {store.root}_lakefs/retention/gc/."

@@ -46,7 +46,13 @@ from spark_core.errors import (
 )
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome, ObjectStore, deletion
-from spark_core.storage.probes import PROBE_FOLDER, honours_conditional_put
+from spark_core.storage.probes import (
+    PROBE_FOLDER,
+    honours_conditional_put,
+    read_clock,
+    require_deletable,
+    write_read_delete,
+)
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
 ROWS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
@@ -427,6 +433,18 @@ class StoreConformance:
         assert honours_conditional_put(store, f"{PROBE_FOLDER}one")
         assert store.read(f"{PROBE_FOLDER}one") == b"not ours"
 
+    def test_asking_whether_objects_may_be_deleted_touches_nothing(self, store, outside):
+        keys = {"data/s/x", "data/s/y"}
+        put_many(outside, keys)
+        require_deletable(store)
+        write_read_delete(store)
+        assert outside.keys() == keys
+
+    def test_the_clock_of_a_store_is_read_off_one_object(self, store, outside):
+        assert not read_clock(store).too_far
+        assert not read_clock(store).too_far
+        assert outside.keys() == {f"{PROBE_FOLDER}clock"}
+
     def test_a_mixed_deletion_says_of_each_key_what_the_store_said(self, store, outside, faults, monkeypatch):
         monkeypatch.setattr(type(store), "delete_batch_size", 3)
         there = [f"data/s/{number}" for number in range(6)]
@@ -580,6 +598,13 @@ class RemoteStoreConformance(StoreConformance):
         for ask in (store.read, store.head, store.exists, lambda key: store.put(key, b"")):
             with pytest.raises(PermissionDeniedError):
                 ask("data/s/00")
+
+    def test_a_store_that_refuses_to_delete_is_found_out_by_asking(self, store, outside, faults):
+        put_many(outside, ["data/s/x"])
+        faults.expire_credentials()
+        with pytest.raises(PermissionDeniedError, match=r"on a name that nobody has, and the store refuses"):
+            require_deletable(store)
+        assert outside.keys() == {"data/s/x"}
 
     def test_credentials_that_run_out_while_deleting_refuse_what_is_left(self, store, outside, faults, monkeypatch):
         monkeypatch.setattr(type(store), "delete_batch_size", 4)

@@ -215,7 +215,7 @@ def test_an_object_is_written_read_and_taken_away_again(local):
 
 class _Keeping(LocalStore):
     def delete(self, keys):
-        return [DeleteOutcome(key, "failed", "AccessDenied") for key in keys]
+        return [DeleteOutcome(key, "refused", "AccessDenied") for key in keys]
 
 
 class _Caching(LocalStore):
@@ -253,3 +253,14 @@ def test_a_store_whose_clock_is_late_is_told_so(local):
     reading = probes.read_clock(_Late(local.namespace, local.options))
     assert reading.too_far
     assert re.fullmatch(r"is (1:59:5\d|2:00:0\d) behind this machine's", str(reading))
+
+
+def test_a_bucket_with_versions_holds_no_more_of_them_after_it_was_asked(s3_server):
+    bucket, client = s3_server.bucket(), s3_server.client()
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    client.put_object(Bucket=bucket, Key="ns/data/s/x", Body=b"x")
+    before = client.list_object_versions(Bucket=bucket)
+    probes.require_deletable(open_store(Namespace.parse(f"s3://{bucket}/ns"), s3_server.options()))
+    after = client.list_object_versions(Bucket=bucket)
+    assert after.get("DeleteMarkers", []) == []
+    assert after["Versions"] == before["Versions"]
