@@ -9,7 +9,9 @@ from dataclasses import dataclass
 UNKNOWN_ENDPOINT = "invalid API endpoint"
 UNKNOWN_REPOSITORY = "repository not found"
 READ_ONLY = "read-only repository"
-LACKING_PERMISSION = "insufficient permissions"
+_LACKING_PERMISSION = "insufficient permissions"
+# With status 500, where the authorization says no and gives no reason.
+_NOT_PERMITTED = "User does not have the required permissions"
 
 TOO_MANY = 429
 # Stands for the status of an answer that broke off.
@@ -54,3 +56,9 @@ class Answer:
             return ""
         message = value.get("message") if isinstance(value, dict) else None
         return message if isinstance(message, str) else ""
+
+    @property
+    def lacks_permission(self) -> bool:
+        """Whether the server knows the keys and says that their user may not do this."""
+        by_words = self.status in (401, 403) and self.message.startswith(_LACKING_PERMISSION)
+        return by_words or (self.status >= 400 and self.message == _NOT_PERMITTED)

@@ -16,7 +16,6 @@ from spark_core.errors import (
 )
 from spark_core.lakefs.calls import (
     BROKEN_OFF,
-    LACKING_PERMISSION,
     READ_ONLY,
     TOO_MANY,
     UNKNOWN_ENDPOINT,
@@ -71,7 +70,7 @@ class Failures:
                 ),
             ),
             (
-                status in (401, 403) and answer.message.startswith(LACKING_PERMISSION),
+                answer.lacks_permission,
                 PermissionDeniedError,
                 (
                     f"{found}; nothing was deleted. The server knows the keys; what their user lacks is {needed}: add it to one "

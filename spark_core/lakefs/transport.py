@@ -87,12 +87,12 @@ class Transport:
             if 200 <= answer.status < 300:
                 return answer
             again = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
-            # What the server says of a call that it does not know came with status 500 before v1.75.
-            again = again and answer.message != UNKNOWN_ENDPOINT
+            # Of a call that it did not know the server said so with status 500 before v1.75.
+            again = again and answer.message != UNKNOWN_ENDPOINT and not answer.lacks_permission
             if again and call.repeatable and attempt < self.options.tries:
                 self.clock.sleep(max(self._backoff(attempt), retry_after))
                 continue
-            if answer.status in expected:
+            if answer.status in expected and not answer.lacks_permission:
                 return answer
             raise self.failures.of(call, answer)
         raise AssertionError  # the loop above ends by returning or raising

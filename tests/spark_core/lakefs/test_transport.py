@@ -68,6 +68,18 @@ def test_wrong_keys_say_which_action_is_needed(client: Client) -> None:
     assert "nothing was deleted" in text
 
 
+def test_a_permission_that_is_denied_without_a_reason_comes_as_an_error_of_the_server(
+    client: Client, clock: FakeClock
+) -> None:
+    denied = (500, {"message": "User does not have the required permissions"})
+    failing(client, denied, PermissionDeniedError, "lacks is the action fs:ReadRepository")
+    server, scripted = client({("POST", ".*/dump"): denied})
+    with pytest.raises(PermissionDeniedError, match="fs:ListTags, fs:ListBranches and fs:ListCommits"):
+        server.dump_refs("docs")
+    assert len(scripted.calls) == 1, "it is no server without the call"
+    assert clock.slept == []
+
+
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_lacking_permission_names_the_action_and_does_not_blame_the_keys(client: Client, status: int) -> None:
     said = "insufficient permissions: fs:ReadRepository is denied"
