@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import dagster as dg
 from dagster_aws.s3 import S3Resource
 
@@ -14,14 +16,20 @@ from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
 from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
 
+if TYPE_CHECKING:
+    from lakegc_dagster.azure_resources import AzureResource
 
-def build_defs(settings: Settings | Wiring | None, *, s3: S3Resource | None = None) -> dg.Definitions:
+
+def build_defs(
+    settings: Settings | Wiring | None, *, s3: S3Resource | None = None, azure: AzureResource | None = None
+) -> dg.Definitions:
     """Build the code location for some settings.
 
     Args:
         settings: The settings; a wiring where clock or observer are not the usual ones; None when there are no
             settings yet, then the asset graph is shown and every run says what is missing.
         s3: The S3 resource to take credentials from; else the settings and the AWS environment are asked.
+        azure: The Azure resource to take account and credentials from; else the settings and the Azure environment are asked.
 
     Raises:
         SettingsError: If the schedule of the settings is none.
@@ -33,7 +41,7 @@ def build_defs(settings: Settings | Wiring | None, *, s3: S3Resource | None = No
         jobs=JOBS,
         schedules=build_schedules(wiring.settings),
         sensors=build_sensors(wiring.settings),
-        resources={**build_resources(wiring, s3), "tables": table_io_manager},
+        resources={**build_resources(wiring, s3, azure), "tables": table_io_manager},
         # One process and one Spark session a run: the tables are frames that only Spark's own workers compute.
         executor=dg.in_process_executor,
         metadata={"settings": str(no_settings() if wiring.settings is None else wiring.settings.file)},

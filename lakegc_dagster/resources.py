@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 from dagster_aws.s3 import S3Resource
@@ -13,6 +13,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
+from lakegc_dagster.azure_resources import NoAzure, with_azure
 from lakegc_dagster.failures import RETRY_AFTER, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.settings import Settings, no_settings
@@ -26,6 +27,9 @@ from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
 from spark_core.tables import Manifest, TableSpec
+
+if TYPE_CHECKING:
+    from lakegc_dagster.azure_resources import AzureResource
 
 
 class Observer(Protocol):
@@ -128,6 +132,7 @@ class Runs(dg.ConfigurableResource[Any]):
     wiring: dg.ResourceDependency[Wiring]
     spark: dg.ResourceDependency[SparkResource]
     s3: dg.ResourceDependency[S3Resource]
+    azure: dg.ResourceDependency[Any]
 
     _environment: Environment | None = PrivateAttr(default=None)
     _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
@@ -178,7 +183,7 @@ class Runs(dg.ConfigurableResource[Any]):
         if settings is None:
             raise no_settings()
         if self._environment is None:
-            store_options = with_s3(settings.store_options(), self.s3)
+            store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
             self._environment = Environment(
                 server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
                 store_options=store_options,
@@ -226,12 +231,15 @@ def with_s3(options: StoreOptions, s3: S3Resource) -> StoreOptions:
     )
 
 
-def build_resources(wiring: Wiring, s3: S3Resource | None = None) -> dict[str, Any]:
+def build_resources(
+    wiring: Wiring, s3: S3Resource | None = None, azure: "AzureResource | None" = None
+) -> dict[str, Any]:
     """Make the resources that assets name; nothing is started or asked.
 
     Args:
         wiring: Settings, clock, observer.
         s3: The S3 resource of a code location that has one; else one is made from the settings.
+        azure: The Azure resource of a code location that has one; else the settings and Azure's usual chain are asked.
     """
     settings = wiring.settings
     storage = StorageSettings() if settings is None else settings.storage
@@ -244,4 +252,6 @@ def build_resources(wiring: Wiring, s3: S3Resource | None = None) -> dict[str, A
         s3 = S3Resource(
             endpoint_url=storage.s3_endpoint, region_name=storage.s3_region, profile_name=storage.s3_profile
         )
-    return {"spark": session, "s3": s3, "runs": Runs(wiring=wiring, spark=session, s3=s3)}
+    reached: AzureResource | NoAzure = NoAzure() if azure is None else azure
+    runs = Runs(wiring=wiring, spark=session, s3=s3, azure=reached)
+    return {"spark": session, "s3": s3, "azure": reached, "runs": runs}
