@@ -93,7 +93,7 @@ def faults(gcs_proxy, outside):
 
 
 class TestGcsStore(RemoteStoreConformance):
-    pass
+    """All strange keys: Google itself takes no carriage return, line feed, `.` or `..` as a whole name; the emulator does."""
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
