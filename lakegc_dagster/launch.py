@@ -16,7 +16,8 @@ from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring
 from lakegc_dagster.settings import Settings
-from spark_core.errors import DeletionFailedError, LakegcError, VerdictError
+from spark_core import verdict
+from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.guards import CheckResult
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
@@ -90,9 +91,7 @@ class _Recorder:
         if failed[0].table == DELETION_REPORT.name:
             return DeletionFailedError(failed[0].summary)
         failing = [f"{result.name}: {result.summary}" for result in failed]
-        return VerdictError(
-            f"the mark of run {key} of {repository_id} did not pass its checks: {'; '.join(failing)} Nothing was deleted."
-        )
+        return verdict.not_passed(repository_id, key, "; ".join(failing))
 
 
 def launch(

@@ -12,6 +12,7 @@ from typing import Any
 from spark_core import __version__, chain, guards, tables
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
 from spark_core.guards import CheckResult
+from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.tables import Manifest, StoredTable
 
@@ -86,6 +87,20 @@ class Verdict:
             return cls(**{**document, "concluded_at": concluded_at})
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(name, None, f"not a verdict of a lakegc mark ({problem!r})") from problem
+
+
+def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
+    """Make the refusal of a mark whose checks failed.
+
+    Args:
+        repository_id: Repository name.
+        key: Of the run.
+        failing: The checks and what each found.
+    """
+    return VerdictError(
+        f"the mark of run {key} of {repository_id} did not pass its checks: {failing.rstrip('. ')}; nothing was deleted. Read its "
+        f"report (`lakegc report {repository_id} --run {key}`), mend what the checks name, and mark again under a new run key."
+    )
 
 
 def load_mark(run: Run) -> dict[str, StoredTable]:
@@ -180,9 +195,7 @@ def _require_passed(run: Run, verdict: Verdict) -> None:
     failed = [check for check in verdict.checks if check["passed"] is not True]
     if failed or not verdict.passed:
         names = "; ".join(f"{check['name']}: {check['summary']}" for check in failed) or "it did not pass"
-        raise VerdictError(
-            f"the mark of run {run.key} of {run.repository.id} did not pass its checks: {names}. Nothing was deleted."
-        )
+        raise not_passed(run.repository.id, run.key, names)
     found, wanted = sorted(str(check["name"]) for check in verdict.checks), sorted(name for name, _, _ in guards.CHECKS)
     if found != wanted:
         odd = ", ".join(sorted({*found} ^ {*wanted})) or "one of them twice"
