@@ -7,7 +7,6 @@ from typing import Any
 
 from spark_core import mark, reference_writer, tables, verdict
 from spark_core import sweep as sweeping
-from spark_core.errors import VerdictError
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable, TableSpec
 from spark_core.verdict import Verdict
@@ -66,9 +65,7 @@ def require_passed(run: Run, found: Verdict) -> None:
     """
     failed = [f"{check['name']}: {check['summary']}" for check in found.checks if not check["passed"]]
     if failed or not found.passed:
-        raise VerdictError(
-            f"the mark of run {run.key} of {run.repository.id} did not pass its checks: {'; '.join(failed)} Nothing was deleted."
-        )
+        raise verdict.not_passed(run.repository.id, run.key, "; ".join(failed) or "it did not pass")
 
 
 def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft], on_event: OnEvent) -> StoredTable:
