@@ -194,11 +194,11 @@ class AzureStore(ObjectStore):
             )
 
     def read(self, key: str) -> bytes:
-        """Read a whole object."""
+        """Read a whole object, as it is stored, also one that says it is compressed."""
         name = self._name(key)
 
         def whole() -> tuple[bytes, Any]:
-            stream = self._container.download_blob(name)
+            stream = self._container.download_blob(name, decompress=False)
             return stream.readall(), stream.properties.metadata
 
         data, metadata = self._ask("read", "read", key, whole)
@@ -211,7 +211,7 @@ class AzureStore(ObjectStore):
 
         def part() -> bytes:
             try:
-                return self._container.download_blob(name, offset=start, length=length).readall()
+                return self._container.download_blob(name, offset=start, length=length, decompress=False).readall()
             except CLIENT_ERRORS as error:
                 if failure_of(error).status == 416:
                     return b""
@@ -224,7 +224,7 @@ class AzureStore(ObjectStore):
         """Bring the object here; what is large goes to a temporary file."""
         name = self._name(key)
         with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
-            self._ask("read", "read", key, lambda: self._container.download_blob(name).readinto(file))
+            self._ask("read", "read", key, lambda: self._container.download_blob(name, decompress=False).readinto(file))
             file.seek(0)
             yield cast(BinaryIO, file)
 

@@ -283,6 +283,8 @@ def open_service(account: Account, options: StoreOptions, _process: int) -> Blob
             connection_timeout=options.connect_timeout.total_seconds(),
             read_timeout=options.read_timeout.total_seconds(),
             max_chunk_get_size=_PIECE_BYTES,
+            # The service redirects nobody; whoever does is not the account.
+            permit_redirects=False,
         )
     except ValueError as error:
         problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"

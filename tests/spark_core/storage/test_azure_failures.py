@@ -238,6 +238,20 @@ def test_what_the_store_does_not_take_is_a_wrong_setting(answering, answer, text
         answering(answer).read("data/x")
 
 
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_a_redirect_is_not_followed(answering, action, status):
+    asked = itertools.count()
+
+    def elsewhere(_request):
+        next(asked)
+        return Answer(status, headers={"Location": "https://127.0.0.1:1/other"})
+
+    with pytest.raises(SettingsError, match=f"HTTP {status}"):
+        ACTIONS[action](answering(elsewhere))
+    assert next(asked) == 1
+
+
 def test_a_leased_object_is_not_written(answering):
     with pytest.raises(PermissionDeniedError, match="holds a lease"):
         answering(error(412, "LeaseIdMissing")).put("data/x", b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from azure.storage.blob import (
     BlobBlock,
     BlobServiceClient,
     ContainerSasPermissions,
+    ContentSettings,
     RetentionPolicy,
     generate_container_sas,
 )
@@ -209,6 +211,17 @@ def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
         source.seek(-5, os.SEEK_END)
         assert source.read() == data[-5:]
         source.seek(0)
+        assert source.read() == data
+
+
+def test_an_object_that_says_it_is_compressed_is_read_as_it_is_stored(store, outside):
+    data = gzip.compress(b"text" * 100)
+    told = ContentSettings(content_encoding="gzip", content_type="text/plain")
+    outside.client.upload_blob(f"{outside.before}data/z", data, content_settings=told)
+    assert store.read("data/z") == data
+    assert store.read_range("data/z", 1, 5) == data[1:6]
+    assert store.head("data/z").size_bytes == len(data)
+    with store.open_source("data/z") as source:
         assert source.read() == data
 
 
