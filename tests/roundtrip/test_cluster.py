@@ -1,5 +1,7 @@
 """The whole pipeline on Spark executors that are processes of their own, without our package and without our credentials."""
 
+import json
+import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,13 +11,16 @@ from pathlib import Path
 import pytest
 from moto.s3.models import s3_backends
 
+from spark_core.cluster import package_sources, write_archive
 from spark_core.model import RunKey
+from spark_core.namespace import Namespace
+from spark_core.storage import open_store
 from tests.support import golden
 from tests.support.moto_s3 import moto_s3
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, RecordedServer
 from tests.support.spark_cluster import MASTER, SparkCluster
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 NAME = "s3-features"
 AWS_SECRET = "driver+only/SECRET/of/the/store/000000000"
@@ -37,8 +42,6 @@ address_partitions = 2
 "spark.eventLog.enabled" = "true"
 "spark.eventLog.compress" = "false"
 "spark.eventLog.dir" = "file://{directory}/events"
-"spark.ui.enabled" = "true"
-"spark.ui.port" = "0"
 [dagster]
 home = "{directory}/dagster"
 [repositories.{name}]
@@ -51,14 +54,30 @@ table_parts = 2
 repository_cache_seconds = 0
 """
 
+SWEEP = """
+import sys
+from pathlib import Path
+from lakegc_dagster.jvm import start_quietly
+from lakegc_dagster.launch import launch
+from lakegc_dagster.settings import load_settings
+from spark_core.model import RunKey
+
+settings = load_settings(Path(sys.argv[1]))
+start_quietly(settings)
+result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))
+print(result.checks)
+sys.exit(result.message)
+"""
+
 
 @dataclass(frozen=True)
 class Played:
-    """What became of one run of the command line."""
+    """What became of one run, in a process of its own."""
 
     code: int
     said: str
     directory: Path
+    cluster: SparkCluster
     before: set[str]
     after: set[str]
 
@@ -97,11 +116,9 @@ def swept(tmp_path_factory):
                     name=NAME, server=server.endpoint, store=s3.endpoint, master=MASTER, directory=directory
                 )
             )
+            key = str(RunKey.at(server.now + timedelta(minutes=1)))
             done = subprocess.run(
-                [
-                    Path(sys.executable).parent / "lakegc",
-                    *("run", NAME, "--config", settings, "--run", str(RunKey.at(server.now + timedelta(minutes=1)))),
-                ],
+                [sys.executable, "-c", SWEEP, str(settings), NAME, key],
                 env=cluster.environment(
                     AWS_ACCESS_KEY_ID="AKIADRIVERSENVIRONMENT",
                     AWS_SECRET_ACCESS_KEY=AWS_SECRET,
@@ -113,7 +130,7 @@ def swept(tmp_path_factory):
                 text=True,
                 check=False,
             )
-        return Played(done.returncode, done.stdout + done.stderr, directory, before, _keys(s3, bucket))
+        return Played(done.returncode, done.stdout + done.stderr, directory, cluster, before, _keys(s3, bucket))
 
 
 def test_a_recorded_repository_is_swept_exactly_by_executors_that_had_neither_package_nor_credentials(swept):
@@ -121,3 +138,57 @@ def test_a_recorded_repository_is_swept_exactly_by_executors_that_had_neither_pa
     moment = golden.expected(NAME)["retention"][0]
     assert swept.before - swept.after == set(moment["expired_addresses"]["mark_before_stop_and_tags"])
     assert all(key.startswith("_lakefs/retention/gc/") for key in swept.after - swept.before)
+
+
+def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
+    assert swept.code == 0, swept.said
+    events = _events(swept)
+    tasks = [event["Task Info"]["Executor ID"] for event in events if event["Event"] == "SparkListenerTaskEnd"]
+    assert {"0", "1"} <= set(tasks)
+    assert len(list((swept.cluster.home / "work").glob("app-*/*/lakegc-*.zip"))) >= 2
+    # Without it they would have found nothing: `prepare_cluster` has compared what they import with the driver's sources.
+    assert swept.cluster.run(
+        "import importlib.util as u; print(u.find_spec('spark_core'), bool(u.find_spec('numba')))"
+    ) == ("None True")
+
+
+def test_no_secret_is_in_anything_that_was_written_or_shown(swept):
+    assert swept.code == 0, swept.said
+    plans = [event for event in _events(swept) if "SparkListenerSQLExecutionStart" in event["Event"]]
+    assert any("lakegc_source" in event["physicalPlanDescription"] for event in plans)
+    searched = [path for path in swept.directory.rglob("*") if path.is_file() and "packages" not in path.parts]
+    assert any(path.name == "spark.log" for path in searched)
+    for secret in (AWS_SECRET, SECRET_ACCESS_KEY):
+        assert secret not in swept.said
+        found = [path for path in searched if secret.encode() in path.read_bytes()]
+        assert not found
+
+
+def _events(swept):
+    """What Spark recorded for its history server, which shows it to whoever may look."""
+    logs = [path for path in (swept.directory / "events").rglob("events_*") if path.is_file()]
+    return [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+
+
+USE_A_STORE = """
+import pickle, sys
+sys.path.insert(1, sys.argv[1])
+store = pickle.loads(open(sys.argv[2], "rb").read())
+print(store.read("there").decode())
+"""
+
+
+def test_a_machine_without_credentials_can_use_a_store_only_if_it_brings_them(tmp_path, monkeypatch):
+    cluster = SparkCluster.made_in(tmp_path / "machines")
+    archive = write_archive(package_sources())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIADRIVERSENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", AWS_SECRET)
+    with moto_s3() as s3:
+        bucket = s3.bucket()
+        s3.client().put_object(Bucket=bucket, Key="there", Body=b"read")
+        own = {"s3_access_key_id": None, "s3_secret_access_key": None}
+        for carry, said in (("auto", "read"), ("never", "no credentials for S3 were found")):
+            store = open_store(Namespace.parse(f"s3://{bucket}"), s3.options(carry_credentials=carry, **own))
+            sent = tmp_path / carry
+            sent.write_bytes(pickle.dumps(store))
+            assert said in cluster.run(USE_A_STORE, str(archive), str(sent))

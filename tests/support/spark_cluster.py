@@ -9,6 +9,7 @@ credentials.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -54,6 +55,14 @@ class SparkCluster:
     def environment(self, **more: str) -> dict[str, str]:
         """Environment for a driver of this cluster."""
         return {**os.environ, "SPARK_HOME": str(self.home), "PYSPARK_PYTHON": str(self.python), **more}
+
+    def run(self, code: str, *arguments: str) -> str:
+        """Run some Python as an executor would, and return what it said."""
+        command = [self.python, "-c", code, *arguments]
+        done = subprocess.run(
+            command, env=self.environment(), cwd=self.home, capture_output=True, text=True, check=False
+        )
+        return (done.stdout + done.stderr).strip()
 
 
 def _bare_python(directory: Path) -> Path:
