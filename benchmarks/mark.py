@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
@@ -36,6 +38,13 @@ from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.session import spark_config
 from spark_core.storage import StoreOptions
 from spark_core.tables import Draft, StoredTable
+
+DRIVER_PYTHON, DRIVER_JAVA, EXECUTOR_JAVA, WORKERS = (
+    "this process, with the sandbox",
+    "driver Java",
+    "executor Java",
+    "Python workers",
+)
 
 
 class PeakMemory:
@@ -72,13 +81,15 @@ class PeakMemory:
 
 def _kind(pid: int) -> str:
     if pid == os.getpid():
-        return "this process, with the sandbox"
+        return DRIVER_PYTHON
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return "ended"
     executor = b"CoarseGrainedExecutorBackend" in command
-    return ("executor Java" if executor else "driver Java") if b"java" in command.split(b"\0")[0] else "Python workers"
+    if b"java" not in command.split(b"\0")[0]:
+        return WORKERS
+    return EXECUTOR_JAVA if executor else DRIVER_JAVA
 
 
 def _resident(pid: int) -> int:
@@ -138,7 +149,31 @@ def _by_kind(counts: Counter[str]) -> str:
     return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items())) + f"; together {counts.total():,}"
 
 
-def _measure(sandbox: Sandbox, population: Population, console: Console, *, twin_calls: int, master: str) -> None:
+@dataclass(frozen=True)
+class Measured:
+    """What one mark took.
+
+    Attributes:
+        seconds: Without the start of Spark.
+        store_requests: To the store, of all kinds.
+        server_calls: To lakeFS.
+    """
+
+    seconds: float
+    store_requests: int
+    server_calls: int
+
+    def row(self, objects: int, commits: int, master: str, memory: PeakMemory) -> str:
+        """Return the row of docs/clusters.md."""
+        mebibytes = {kind: f"{peak / 2**20:,.0f}" for kind, peak in memory.by_kind.items()}
+        return (
+            f"| {objects:,} | {commits:,} | `{master}` | {self.seconds:.0f} s | {self.store_requests:,} | {self.server_calls:,} "
+            f"| {mebibytes.get(DRIVER_PYTHON, '-')} | {mebibytes.get(DRIVER_JAVA, '-')} | {mebibytes.get(EXECUTOR_JAVA, '-')} "
+            f"| {mebibytes.get(WORKERS, '-')} |"
+        )
+
+
+def _measure(sandbox: Sandbox, population: Population, console: Console, *, twin_calls: int, master: str) -> Measured:
     began = time.perf_counter()
     spark = _spark(master)
     graveler.warm_up()
@@ -172,6 +207,7 @@ def _measure(sandbox: Sandbox, population: Population, console: Console, *, twin
         f"expired {expired.manifest.rows:,}, expected {population.expired:,}; kept as unchecked twins "
         f"{twins['unchecked_objects']:,}; verdict passed: {stored.passed}"
     )
+    return Measured(ended - started, store.total(), Counter(sandbox.requests).total())
 
 
 def main() -> None:
@@ -194,11 +230,14 @@ def main() -> None:
             f"made {chosen.objects:,} objects in {chosen.commits} commits in {time.perf_counter() - began:.1f} s"
         )
         with PeakMemory() as memory:
-            _measure(sandbox, population, console, twin_calls=chosen.twin_calls, master=chosen.master)
+            measured = _measure(sandbox, population, console, twin_calls=chosen.twin_calls, master=chosen.master)
         console.print(f"peak memory of all processes, the sandbox's included: {memory.peak_bytes / 2**30:.2f} GiB")
         peaks = ", ".join(f"{kind} {peak / 2**20:,.0f} MiB" for kind, peak in sorted(memory.by_kind.items()))
         console.print(f"peaks by kind: {peaks}")
         console.print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        console.print("as a row of docs/clusters.md:")
+        # Not through the console, which would wrap it.
+        sys.stdout.write(f"{measured.row(chosen.objects, chosen.commits, chosen.master, memory)}\n")
 
 
 if __name__ == "__main__":
