@@ -285,6 +285,10 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
         others = [str(other) for other in reports.runs(run.store) if other != run.key][:10]
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
+    if found.passed and run.options.write_reference_mark:
+        from spark_core.reference_writer import mark_id
+
+        shown.print(f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True)
     if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
         named = "" if settings.file is None else f" --config {settings.file}"
         shown.print(f"next     lakegc sweep {repository_id} --run {run.key}{named}", markup=False, soft_wrap=True)

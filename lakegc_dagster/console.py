@@ -204,8 +204,14 @@ def show_report(shown: Console, report: Report) -> None:
 def _show_reference(shown: Console, found: ReferenceReport) -> None:
     """Show how the addresses of a mark of lakeFS's own job stand today, and name some of those that are kept."""
     shown.print()
-    title = f"The mark {found.mark_id} of the reference job: {found.addresses:,} addresses"
-    shown.print(groups_table(title, found.standings, "how they stand today"))
+    shown.print(
+        f"The mark {found.mark_id} of the reference job names {found.addresses:,} addresses; lakegc's own would let go of "
+        f"{found.eligible}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    shown.print()
+    shown.print(groups_table("How that mark stands today", found.standings))
     if found.kept:
         shown.print()
         rows = [(row.address, row.standing) for row in found.kept[:20]]

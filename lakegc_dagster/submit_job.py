@@ -19,6 +19,7 @@ from spark_core import report as reports
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
+from spark_core.reference_writer import mark_id
 from spark_core.run import Environment, Run, open_run
 from spark_core.session import check_java
 from spark_core.sweep import require_complete
@@ -51,7 +52,7 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     """
     shown = console.console()
     try:
-        conf = _configuration(pairs or {})
+        conf = configuration(pairs or {})
         job = read_job(arguments, read_keys(conf))
         _say(shown, job)
         _collect(shown, job, lambda: _session(job, conf))
@@ -61,7 +62,7 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     return 0
 
 
-def _configuration(pairs: Mapping[str, str]) -> SparkConf:
+def configuration(pairs: Mapping[str, str]) -> SparkConf:
     """Return Spark's configuration as `spark-submit` left it, with pairs put over it; starts Java where nobody has."""
     from pyspark import SparkConf, SparkContext
 
@@ -190,3 +191,7 @@ def _report(shown: Console, opened: Run) -> None:
     shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)
     if not found.swept and found.passed:
         shown.print(f"mark id  {opened.key}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)
+        if opened.options.write_reference_mark:
+            shown.print(
+                f"         {mark_id(opened)}  (the same mark, for the reference job)", markup=False, soft_wrap=True
+            )

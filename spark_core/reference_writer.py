@@ -72,10 +72,10 @@ def write(run: Run) -> str:
     """
     _, expired = verdict.require_sweepable(run)
     slices = run.load(tables.NAMESPACE_SLICES)
-    scans = run.load(tables.UNCOMMITTED_ADDRESSES).manifest.facts["server_runs"]
-    target = _Target(run.store, reference.folder(scans[-1]), str(UUID(expired.manifest.sha256[:32])))
+    own = mark_id(run)
+    target = _Target(run.store, reference.folder(own), str(UUID(expired.manifest.sha256[:32])))
     summary = Summary(
-        run_id=scans[-1],
+        run_id=own,
         success=True,
         first_slice=_first_slice(run, slices),
         start_time=_instant(slices.manifest.reading_began),
@@ -94,6 +94,12 @@ def write(run: Run) -> str:
         if not _is_there(run, target, summary):
             raise _other_mark(run, target) from None
     return summary.run_id
+
+
+def mark_id(run: Run) -> str:
+    """Return the id under which the reference job finds, or would find, the mark of a run."""
+    scans: list[str] = run.load(tables.UNCOMMITTED_ADDRESSES).manifest.facts["server_runs"]
+    return scans[-1]
 
 
 @dataclass(frozen=True)

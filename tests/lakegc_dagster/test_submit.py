@@ -14,7 +14,7 @@ import pytest
 from lakegc_dagster import submit
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.sandbox.history import upstream_scenario
-from lakegc_dagster.submit_job import run
+from lakegc_dagster.submit_job import configuration, read_keys, run
 from spark_core.reference import Summary
 
 pytestmark = pytest.mark.spark
@@ -100,7 +100,10 @@ def test_a_mark_of_the_reference_job_is_verified_before_it_is_swept(place, capsy
     assert run([name], place.pairs(do_mark="false", mark_id="ft6s0e1ksdufuaulm34g")) == 0
     assert place.everything - place.left() == {"file_2"}
     said = capsys.readouterr().out
-    assert "The mark ft6s0e1ksdufuaulm34g of the reference job: 2 addresses" in said
+    assert (
+        "The mark ft6s0e1ksdufuaulm34g of the reference job names 2 addresses; lakegc's own would let go of 6 objects"
+        in said
+    )
     assert re.search(rf"{by_path['file_1']} +kept: ", said)
 
 
@@ -142,6 +145,24 @@ def test_a_mark_whose_checks_fail_ends_with_one_and_is_not_swept(place, capsys):
     assert run([name], pairs) == 1
     assert "expired_share_is_plausible" in capsys.readouterr().err
     assert place.left() == place.everything
+
+
+def test_what_the_user_said_is_told_from_hadoops_own_defaults_and_sparks_copies(spark):
+    said = {
+        "spark.hadoop.lakefs.gc.do_sweep": "false",
+        "spark.hadoop.fs.s3a.endpoint": "https://s3.example.com",
+        "spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "key",
+        "spark.lakegc.defaults.flat": "true",
+        "spark.executor.memory": "4g",
+    }
+    found = read_keys(configuration(said))
+    # Hadoop has a default for the endpoint's style and for who gives credentials; nobody said those.
+    assert {key: text for key, text in found.items() if key != "spark.master"} == {
+        "lakefs.gc.do_sweep": "false",
+        "fs.s3a.endpoint": "https://s3.example.com",
+        "fs.azure.account.key.lake.dfs.core.windows.net": "key",
+        "spark.lakegc.defaults.flat": "true",
+    }
 
 
 @pytest.mark.deep

@@ -1,17 +1,18 @@
 """A mark that lakeFS's own job made, verified and swept on a copy of the repository that it was made of."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_core import reference_writer, report, tables, verdict
-from spark_core.errors import ObjectExistsError
+from spark_core import mark, reference_writer, report, tables, verdict
+from spark_core.errors import ChainError, ObjectExistsError
 from spark_core.report import reference as standings
 from tests.support import official_mark
-from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 
 pytestmark = pytest.mark.spark
 
@@ -42,33 +43,22 @@ def test_without_tags_protecting_exactly_what_the_job_named_goes(official, spark
     assert _stored(run) == official_mark.lines("expected-live.txt")
 
 
-def test_what_a_tag_keeps_is_kept_and_named_though_the_job_calls_it_dead(official, spark):
-    tagged = official_mark.addresses_of("tagged-c1")
+def test_what_a_tag_keeps_and_what_is_referenced_again_is_kept_and_named(official, spark):
+    """The job has no regard for tags; and somebody links one of its candidates to a branch before the sweep."""
+    back, tagged = min(official_mark.addresses_of("staged-deleted")), official_mark.addresses_of("tagged-c1")
+    official_mark.stage(official, "main", "back/again.txt", back)
     run = official_mark.open_official_run(official, spark, reference_mark=official_mark.MARK_ID)
     mark_and_conclude(run)
     found = report.load(run)
-    assert _standing(found) == {standings.MAY_GO: 78, standings.COMMITTED: 8}
-    assert {(row.address, row.standing) for row in found.reference.kept} == {
-        (address, standings.COMMITTED) for address in tagged
+    assert _standing(found) == {standings.MAY_GO: 77, standings.COMMITTED: 8, standings.STAGED: 1}
+    assert {row.address: row.standing for row in found.reference.kept} == {
+        back: standings.STAGED,
+        **dict.fromkeys(tagged, standings.COMMITTED),
     }
-    assert sweep_only(run).keys() == official_mark.lines("expected-candidates.txt") - tagged
-    assert _stored(run) == official_mark.lines("expected-live.txt") | tagged
-    rows = run.load(tables.REFERENCE_ADDRESSES).frame(spark).collect()
-    assert len(rows) == 86
-
-
-def test_an_address_that_is_referenced_again_is_kept_and_named(official, spark):
-    """Somebody links one of the candidates to a branch between the job's mark and the sweep."""
-    back = min(official_mark.addresses_of("staged-deleted"))
-    official_mark.stage(official, "main", "back/again.txt", back)
-    run = official_mark.open_official_run(official, spark, reference_mark=official_mark.MARK_ID, tags_protect=False)
-    mark_and_conclude(run)
-    found = report.load(run)
-    assert _standing(found) == {standings.MAY_GO: 85, standings.STAGED: 1}
-    assert [(row.address, row.standing) for row in found.reference.kept] == [(back, standings.STAGED)]
     assert back in report.page(found)
-    assert len(sweep_only(run)) == 85
-    assert back in _stored(run)
+    assert sweep_only(run).keys() == official_mark.lines("expected-candidates.txt") - tagged - {back}
+    assert _stored(run) == official_mark.lines("expected-live.txt") | tagged | {back}
+    assert len(run.load(tables.REFERENCE_ADDRESSES).frame(spark).collect()) == 86
 
 
 def test_of_strange_addresses_none_goes_and_each_has_its_reason(official, spark):
@@ -173,3 +163,12 @@ def test_a_mark_whose_checks_failed_is_not_written(official, spark):
     with pytest.raises(verdict.VerdictError, match="did not pass its checks"):
         reference_writer.write(run)
     assert not (official.namespace_root / "_lakefs/retention/gc/unified/ft6s0e1ksdufuaulm350").exists()
+
+
+def test_a_run_that_was_begun_to_verify_a_mark_does_not_go_on_without_it(official, spark):
+    """Made again by hand without the mark, the last table would name everything that lakegc finds expired."""
+    run = official_mark.open_official_run(official, spark, reference_mark=official_mark.MARK_ID)
+    marked = mark_only(run)
+    for other, words in ((None, "no mark of the reference job"), ("other", "mark other of the reference job")):
+        with pytest.raises(ChainError, match=f"was begun to verify mark {official_mark.MARK_ID} .* to verify {words}"):
+            mark.expired_addresses(replace(run, reference_mark=other), marked.tables)
