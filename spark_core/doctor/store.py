@@ -21,6 +21,7 @@ from spark_core.storage.probes import (
 
 # The server writes it when it makes a repository that is not bare.
 _DUMMY = "_lakefs/dummy"
+_KINDS = {"local": "files", "s3": "S3", "azure": "Azure Blob Storage", "gs": "Google Cloud Storage"}
 
 
 def _credentials(patient: Patient) -> Found:
@@ -29,7 +30,7 @@ def _credentials(patient: Patient) -> Found:
 
 def _opens(patient: Patient) -> Found:
     patient.store = open_store(patient.namespace, patient.storage().store_options)
-    return Found(f"{type(patient.store).__name__.removesuffix('Store')} at {patient.store.root}")
+    return Found(f"{_KINDS[patient.namespace.kind]}, {patient.store.root}")
 
 
 def _lists(patient: Patient) -> Found:
@@ -76,13 +77,13 @@ def _reads_table(patient: Patient) -> Found:
 
 
 def _writes(patient: Patient) -> Found:
-    store, _ = patient.store, patient.right_place
+    store, *_ = patient.store, patient.listing, patient.right_place
     write_read_delete(store)
     return Found(f"an object under {PROBE_FOLDER} was written, read and deleted")
 
 
 def _conditions(patient: Patient) -> Found:
-    store, _ = patient.store, patient.right_place
+    store, *_ = patient.store, patient.listing, patient.right_place
     if honours_conditional_put(store, f"{PROBE_FOLDER}{secrets.token_hex(8)}"):
         return Found("a put that must be the first fails when it is not")
     return Found(
@@ -93,7 +94,7 @@ def _conditions(patient: Patient) -> Found:
 
 
 def _deletes(patient: Patient) -> Found:
-    store, _ = patient.store, patient.right_place
+    store, *_ = patient.store, patient.listing, patient.right_place
     try:
         require_deletable(store)
     except PermissionDeniedError as refusal:
@@ -105,7 +106,7 @@ def _deletes(patient: Patient) -> Found:
 
 
 def _clock(patient: Patient) -> Found:
-    store, _ = patient.store, patient.right_place
+    store, *_ = patient.store, patient.listing, patient.right_place
     reading = read_clock(store)
     if reading is None:
         return Found("the store took so long to answer that its clock cannot be told", None, "Ask again.")
@@ -115,7 +116,7 @@ def _clock(patient: Patient) -> Found:
 
 
 def _undelete(patient: Patient) -> Found:
-    store, _ = patient.store, patient.right_place
+    store, *_ = patient.store, patient.listing, patient.right_place
     hint = store.undelete_hint()
     if hint:
         return Found(hint, figures={"undelete": True})

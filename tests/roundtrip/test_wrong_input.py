@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -28,6 +27,7 @@ from tests.support.clock import FakeClock
 from tests.support.passing_mark import passing_mark
 from tests.support.scripted_s3 import Answer, error, scripted_s3
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.self_signed import self_signed
 from tests.support.small_lakefs import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SmallLakeFS
 from tests.support.small_s3 import Bucket, small_s3
 from tests.support.written_run import written_run
@@ -173,7 +173,7 @@ class TestTheServer:
         assert "Set endpoint to the server's own URL" in probes["server: answers"].next_step
 
     def test_a_certificate_that_nobody_here_signed(self, place, tmp_path):
-        chain = _self_signed(tmp_path)
+        chain = self_signed(tmp_path / "server.pem")
         with scripted_s3(lambda _request: Answer(204), certificate=chain) as endpoint:
             server = ServerOptions(endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
             refusal = place.mark("fine", server=server)
@@ -248,15 +248,6 @@ class TestTheServer:
         )
         assert failed(probes) == ["server: clock"]
         assert "Set the clocks of both" in probes["server: clock"].next_step
-
-
-def _self_signed(folder):
-    key, certificate, chain = folder / "key.pem", folder / "certificate.pem", folder / "chain.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    more = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command, *more], check=True, capture_output=True)
-    chain.write_bytes(key.read_bytes() + certificate.read_bytes())
-    return chain
 
 
 class TestTheStore:
