@@ -33,6 +33,7 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.probes import CLOCK
 from spark_core.storage.s3_pages import gathered
 
 T = TypeVar("T")
@@ -316,13 +317,23 @@ class AzureStore(ObjectStore):
         return Answer("deleted")
 
     def undelete_hint(self) -> str | None:
-        """Tell for how long soft delete keeps what is deleted; to ask takes a right that a sweep does not need."""
-        service = self._clients()[1]
+        """Tell for how long soft delete keeps what is deleted, and whether versions do; a sweep needs neither answer."""
+        service, container = self._clients()[1:]
+        found: list[str] = []
         try:
             told = self._ask("head", "ask the properties of", "", service.get_service_properties)
+            policy = told.get("delete_retention_policy")
+            if policy is not None and policy.enabled:
+                found.append(f"has soft delete, so that for {policy.days} days a deleted blob can be undeleted")
         except LakegcError:
-            return None  # a hint only: whoever may not ask is told in the documentation where to look
-        policy = told.get("delete_retention_policy")
-        if policy is None or not policy.enabled:
+            pass  # a hint only, and it takes a right that a sweep does not need: the documentation tells where to look
+        try:
+            # lakegc's own, written anew by each mark: what was written before versions were on shows none.
+            clock = container.get_blob_client(self._before + CLOCK)
+            if self._ask("head", "head", CLOCK, clock.get_blob_properties).version_id:
+                found.append("keeps versions, so that a deleted blob stays as a previous version until a rule ends it")
+        except LakegcError:
+            pass  # no mark was made yet, or it may not be asked; as above
+        if not found:
             return None
-        return f"The account has soft delete: for {policy.days} days a deleted blob can be undeleted, and takes up its space."
+        return f"The account {' and '.join(found)}; what is kept takes up its space."

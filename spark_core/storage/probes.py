@@ -12,7 +12,7 @@ from spark_core.storage.contract import ObjectStore
 
 # Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
 PROBE_FOLDER = "_lakefs/retention/gc/probe/"
-_CLOCK = f"{PROBE_FOLDER}clock"
+CLOCK = f"{PROBE_FOLDER}clock"
 
 # How stores say that they do not take who asks at all, whatever they may.
 _UNKNOWN = re.compile(r"\b401\b|Expired|Invalid|Signature|Unauthenticated|Authentication")
@@ -32,8 +32,8 @@ def read_clock(store: ObjectStore) -> ClockReading | None:
         PermissionDeniedError: If lakegc's own folder cannot be written or read.
     """
     sent = datetime.now(UTC)
-    store.put(_CLOCK, b"lakegc reads the store's clock off this object's date\n")
-    told = store.head(_CLOCK).last_modified
+    store.put(CLOCK, b"lakegc reads the store's clock off this object's date\n")
+    told = store.head(CLOCK).last_modified
     return ClockReading.of(told, sent=sent, received=datetime.now(UTC))
 
 

@@ -481,3 +481,15 @@ def test_a_bulk_request_holds_no_more_keys_than_the_service_takes(answering):
 def test_what_cannot_be_asked_about_the_account_is_no_hint(answering):
     for answer in (error(403, "AuthorizationPermissionMismatch"), error(503, "ServerBusy"), Answer(200, b"<html>")):
         assert answering(answer).undelete_hint() is None
+
+
+def test_versions_are_noticed_by_what_lakegc_itself_has_written(answering):
+    def versioned(request):
+        if request.method == "HEAD" and request.path.endswith("/container/ns/_lakefs/retention/gc/probe/clock"):
+            return Answer(200, headers={**BLOB, "x-ms-version-id": "2026-11-21T09:00:00.0000000Z"})
+        return error(403, "AuthorizationPermissionMismatch")
+
+    assert answering(versioned).undelete_hint() == (
+        "The account keeps versions, so that a deleted blob stays as a previous version until a rule ends it; what is kept "
+        "takes up its space."
+    )

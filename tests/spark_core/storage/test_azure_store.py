@@ -250,7 +250,9 @@ def test_soft_delete_is_noticed_and_said(azurite_server, store):
     service = azurite_server.service()
     service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=5))
     try:
-        assert "soft delete: for 5 days a deleted blob can be undeleted" in store.undelete_hint()
+        assert store.undelete_hint() == (
+            "The account has soft delete, so that for 5 days a deleted blob can be undeleted; what is kept takes up its space."
+        )
     finally:
         service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
 
