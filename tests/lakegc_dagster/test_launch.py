@@ -4,11 +4,13 @@ import signal
 from datetime import timedelta
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import Settings
-from spark_core import guards, tables
+from spark_core import guards, reference, tables
 from spark_core.errors import (
     ClosedPartitionError,
     DeletionFailedError,
@@ -31,6 +33,37 @@ def home(tmp_path, ground):
     settings = Settings.model_validate(document)
     settings._env = ground.settings._env
     return settings
+
+
+def test_a_mark_of_the_reference_job_is_verified_and_ours_is_written_for_it(home, ground):
+    """It names what is alive beside what is dead; ours, written after the verdict, names the dead alone."""
+    named = sorted(ground.garbage | ground.alive)
+    put_reference_mark(ground, "ft6s0e1ksdufuaulm34g", named)
+    document = home.model_dump(exclude_unset=True)
+    document["defaults"]["write_reference_mark"] = True
+    settings = Settings.model_validate(document)
+    settings._env = home._env
+    key = new_key()
+    result = launch(settings, "mark_and_sweep", ground.repository_id, key, reference_mark="ft6s0e1ksdufuaulm34g")
+    assert result.success, result.message
+    assert ground.objects() == ground.alive
+    assert result.manifests["expired_addresses"].facts["reference"]["num_deleted_objects"] == len(named)
+    own = result.manifests["uncommitted_addresses"].facts["server_runs"][-1]
+    assert reference.load(ground.store, own).summary.num_deleted_objects == len(ground.garbage)
+
+    missing = launch(
+        settings, "mark", ground.repository_id, new_key(ago=timedelta(minutes=1)), reference_mark="no-such"
+    )
+    assert "mark no-such does not exist in" in missing.message
+
+
+def put_reference_mark(ground, mark_id, addresses):
+    """Put a mark into the repository as the reference job writes one."""
+    folder = ground.sandbox.blockstore / ground.repository_id / f"_lakefs/retention/gc/unified/{mark_id}"
+    (folder / "deleted").mkdir(parents=True)
+    pq.write_table(pa.table({"address": addresses}), folder / "deleted/part-00000-x.snappy.parquet")
+    summary = reference.Summary(mark_id, True, "", "2026-11-21T07:05:39Z", "2026-11-21T07:05:38Z", len(addresses))
+    (folder / "summary.json").write_bytes(summary.to_json())
 
 
 def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground, tmp_path, capfd):

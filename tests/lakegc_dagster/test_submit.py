@@ -166,6 +166,7 @@ def test_what_the_user_said_is_told_from_hadoops_own_defaults_and_sparks_copies(
 
 
 @pytest.mark.deep
+@pytest.mark.timeout(1_800)
 def test_spark_submit_takes_the_command_of_the_reference_job_with_its_class(place, tmp_path):
     name = place.tell()
     words = [f"--conf={key}={value}" for key, value in place.pairs().items()]
@@ -183,7 +184,7 @@ def test_spark_submit_takes_the_command_of_the_reference_job_with_its_class(plac
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=850,
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )
@@ -194,7 +195,7 @@ def test_spark_submit_takes_the_command_of_the_reference_job_with_its_class(plac
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=850,
         cwd=tmp_path,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )
