@@ -7,8 +7,8 @@ from typing import Any
 
 from spark_core import chain, retention, tables
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
-from spark_core.lakefs import NoSuchCallError, RefsDump, read_refs_dump, read_retained, walk_refs
-from spark_core.model import Refs
+from spark_core.lakefs import NoSuchCallError, PreparedCommits, RefsDump, read_refs_dump, read_retained, walk_refs
+from spark_core.model import Refs, RetentionRules
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable
 
@@ -51,14 +51,12 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     prefix = tables_prefix(run)
     rules = run.server.retention_rules(run.repository.id)
-    prepared = run.server.prepare_commits(run.repository.id) if rules is not None else None
-    if rules is not None and prepared is None:
-        raise IncompleteReadError(
-            f"retention rules of repository {run.repository.id}: the server showed rules, and a moment later listed no "
-            "commits because there are none; which commits keep their objects is unknown, so nothing was deleted. "
-            "Somebody changed the rules meanwhile: run again."
-        )
+    prepared = _server_list(run, rules)
     refs, dump = _read_refs(run, prefix, has_rules=rules is not None)
+    if dump is None:
+        # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
+        # after the walk has the commit, as one that nothing leads to.
+        prepared = _server_list(run, rules)
     ours = retention.retained_commits(
         refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
     )
@@ -87,6 +85,20 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
     }
     return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda: facts)
+
+
+def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:
+    """Let the server list the commits that it retains; None without rules, when there is no such list."""
+    if rules is None:
+        return None
+    prepared = run.server.prepare_commits(run.repository.id)
+    if prepared is None:
+        raise IncompleteReadError(
+            f"retention rules of repository {run.repository.id}: the server showed rules, and a moment later listed no "
+            "commits because there are none; which commits keep their objects is unknown, so nothing was deleted. "
+            "Somebody changed the rules meanwhile: run again."
+        )
+    return prepared
 
 
 def tables_prefix(run: Run) -> str:

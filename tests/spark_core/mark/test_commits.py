@@ -1,5 +1,6 @@
 """Rules that one call shows and another one knows nothing of, and users who may not dump."""
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
 from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.commits import retained_commits
-from spark_core.model import RetentionRules
+from spark_core.model import Branch, Commit, RetentionRules, RunKey
+from spark_core.run import RunOptions
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
@@ -104,3 +108,32 @@ def test_a_walk_that_finds_no_branch_refuses():
     with pytest.raises(RepositoryStateError, match="refs hold no commits"):
         retained_commits(denied.run, SimpleNamespace(manifest=None))
     assert denied.asked == ["repository", "branches", "branches"]
+
+
+def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_between_loses_nothing():
+    head, lost = Commit("a" * 64, (), NOW, "1" * 64), "b" * 64
+    lists = {"before": "", "after": f"{lost},false,{'2' * 64}\n"}
+
+    class _Server(_Denied):
+        def branches(self, _repository):
+            self.asked.append("branches")
+            return [Branch("main", head.id)]
+
+        def tags(self, _repository):
+            return []
+
+        def log(self, _repository, _ref, *, first_page):
+            return iter([head])
+
+        def prepare_commits(self, _repository):
+            return SimpleNamespace(run_id="after" if "branches" in self.asked else "before")
+
+    server = _Server(RetentionRules(7, {}))
+    server.run.store = SimpleNamespace(
+        root="local://r/",
+        read=lambda key: f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode(),
+    )
+    server.run.key = RunKey.at(NOW)
+    server.run.options = RunOptions()
+    draft = retained_commits(server.run, SimpleNamespace(manifest=None))
+    assert draft.content["commit_id"].to_pylist() == [head.id, lost]
