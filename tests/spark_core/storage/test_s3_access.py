@@ -17,6 +17,7 @@ from spark_core.storage import DeleteOutcome, StoreOptions, open_store, s3_clien
 from tests.support.fault_proxy import fault_proxy
 from tests.support.moto_s3 import ACCESS_KEY_ID
 from tests.support.scripted_s3 import Answer, error, scripted_s3
+from tests.support.self_signed import self_signed
 from tests.support.store_conformance import rows_of
 
 ROLE = "arn:aws:iam::123456789012:role/collector"
@@ -225,3 +226,19 @@ def test_a_bucket_that_does_not_say_whether_it_keeps_versions_gives_no_hint(fres
     for answer in (error(403, "AccessDenied"), error(501, "NotImplemented"), Answer(200, b"<html>")):
         with scripted_s3(lambda _request, answer=answer: answer) as endpoint:
             assert store_at(endpoint).undelete_hint() is None
+
+
+def test_a_read_is_never_led_away_from_tls(fresh, tmp_path, monkeypatch):
+    headers = {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'}
+    with scripted_s3(lambda _request: Answer(200, b"from elsewhere", headers)) as plain:
+        chain = self_signed(tmp_path / "chain.pem")
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(chain))
+
+        def lead_away(request):
+            return Answer(302, b"", {"Location": plain + request.path})
+
+        with scripted_s3(lead_away, certificate=chain) as endpoint:
+            store = store_at(endpoint, allow_http=False)
+            for ask in (store.read, store.head, store.exists, lambda key: store.read_range(key, 0, 4)):
+                with pytest.raises((TransientError, SettingsError)):
+                    ask("data/x")
