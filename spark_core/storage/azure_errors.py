@@ -49,6 +49,8 @@ _NETWORK_REFUSED = {"AuthorizationFailure", "AuthorizationSourceIPMismatch", "Ip
 _EXISTS = {"BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet"}
 _LEASED = {"LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation"}
 _KEPT = {"BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "BlobCannotBeDeletedInArchiveTier"}
+# How the client says, without an answer of the store, that it has no token (any more).
+_UNIDENTIFIED = {"ClientAuthenticationError", "CredentialUnavailableError"}
 _CODE = re.compile(r"\A\w{1,80}\Z")
 # Of what the identity provider says only its own number for the cause.
 _CAUSE = re.compile(r"\bAADSTS\d+\b")
@@ -76,8 +78,8 @@ class Failure:
 
     @property
     def refuses(self) -> bool:
-        """The store would not do it: a permission, a lease, a policy that keeps the blob, expired credentials."""
-        return self.status in (401, 403) or self.code in _LEASED or self.code in _KEPT
+        """The store would not do it: a permission, a lease, a policy that keeps the blob, credentials that ran out."""
+        return self.status in (401, 403) or self.code in _LEASED | _KEPT | _UNIDENTIFIED
 
     @property
     def absent(self) -> bool:
