@@ -83,6 +83,14 @@ def look(question: Question[P], patient: P) -> Probe:
         found = Found(f"not looked at: {unknown}", None)
     except LakegcError as error:
         found = told(error)
+    except (OSError, RuntimeError, ValueError) as error:
+        # What a client library raises of its own; its words may hold anything, so only its name is shown.
+        found = Found(
+            f"an error that lakegc does not know, {type(error).__module__}.{type(error).__qualname__}",
+            False,
+            f"`lakegc mark` shows more of it; please report it with what `{question.about}: {question.name}` was asked of.",
+            {"error": type(error).__name__},
+        )
     return Probe(question.about, question.name, found.passed, found.text, found.next_step, found.figures)
 
 

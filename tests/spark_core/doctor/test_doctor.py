@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core import errors
-from spark_core.doctor import Patient, Probe, examine, told
+from spark_core.doctor import Patient, Probe, Question, examine, told
 from spark_core.doctor.credentials import credential_source
+from spark_core.doctor.probe import look as look_at
 from spark_core.errors import SettingsError
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions
@@ -263,6 +264,16 @@ def test_a_spark_that_does_not_start_is_found(look):
     assert probe.passed is False
     assert "Java gateway process exited" in probe.found
     assert "Look at [spark] in the settings" in probe.next_step
+
+
+def test_an_error_that_nobody_foresaw_is_a_finding_and_shows_only_its_name():
+    def ask(_patient):
+        raise ConnectionResetError("reset while sending S3CRET")
+
+    probe = look_at(Question("store", "list", ask), None)
+    assert probe.passed is False
+    assert probe.found == "an error that lakegc does not know, builtins.ConnectionResetError"
+    assert "S3CRET" not in f"{probe}"
 
 
 class TestTellingErrors:
