@@ -200,4 +200,6 @@ def test_spark_submit_takes_the_command_of_the_reference_job_with_its_class(plac
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
     )
     assert again.returncode == 1
-    assert "no-such-repository" in again.stderr
+    # spark-submit passes both streams of a Python program on as one.
+    assert "lakegc: failed: " in again.stdout
+    assert "no-such-repository" in again.stdout
