@@ -1,5 +1,6 @@
 """What comes to the driver, or is sent out from it, does not grow with the number of objects."""
 
+import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +18,7 @@ from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+OLD = NOW - timedelta(days=3)
 
 
 @pytest.fixture
@@ -47,6 +49,16 @@ def driver_rows(monkeypatch):
     return rows
 
 
+def _flat_objects(sandbox, run, count):
+    """Write objects as old servers named them, at the namespace's root, and return their addresses."""
+    names = {f"{number:032x}" for number in range(count)}
+    for name in names:
+        file = sandbox.blockstore / run.namespace.path / name
+        file.write_bytes(b"flat")
+        os.utime(file, (OLD.timestamp(), OLD.timestamp()))
+    return names
+
+
 @pytest.mark.spark
 def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, spark, monkeypatch, driver_rows):
     # Reports name some of the objects, and twins are looked for under some of the paths: both sizes reach those limits.
@@ -56,9 +68,13 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, sp
         name = f"repository-{number}"
         made = populate(sandbox, name, now=NOW, objects=objects, commits=5, branches=2, garbage=objects // 4, staged=10)
         driver_rows.clear()
-        run = open_sandbox_run(sandbox, name, spark, NOW, clock_margin=timedelta(0), max_expired_share=1)
+        run = open_sandbox_run(sandbox, name, spark, NOW, clock_margin=timedelta(0), max_expired_share=1, flat=True)
+        flat = _flat_objects(sandbox, run, objects // 10)
         marked, verdict, _ = mark_and_conclude(run)
         assert verdict.passed
+        assert flat <= set(marked.addresses(run))
+        # Which the test itself has just collected.
+        driver_rows["collect"] -= marked.expired.manifest.rows
         assert marked.expired.manifest.rows > made.expired // 2
         swept = run.keep(sweep.sweep(run))
         assert swept.manifest.rows == marked.expired.manifest.rows
