@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.reference_writer import mark_id
-from spark_core.run import Environment, Run, open_run
+from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java
 from spark_core.sweep import require_complete
 
@@ -155,11 +156,19 @@ def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:
     server = LakeFSServer(settings.server_options())
     # Which credentials are meant depends on where the repository lies, and only the server knows that.
     namespace = server.repository(job.repository_id).storage_namespace
+    store_options = job.stores.over(settings.store_options(), namespace)
     return Environment(
         server=server,
-        store_options=job.stores.over(settings.store_options(), namespace),
+        store_options=store_options,
         spark=spark,
         server_path=settings.storage.server_path,
+        storages={
+            storage_id: Storage(
+                replace(store_options, **settings.own_store_options(storage_id)),
+                settings.storage_of(storage_id).server_path,
+            )
+            for storage_id in settings.storages
+        },
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -101,8 +102,9 @@ def read_job(arguments: Sequence[str], keys: Mapping[str, str]) -> Job:
     do_mark, do_sweep, mark_id = _phases(keys, notes)
     stores = read_store_keys(keys, arguments[1] if len(arguments) > 1 else None)
     ignored |= stores.ignored
-    variables = _variables(keys, notes)
-    variables |= {f"{settings_file.PREFIX}{name}": (value, source) for name, (value, source) in stores.settings.items()}
+    variables = {f"{settings_file.PREFIX}{name}": said for name, said in stores.settings.items()}
+    # Last, since lakegc's own words are meant for lakegc alone and win.
+    variables |= _variables(keys, notes)
     settings = _settings(arguments[0], variables, sweep=do_sweep, keys=keys)
     return Job(arguments[0], do_mark, do_sweep, mark_id, settings, stores, ignored, [*notes, *stores.notes])
 
@@ -225,11 +227,12 @@ def _settings(
 
 def _validated(repository_id: str, variables: Mapping[str, str], *, sweep: bool) -> Settings:
     source = settings_file.read(None, variables, Settings)
+    own = _own_words(repository_id, source.document, sweep=sweep)
     document = {
         **source.document,
         # Whoever names a repository on this command line, with sweeping on, means that one and no other.
         "throwaway_repositories": [repository_id],
-        "repositories": {repository_id: {"mode": "sweep" if sweep else "mark"}},
+        "repositories": {repository_id: {**own, "mode": "sweep" if sweep else "mark"}},
     }
     try:
         return Settings.model_validate(document)
@@ -237,3 +240,25 @@ def _validated(repository_id: str, variables: Mapping[str, str], *, sweep: bool)
         raise SettingsError(
             "\n".join(settings_file.describe(error, source, Settings) for error in invalid.errors())
         ) from None
+
+
+def _own_words(repository_id: str, document: Mapping[str, Any], *, sweep: bool) -> Mapping[str, Any]:
+    """Return what lakegc's own keys say of the repository; of those words, none may be lost on the way.
+
+    Raises:
+        SettingsError: If they speak of another repository, or want a mark where the job is to sweep.
+    """
+    tables, defaults = document.get("repositories", {}), document.get("defaults", {})
+    own = tables.get(repository_id, {}) if isinstance(tables, dict) else None
+    if not isinstance(own, dict) or tables.keys() - {repository_id}:
+        raise SettingsError(
+            f"{OWN}repositories: it does not speak of {repository_id} alone, which is the repository of this command line; "
+            f"nothing was started. Write {OWN}repositories.{repository_id}.SETTING, or {OWN}defaults.SETTING."
+        )
+    default = defaults.get("mode") if isinstance(defaults, dict) else None
+    if sweep and own.get("mode", default) == "mark":
+        raise SettingsError(
+            f'{OWN}...mode is "mark", and {_DO_SWEEP} is not false: whether to delete is said in two ways; nothing was started '
+            f"and nothing was deleted. Set spark.hadoop.{_DO_SWEEP} to false, or take the mode out."
+        )
+    return own

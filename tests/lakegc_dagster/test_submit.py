@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakegc_dagster import submit
+from lakegc_dagster import submit, submit_job
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.submit_job import configuration, read_keys, run
+from lakegc_dagster.submit_keys import read_job
+from spark_core.model import Repository
 from spark_core.reference import Summary
 
 pytestmark = pytest.mark.spark
@@ -145,6 +148,27 @@ def test_a_mark_whose_checks_fail_ends_with_one_and_is_not_swept(place, capsys):
     assert run([name], pairs) == 1
     assert "expired_share_is_plausible" in capsys.readouterr().err
     assert place.left() == place.everything
+
+
+def test_each_storage_of_a_server_is_reached_by_its_own_words(place):
+    name = place.tell()
+    pairs = place.pairs() | {
+        "spark.hadoop.fs.s3a.access.key": "AKIAONE",
+        "spark.hadoop.fs.s3a.secret.key": "hush",
+        "spark.hadoop.fs.s3a.endpoint": "https://one.example",
+        "spark.lakegc.storages.two.s3_endpoint": "https://two.example",
+        "spark.lakegc.storages.files.server_path": "/srv/files",
+    }
+    job = read_job([name], {key.removeprefix("spark.hadoop."): text for key, text in pairs.items()})
+    environment = submit_job._environment(job, lambda: pytest.fail("nothing needs Spark yet"))
+
+    def reached(storage_id):
+        return environment.storage_of(Repository(name, "s3://b/ns", "main", datetime.now(UTC), storage_id=storage_id))
+
+    common = reached("").store_options
+    assert (common.s3_endpoint, common.s3_access_key_id) == ("https://one.example", "AKIAONE")
+    assert reached("two").store_options == replace(common, s3_endpoint="https://two.example")
+    assert (reached("files").server_path, reached("files").store_options) == ("/srv/files", common)
 
 
 def test_what_the_user_said_is_told_from_hadoops_own_defaults_and_sparks_copies(spark):

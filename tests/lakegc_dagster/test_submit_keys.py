@@ -211,6 +211,43 @@ def test_lakegcs_own_settings_have_their_own_prefix():
     assert "secrets are not settings" in refusal(KEYS | {"spark.lakegc.storage.secret_key": "x"})
 
 
+def test_what_lakegcs_own_keys_say_of_the_repository_is_not_lost():
+    found = job(
+        keys={
+            "spark.lakegc.repositories.repo.min_age_hours": "72",
+            "spark.lakegc.repositories.repo.max_expired_share": "0.1",
+            "spark.lakegc.defaults.max_expired_share": "0.9",
+        }
+    ).settings.run_options("repo")
+    assert (found.min_age, found.max_expired_share, found.may_sweep) == (timedelta(hours=72), 0.1, True)
+    said = refusal(KEYS | {"spark.lakegc.repositories.other.min_age_hours": "72"})
+    assert said.startswith("spark.lakegc.repositories: it does not speak of repo alone")
+    assert "does not speak of repo alone" in refusal(KEYS | {"spark.lakegc.repositories": '["repo"]'})
+    assert "spark.lakegc.repositories" in refusal(KEYS | {"spark.lakegc.repositories.repo": "72"})
+
+
+@pytest.mark.parametrize("table", ["defaults", "repositories.repo"])
+def test_a_mode_of_mark_never_sweeps(table):
+    only_mark = {f"spark.lakegc.{table}.mode": "mark"}
+    said = refusal(KEYS | only_mark)
+    assert 'mode is "mark", and lakefs.gc.do_sweep is not false: whether to delete is said in two ways' in said
+    found = job(keys=only_mark | {"lakefs.gc.do_sweep": "false"})
+    assert found.settings.run_options("repo").may_sweep is False
+    swept = {f"spark.lakegc.{table}.mode": "sweep", "lakefs.gc.do_sweep": "false"}
+    assert job(keys=swept).settings.run_options("repo").may_sweep is False
+
+
+def test_lakegcs_own_words_about_the_store_win_over_hadoops():
+    found = job(
+        keys={
+            "fs.s3a.endpoint": "http://of-all-jobs.example",
+            "spark.lakegc.storage.s3_endpoint": "https://of-lakegc.example",
+            "spark.lakegc.storage.allow_http": "false",
+        }
+    ).settings.store_options()
+    assert (found.s3_endpoint, found.allow_http) == ("https://of-lakegc.example", False)
+
+
 def test_the_keys_of_s3a_reach_the_store_and_no_text():
     found = job(
         "repo",
