@@ -278,20 +278,21 @@ class Namespace:
     def _folded(self, rest: str) -> str:
         """Return the other reading of what follows `scheme://`; see `_fold`.
 
-        On Azure the server knows an account by the first label of its host alone, whatever domain follows.
+        On Azure the server knows an account by the first label of its host alone, whatever domain follows, and what
+        stands behind a dash in it is a way to the same account.
         """
         folded = _fold(self._kind, rest)
         if self._kind != "azure":
             return folded
         authority, slash, path = folded.partition("/")
-        if authority.lower().partition(".")[0] == self._account:
+        if _azure_account(authority.lower()) == self._account:
             authority = self._authority
         return authority + slash + re.sub(r"\.+(?=/|\Z)", "", path.replace("\\", "/")).strip("/")
 
     @cached_property
     def _account(self) -> str:
         """What tells stores apart: bucket, or on Azure the account."""
-        return self._authority.partition(".")[0] if self._kind == "azure" else self._authority
+        return _azure_account(self._authority) if self._kind == "azure" else self._authority
 
     def _cut(self, rest: str) -> str | None:
         """Cut the namespace off what follows `scheme://`; None when it does not begin with it."""
@@ -433,6 +434,11 @@ def _authority(kind: str, rest: str) -> str:
         return authority
     host = re.sub(r":(?:80|443)\Z", "", authority.lower())
     return re.sub(r"\A([^.:]+)\.(?:dfs|adls)\.", r"\1.blob.", host)
+
+
+def _azure_account(host: str) -> str:
+    """Return the account that a host of Azure leads to: names have no dash, only the ways to them (`-secondary`, `-ipv6`)."""
+    return host.partition(".")[0].partition("-")[0]
 
 
 def _fold(kind: str, rest: str) -> str:

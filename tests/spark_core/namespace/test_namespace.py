@@ -293,6 +293,8 @@ def test_a_name_that_azure_takes_for_another_is_refused_in_every_form(relative):
         f"https://account.blob.core.chinacloudapi.cn/container/ns/{KEY}",
         f"https://account.privatelink.blob.core.windows.net/container/ns/{KEY}",
         f"https://ACCOUNT.other.domain/container/ns/{KEY}",
+        f"https://account-secondary.blob.core.windows.net/container/ns/{KEY}",
+        f"https://account-microsoftrouting.dfs.core.windows.net/container/ns/{KEY}",
     ],
 )
 @pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
@@ -336,6 +338,7 @@ def test_by_prefix_is_a_uri_only_when_the_server_knows_the_scheme():
         ("s3://bucket/ns", "gs://bucket/ns", False, False),
         ("https://A.blob.core.windows.net/c/ns", "http://a.dfs.core.windows.net/c/ns/x", True, True),
         ("https://a.blob.core.windows.net/c/ns", "https://a.privatelink.blob.core.windows.net/c/ns", True, True),
+        ("https://a.blob.core.windows.net/c/ns", "https://a-internetrouting.blob.core.windows.net/c/ns", True, True),
         ("https://a.blob.core.windows.net/c/ns", "https://b.blob.core.windows.net/c/ns", False, False),
         ("local://a", "local://a/b/", True, True),
         ("local://a", "local://ab", False, False),
