@@ -296,15 +296,20 @@ class AzureStore(ObjectStore):
 
     @staticmethod
     def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, Answer]:
-        """Read what the store says of each key; what it says of none in particular holds for those that it does not name."""
+        """Read what the store says of each key; a refusal of none in particular holds for those that it does not name.
+
+        That a blob is gone can only be said of one blob: said of none in particular, it confirms nothing.
+        """
         found, whole = batch_answers(answer.body(), answer.headers.get("Content-Type", ""), len(keys))
         told: dict[str, Answer] = {}
         for number, key in enumerate(keys):
             said = found.get(number)
             if said is not None and said.status == _ANSWERED_BY_KEY:
                 told[key] = Answer("deleted")
-            elif (refusal := said or whole) is not None:
-                told[key] = deletion_answer(refusal, again=True)
+            elif said is not None:
+                told[key] = deletion_answer(said, again=True)
+            elif whole is not None and not whole.absent:
+                told[key] = deletion_answer(whole, again=True)
         return told
 
     def _delete_one(self, key: str) -> Answer:

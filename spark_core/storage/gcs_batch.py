@@ -53,17 +53,18 @@ def batch_answers(content_type: str, body: bytes) -> dict[int, Failure]:
 
     Returns:
         Status and reason by the number of the part, for successes too; only parts that can be
-        told, so nothing at all for an answer that is no batch.
+        told, so nothing at all for an answer that is no batch. A number that is answered
+        twice has no answer: which one is true cannot be told.
     """
     message = BytesParser().parsebytes(
         b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body
     )
-    answers: dict[int, Failure] = {}
+    answers: dict[int, list[Failure]] = {}
     for part in message.walk():
         number = _ANSWERED.fullmatch(str(part.get("Content-ID", "")).strip())
         payload = part.get_payload(decode=True)
         if number is None or not isinstance(payload, bytes) or (status := _STATUS.match(payload)) is None:
             continue
         _, _, rest = payload.replace(b"\r\n", b"\n").partition(b"\n\n")
-        answers[int(number[1])] = Failure(int(status[1]), reason_of(rest))
-    return answers
+        answers.setdefault(int(number[1]), []).append(Failure(int(status[1]), reason_of(rest)))
+    return {number: told[0] for number, told in answers.items() if len(told) == 1}

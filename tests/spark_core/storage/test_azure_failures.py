@@ -410,6 +410,13 @@ def test_one_success_for_all_keys_confirms_none(answering):
     assert [outcome.outcome for outcome in outcomes] == ["failed", "failed"]
 
 
+def test_one_answer_for_all_keys_that_a_blob_is_gone_tells_of_none(answering):
+    outcomes = answering(batch((None, 404, "BlobNotFound"))).delete(["data/a", "data/b"])
+    assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [
+        ("failed", "the store's answer does not mention the key")
+    ] * 2
+
+
 def test_one_answer_for_all_keys_is_the_answer_for_each(answering):
     """A bulk request that Azure refuses as a whole is answered 202 with one part that names no key."""
     outcomes = answering(batch((None, 403, "AuthenticationFailed"))).delete(["data/a", "data/b"])

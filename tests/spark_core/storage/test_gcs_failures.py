@@ -505,6 +505,17 @@ def test_an_answer_for_keys_that_nobody_asked_for_is_dropped(answering):
     ]
 
 
+@pytest.mark.parametrize("statuses", [(403, 204), (204, 403), (204, 204)])
+def test_a_key_that_is_answered_twice_is_not_confirmed(answering, statuses):
+    def twice(request: Request) -> Answer:
+        (part,) = parts_of(request)
+        return batch_answer(*((part, Answer(status)) for status in statuses))
+
+    assert answering(twice).delete(["data/a"]) == [
+        DeleteOutcome("data/a", "failed", "the store's answer does not mention the key")
+    ]
+
+
 def test_one_failed_request_of_several_fails_only_its_own_keys(answering, monkeypatch):
     def second_fails(request: Request) -> Answer:
         names = [unquote(name_in(part)) for part in parts_of(request)]
