@@ -16,16 +16,21 @@ from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.tables import Draft, StoredTable
 
+# Kinds of stores in which one object has several absolute addresses that the server takes from whoever links or stages.
+_OF_MANY_SPELLINGS = ("local", "azure")
+
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """Read the addresses of all staged entries, from every page of the server's scan.
 
     The server scans at least twice and the union is used: a branch that is
     deleted (or deleted and made again) in the middle of a scan makes it drop rows
-    of other branches without a word (safety 2, 30). On a local blockstore the
-    scan omits staged absolute addresses, so the diff of every branch is read as
-    well (safety 23); so it is when flat names are collected, which only entries
-    of the old address type have.
+    of other branches without a word (safety 2, 30). The scan omits staged
+    absolute addresses that do not begin as the namespace does, letter by letter,
+    so where such an address can lead inside it all the same, the diff of every
+    branch is read as well (safety 23): on a local blockstore, and in Azure, where
+    `http` and `https` are one store and the server gives out only `https`. So it is when flat
+    names are collected, which only entries of the old address type have.
 
     Args:
         run: The run.
@@ -45,8 +50,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     files = [file for scan in scans for file in uncommitted_files(run.store, scan, prefix)]
     frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store))
     from_diffs = 0
-    # The scan leaves out absolute addresses on local stores, and staged entries of the old address type anywhere.
-    if run.namespace.scheme == "local" or run.options.flat:
+    if run.namespace.kind in _OF_MANY_SPELLINGS or run.options.flat:
         diffs = diff_addresses(run.server, run.repository.id, run.namespace)
         from_diffs = diffs.num_rows
         frame = frame.unionByName(run.spark.createDataFrame(diffs))
