@@ -287,7 +287,13 @@ class Namespace:
         authority, slash, path = folded.partition("/")
         if _azure_account(authority.lower()) == self._account:
             authority = self._authority
-        return authority + slash + re.sub(r"\.+(?=/|\Z)", "", path.replace("\\", "/")).strip("/")
+        segments: list[str] = []
+        for segment in path.replace("\\", "/").split("/"):
+            if segment == "..":
+                del segments[-1:]
+            elif segment != ".":
+                segments.append(segment.rstrip("."))
+        return authority + slash + "/".join(segments).strip("/")
 
     @cached_property
     def _account(self) -> str:

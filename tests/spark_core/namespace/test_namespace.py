@@ -293,6 +293,8 @@ def test_a_name_that_azure_takes_for_another_is_refused_in_every_form(relative):
         f"https://account.blob.core.chinacloudapi.cn/container/ns/{KEY}",
         f"https://account.privatelink.blob.core.windows.net/container/ns/{KEY}",
         f"https://ACCOUNT.other.domain/container/ns/{KEY}",
+        f"https://account.blob.core.windows.net/container/other/../ns/{KEY}",
+        f"https://account.blob.core.windows.net/container/./ns/{KEY}",
         f"https://account-secondary.blob.core.windows.net/container/ns/{KEY}",
         f"https://account-microsoftrouting.dfs.core.windows.net/container/ns/{KEY}",
     ],
