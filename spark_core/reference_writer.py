@@ -20,12 +20,14 @@ from typing import BinaryIO
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark.sql.functions as sf
 
 from spark_core import reference, tables, verdict
 from spark_core.datasources import write_partitions
 from spark_core.errors import ObjectExistsError, UnsafePlanError
+from spark_core.namespace import Namespace
 from spark_core.reference import ADDRESSES, SUCCESS, SUMMARY, Summary
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -181,11 +183,31 @@ def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch])
         text: BinaryIO = stack.enter_context(target.store.open_sink(target.key("deleted.text", number)))
         # The oldest Spark that the job runs on reads Snappy without native libraries, and no newer encodings.
         parquet = stack.enter_context(pq.ParquetWriter(binary, ADDRESSES, compression="snappy", version="1.0"))
-        return sum(_append(parquet, text, batch) for batch in filled)
+        return sum(_append(parquet, text, target.store.namespace, batch) for batch in filled)
 
 
-def _append(parquet: pq.ParquetWriter, text: BinaryIO, batch: pa.RecordBatch) -> int:
+def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> None:
+    """Refuse an address that the reference job would take for another one.
+
+    In Azure it puts addresses into URLs as they are: of `a%20b` the service reads `a b`, and of `a?b` only `a`.
+
+    Raises:
+        UnsafePlanError: Naming the address.
+    """
+    if namespace.kind != "azure":
+        return
+    strange = addresses.filter(pc.match_substring_regex(addresses, "[%?#]"))
+    if len(strange):
+        raise UnsafePlanError(
+            f"{strange[0].as_py()!r} of {namespace.root} is among what may go, and in Azure the reference job would take it for "
+            "another object, which may be alive; the mark was not written for that job, and nothing was deleted. "
+            "Sweep it with lakegc, which names it exactly, or take out write_reference_mark."
+        )
+
+
+def _append(parquet: pq.ParquetWriter, text: BinaryIO, namespace: Namespace, batch: pa.RecordBatch) -> int:
     addresses = batch.column("address").cast(pa.string())
+    require_taken_literally(namespace, addresses)
     if batch.num_rows:
         parquet.write_batch(pa.record_batch([addresses], schema=ADDRESSES))
         text.write("".join(f"{address}\n" for address in addresses.to_pylist()).encode())

@@ -1,0 +1,25 @@
+"""What is never written into a mark for lakeFS's own job, which deletes without looking."""
+
+import pyarrow as pa
+import pytest
+
+from spark_core.errors import UnsafePlanError
+from spark_core.namespace import Namespace
+from spark_core.reference_writer import require_taken_literally
+
+AZURE = Namespace.parse("https://account.blob.core.windows.net/container/ns")
+
+
+@pytest.mark.parametrize("address", ["data/s/a%20b", "data/s/a?b", "data/s/a#b"])
+def test_what_the_job_would_take_for_another_blob_is_refused_in_azure(address):
+    with pytest.raises(UnsafePlanError, match="would take it for another object, which may be alive"):
+        require_taken_literally(AZURE, pa.array(["data/s/plain", address]))
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/ns", "gs://bucket/ns"])
+def test_elsewhere_the_job_takes_every_address_literally(uri):
+    require_taken_literally(Namespace.parse(uri), pa.array(["data/s/a%20b", "data/s/a?b", "data/s/a#b"]))
+
+
+def test_the_names_that_lakefs_gives_pass():
+    require_taken_literally(AZURE, pa.array(["data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag,a-b_c", "data/s/x y"]))
