@@ -44,6 +44,8 @@ class StoreOptions:
             root of all `local://` namespaces.
         s3_endpoint: URL of an S3-compatible store; None means AWS or what the
             AWS environment and configuration files say.
+        s3_own_endpoint_only: Whether what the AWS environment and configuration files say of endpoints is passed over: on
+            another machine they may say something else than where these options come from.
         s3_region: Region of the bucket; found by asking the bucket when None.
         s3_access_key_id: Explicit credentials; without them the usual AWS chain is used
             (environment, profile, instance role).
@@ -75,6 +77,7 @@ class StoreOptions:
 
     local_path: str | None = None
     s3_endpoint: str | None = None
+    s3_own_endpoint_only: bool = False
     s3_region: str | None = None
     s3_access_key_id: str | None = field(default=None, repr=False)
     s3_secret_access_key: str | None = field(default=None, repr=False)

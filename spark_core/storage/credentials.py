@@ -71,6 +71,8 @@ def _with_aws(options: StoreOptions) -> StoreOptions:
     found: dict[str, Any] = {
         "s3_region": options.s3_region or known.region,
         "s3_endpoint": options.s3_endpoint or known.endpoint,
+        # Without one it is AWS, whatever the other machine's environment says: every task must mean the same store.
+        "s3_own_endpoint_only": True,
     }
     if options.s3_access_key_id is None and known.credentials is not None:
         own = known.credentials.method in _MACHINE_IDENTITIES

@@ -135,6 +135,7 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
         region_name=region,
         endpoint_url=options.s3_endpoint,
         config=Config(
+            ignore_configured_endpoint_urls=options.s3_own_endpoint_only or None,
             connect_timeout=options.connect_timeout.total_seconds(),
             read_timeout=options.read_timeout.total_seconds(),
             # Adaptive: a store that throttles slows this client down instead of failing the run.

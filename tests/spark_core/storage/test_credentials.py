@@ -11,7 +11,7 @@ from botocore.credentials import Credentials, RefreshableCredentials
 
 from spark_core.errors import SettingsError
 from spark_core.namespace import Namespace
-from spark_core.storage import StoreOptions
+from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.credentials import travelling
 from spark_core.storage.local import LocalStore
 
@@ -85,6 +85,16 @@ def test_the_endpoint_of_the_environment_goes_along_and_that_of_aws_does_not(mon
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://minio.example.com")
     assert _sent(S3).s3_endpoint == "https://minio.example.com"
     assert _sent(S3, s3_endpoint="https://other.example.com").s3_endpoint == "https://other.example.com"
+
+
+def test_a_machine_whose_environment_names_another_endpoint_still_means_the_drivers_store(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    driver = open_store(S3, StoreOptions(carry_credentials="auto", s3_region="eu-north-1"))
+    sent = pickle.dumps(driver)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://mirror.example.com")
+    there = pickle.loads(sent)._clients
+    assert there.boto.meta.endpoint_url == there.objects.config["endpoint"] == "https://s3.eu-north-1.amazonaws.com"
 
 
 def test_explicit_keys_stay_what_they_are(monkeypatch):
