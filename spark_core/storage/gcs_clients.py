@@ -114,6 +114,8 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
     )
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
+    # Google redirects nobody; a deletion that went where a redirect leads would be one in another store.
+    session.max_redirects = 0
     # Google compresses answers only for clients that say so twice, here and in Accept-Encoding.
     session.headers["User-Agent"] = "lakegc (gzip)"
     client = storage.Client(

@@ -505,6 +505,20 @@ def test_an_answer_for_keys_that_nobody_asked_for_is_dropped(answering):
     ]
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(answering, status):
+    """A deletion that went where it leads would be one in another store."""
+    paths = []
+    with scripted_s3(lambda request: paths.append(request.path) or Answer(500)) as elsewhere:
+        moved = Answer(status, b"", {"Location": f"{elsewhere}/batch/storage/v1"})
+        store = answering(moved)
+        assert store.delete(["data/a"]) == [DeleteOutcome("data/a", "failed", "no answer TooManyRedirects")]
+        for action in ACTIONS.values():
+            with pytest.raises(TransientError, match="TooManyRedirects"):
+                action(answering(moved))
+    assert paths == []
+
+
 @pytest.mark.parametrize("statuses", [(403, 204), (204, 403), (204, 204)])
 def test_a_key_that_is_answered_twice_is_not_confirmed(answering, statuses):
     def twice(request: Request) -> Answer:
