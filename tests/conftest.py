@@ -5,9 +5,9 @@ import os
 import pytest
 
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
-# The tests are not the user's Dagster, and must not pick up the user's settings.
+# The tests are not the user's Dagster, must not pick up the user's settings, nor fold what they read to a terminal's width.
 for variable in list(os.environ):
-    if variable in {"DAGSTER_HOME", "LAKEGC_CONFIG"} or variable.startswith("LAKEGC__"):
+    if variable in {"DAGSTER_HOME", "LAKEGC_CONFIG", "COLUMNS"} or variable.startswith("LAKEGC__"):
         del os.environ[variable]
 
 

@@ -60,6 +60,7 @@ def _flat_objects(sandbox, run, count):
 
 
 @pytest.mark.spark
+@pytest.mark.deep
 def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, spark, monkeypatch, driver_rows):
     # Reports name some of the objects, and twins are looked for under some of the paths: both sizes reach those limits.
     monkeypatch.setattr(twins, "MAX_PATHS", 20)

@@ -48,7 +48,11 @@ def _run(recorded: RecordedServer, spark, **options):
     return open_run(environment, recorded.name, RunKey.at(recorded.now), RunOptions(**chosen))
 
 
-@pytest.mark.parametrize(("name", "index"), MOMENTS)
+# Its first rules prove that a repository is read rightly; what other rules retain is tested in full without Spark.
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [pytest.param(*moment, marks=[pytest.mark.deep] if moment[1] else []) for moment in MOMENTS],
+)
 def test_with_rules_exactly_the_recorded_addresses_expire(name, index, tmp_path, spark):
     moment = golden.expected(name)["retention"][index]
     with RecordedServer.unpacked(name, tmp_path, index=index) as recorded:

@@ -28,7 +28,7 @@ def _keys(s3, bucket):
     return {found["Key"] for page in pages for found in page.get("Contents", [])}
 
 
-@pytest.mark.parametrize("prefix", ["lake/ns", "lake/ns/", ""])
+@pytest.mark.parametrize("prefix", ["lake/ns", pytest.param("lake/ns/", marks=pytest.mark.deep), ""])
 def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark):
     bucket = s3.bucket()
     root = golden.unpack("s3-features", tmp_path)
