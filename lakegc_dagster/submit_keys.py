@@ -65,7 +65,7 @@ class Job:
         repository_id: The repository.
         mark: Whether to mark.
         sweep: Whether to delete.
-        mark_id: Mark to sweep when there is to be none of its own: the reference job's, or a run key; else empty.
+        mark_id: Mark in the reference job's form to sweep, once a new one has verified it; else empty.
         settings: As `lakegc.toml` would say it.
         stores: What it says about object stores and their credentials.
         ignored: Key -> why nothing becomes of it.

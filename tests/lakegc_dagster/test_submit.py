@@ -81,13 +81,24 @@ def test_one_command_marks_and_sweeps_and_its_secret_is_nowhere(place, capsys):
     assert place.sandbox.secret_access_key not in said.out + said.err
 
 
-def test_a_mark_alone_deletes_nothing_and_is_swept_by_its_id(place, capsys):
+def test_a_mark_alone_deletes_nothing_and_is_swept_by_its_id_once_it_is_verified(place, capsys):
     name = place.tell()
-    assert run([name, "us-east-1"], place.pairs(do_sweep="false")) == 0
+    written = {"spark.lakegc.defaults.write_reference_mark": "true"}
+    assert run([name, "us-east-1"], place.pairs(do_sweep="false") | written) == 0
     assert place.left() == place.everything
-    mark_id = re.search(r"mark id  (\S+)", capsys.readouterr().out)[1]
+    mark_id = re.search(r"mark id  (\S+)  \(for lakefs.gc.mark_id\)", capsys.readouterr().out)[1]
     assert run([name], place.pairs(do_mark="false", mark_id=mark_id)) == 0
     assert place.everything - place.left() == GONE
+
+
+def test_a_run_key_is_not_swept_since_what_came_back_to_life_would_not_be_seen(place, capsys):
+    name = place.tell()
+    assert run([name], place.pairs(do_mark="false", mark_id="2026-11-20T02-00-00Z")) == 1
+    assert place.left() == place.everything
+    said = " ".join(capsys.readouterr().err.split())
+    assert "mark 2026-11-20T02-00-00Z is a run of lakegc's own" in said
+    assert "nothing was deleted. Mark and sweep in one command" in said
+    assert "spark.lakegc.defaults.write_reference_mark=true" in said
 
 
 def test_a_mark_of_the_reference_job_is_verified_before_it_is_swept(place, capsys):
@@ -117,7 +128,6 @@ def test_a_mark_of_the_reference_job_is_verified_before_it_is_swept(place, capsy
             {"do_mark": "false", "mark_id": "ft6s0e1ksdufuaulm34g"},
             "lakegc: failed: mark ft6s0e1ksdufuaulm34g does not exist in",
         ),
-        ({"do_mark": "false", "mark_id": "2026-01-01T00-00-00Z"}, "has no verdict"),
         ({"do_mark": "false", "mark_id": "../../data"}, "is not the id of a mark"),
         ({"do_mark": "false"}, "which mark is to be swept is not said"),
         ({"do_swep": "true"}, "did you mean lakefs.gc.do_sweep?"),
