@@ -131,6 +131,7 @@ def test_without_a_wide_terminal_the_tables_leave_the_addresses_out():
     assert "address" not in stream.getvalue()
 
 
+@pytest.mark.deep
 def test_a_lost_object_breaks_the_proof_and_the_exit_code(spark, tmp_path, monkeypatch):
     directory = tmp_path / ".sandbox"
     launch = demo.launch

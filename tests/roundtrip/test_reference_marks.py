@@ -96,6 +96,7 @@ def test_of_strange_addresses_none_goes_and_each_has_its_reason(official, spark)
     assert (official.namespace_root / "data/stray-file").exists()
 
 
+@pytest.mark.deep
 def test_what_is_younger_than_the_cutoff_of_today_is_kept(official, spark):
     run = official_mark.open_official_run(
         official, spark, reference_mark=official_mark.MARK_ID, min_age=timedelta(hours=24), tags_protect=False
@@ -105,6 +106,7 @@ def test_what_is_younger_than_the_cutoff_of_today_is_kept(official, spark):
     assert _standing(report.load(run)) == {standings.YOUNG: 86}
 
 
+@pytest.mark.deep
 def test_an_empty_mark_lets_nothing_go(official, spark):
     mark_id = official_mark.put_mark("empty", official.namespace_root)
     run = official_mark.open_official_run(official, spark, reference_mark=mark_id, write_reference_mark=True)
@@ -152,6 +154,7 @@ def test_our_mark_is_written_as_the_job_reads_it_and_only_after_its_verdict(offi
     assert not (folder / "summary.json").exists()
 
 
+@pytest.mark.deep
 def test_a_mark_whose_checks_failed_is_not_written(official, spark):
     official_mark.rename_scan(official, "ft6s0e1ksdufuaulm350")
     run = official_mark.open_official_run(
@@ -165,6 +168,7 @@ def test_a_mark_whose_checks_failed_is_not_written(official, spark):
     assert not (official.namespace_root / "_lakefs/retention/gc/unified/ft6s0e1ksdufuaulm350").exists()
 
 
+@pytest.mark.deep
 def test_a_run_that_was_begun_to_verify_a_mark_does_not_go_on_without_it(official, spark):
     """Made again by hand without the mark, the last table would name everything that lakegc finds expired."""
     run = official_mark.open_official_run(official, spark, reference_mark=official_mark.MARK_ID)

@@ -19,7 +19,9 @@ def _keys(s3, bucket):
     return {found["Key"] for page in pages for found in page.get("Contents", [])}
 
 
-@pytest.mark.parametrize("prefix", ["lake/ns", pytest.param("lake/ns/", marks=pytest.mark.deep), ""])
+@pytest.mark.parametrize(
+    "prefix", [pytest.param("lake/ns", marks=pytest.mark.deep), "lake/ns/", pytest.param("", marks=pytest.mark.deep)]
+)
 def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark):
     bucket, client = s3.bucket(), s3.client()
     at = f"{prefix.rstrip('/')}/" if prefix else ""
