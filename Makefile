@@ -38,7 +38,7 @@ $(EMULATORS): .ci/install-azurite .ci/install-gcs-emulator
 emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) that the tests of those stores run against
 
 test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
-	$(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-deep: $(READY) ## run the long property tests
 	$(BIN)/python -m pytest -q -m deep --timeout=3600 $(ARGS)
