@@ -279,12 +279,18 @@ class Namespace:
         """Return the other reading of what follows `scheme://`; see `_fold`.
 
         On Azure the server knows an account by the first label of its host alone, whatever domain follows, and what
-        stands behind a dash in it is a way to the same account.
+        stands behind a dash in it is a way to the same account. Of the stores that speak S3 some take a bucket in
+        either case (where it is a host), and some (MinIO) drop slashes before a key and fold the rest of it then; with
+        others these are other objects.
         """
         folded = _fold(self._kind, rest)
-        if self._kind != "azure":
+        if self._kind == "local":
             return folded
         authority, slash, path = folded.partition("/")
+        if self._kind != "azure":
+            if authority.lower() == self._authority.lower():
+                authority = self._authority
+            return authority + slash + (_fold("local", path.lstrip("/")) if path.startswith("/") else path)
         if _azure_account(authority.lower()) == self._account:
             authority = self._authority
         segments: list[str] = []
@@ -403,11 +409,18 @@ class Namespace:
             return inside, outside, cut
         second = _SECOND_READING_AZURE if self._kind == "azure" else _SECOND_READING
         one_reading = candidates & ~_mask(pc.match_substring_regex(addresses, second))
+        if self._kind != "azure":
+            plain = _mask(pc.match_substring_regex(addresses, rf"^[a-z0-9]+://{re.escape(self._authority)}/[^/]"))
+            one_reading &= plain | ~_mask(pc.match_substring_regex(addresses, self._in_bucket_of_any_case))
         own_store = f"{self.scheme}://{self._authority}/" if self._kind == "azure" else f"{self.scheme}://"
         here = _mask(pc.starts_with(addresses, self.root))
         outside |= one_reading & ~here & _mask(pc.starts_with(addresses, own_store))
         inside = one_reading & here & _mask(pc.not_equal(addresses, self.root))
         return inside, outside, pc.utf8_slice_codeunits(addresses, len(self.root))
+
+    @property
+    def _in_bucket_of_any_case(self) -> str:
+        return rf"(?i)^[a-z0-9]+://{re.escape(self._authority)}(?:/|$)"
 
     def contains(self, other: Namespace) -> bool:
         """Say whether the other namespace is this one or lies inside it."""

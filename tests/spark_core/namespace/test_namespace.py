@@ -108,7 +108,9 @@ def test_a_relative_address_is_inside_and_absolute_takes_it_there_and_back(names
         (S3, f"s3://bucket/NS/{KEY}"),
         (S3, "s3://bucket/ns"),
         (S3, "s3://bucket"),
-        (S3, f"s3://bucket//ns/{KEY}"),
+        (S3, f"s3://BUCKET/other/{KEY}"),
+        (S3, f"s3://bucket//other/{KEY}"),
+        (S3, f"s3://bucket:443/ns/{KEY}"),
         (S3, f"gs://bucket/ns/{KEY}"),
         (S3, f"https://bucket.s3.amazonaws.com/ns/{KEY}"),
         (S3, "s3://other/100%/two%20x?y"),
@@ -262,6 +264,40 @@ def test_an_object_store_takes_keys_literally(relative):
     for namespace in (S3, BUCKET, GS):
         assert namespace.relative(relative, RELATIVE) == relative
         assert namespace.relative(namespace.absolute(relative), FULL) == relative
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"s3://x@bucket/ns/{KEY}",
+        f"s3://user:word@bucket/ns/{KEY}",
+        f"s3://bucket/ns/{KEY}?versionId=1",
+        f"s3://bucket/n%73/{KEY}",
+        f"s3://b%75cket/ns/{KEY}",
+        f"s3://BUCKET/ns/{KEY}",
+        f"s3://Bucket//ns/{KEY}",
+        f"s3://bucket//ns/{KEY}",
+        f"s3://bucket//other/../ns/./{KEY}",
+        f"s3://bucket///ns//{KEY}",
+    ],
+)
+def test_what_some_server_or_store_takes_for_an_own_object_is_refused_one_by_one_and_as_a_column(address):
+    for found in (address, f"S3{address[2:]}"):
+        for kind in (FULL, BY_PREFIX):
+            with pytest.raises(AddressError, match="could be read as"):
+                S3.relative(found, kind)
+        with pytest.raises(AddressError, match="could be read as"):
+            S3.relative_batch(pa.array([KEY, found]), pa.array([RELATIVE, FULL], pa.int32()))
+    with pytest.raises(AddressError, match="could be read as"):
+        BUCKET.relative_batch(pa.array([f"s3://bucket//{KEY}"]), pa.array([FULL], pa.int32()))
+
+
+def test_a_scheme_has_no_case_and_s3a_is_none_that_the_server_knows():
+    spelt = f"S3://bucket/ns/{KEY}"
+    assert S3.relative(spelt, FULL) == KEY
+    assert S3.relative_batch(pa.array([spelt]), pa.array([FULL], pa.int32())).to_pylist() == [KEY]
+    with pytest.raises(AddressError, match="does not begin with a known scheme"):
+        S3.relative(f"s3a://bucket/ns/{KEY}", FULL)
 
 
 @pytest.mark.parametrize("relative", ["data//x", "a b", "data/\n", "x#1", ".hidden", "a..b/c"])
