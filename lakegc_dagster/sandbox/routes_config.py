@@ -6,7 +6,6 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from lakegc_dagster.sandbox.core import COMMITTER
 from lakegc_dagster.sandbox.errors import ApiError
 from lakegc_dagster.sandbox.times import to_seconds
 from lakegc_dagster.sandbox.web import Call, Endpoint, Field, answer, no_content
@@ -76,15 +75,15 @@ def _login(call: Call) -> Response:
     body = call.json(
         "LoginInformation", {"access_key_id": Field(str, required=True), "secret_access_key": Field(str, required=True)}
     )
-    if not call.credentials.matches(body["access_key_id"], body["secret_access_key"]):
+    if not call.caller.credentials.matches(body["access_key_id"], body["secret_access_key"]):
         raise ApiError(HTTPStatus.UNAUTHORIZED, "error authenticating request")
-    token, expires = call.credentials.token()
+    token, expires = call.caller.credentials.token()
     return answer({"token": token, "token_expiration": expires})
 
 
 def _user(call: Call) -> Response:
     created = to_seconds(call.core.now())
-    return answer({"user": {"creation_date": created, "email": "", "friendly_name": "", "id": COMMITTER}})
+    return answer({"user": {"creation_date": created, "email": "", "friendly_name": "", "id": call.caller.name}})
 
 
 ENDPOINTS = [

@@ -57,7 +57,7 @@ def _list(call: Call) -> Response:
     rows = (
         _json(repository)
         for repository in call.core.state.repositories()
-        if repository.id > after and repository.id.startswith(prefix)
+        if repository.id > after and repository.id.startswith(prefix) and call.caller.sees(repository.id)
     )
     return answer(page(rows, call.amount(), offset=lambda row: row["id"]))
 

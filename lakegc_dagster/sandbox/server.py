@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import secrets
 import socket
-import string
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,17 +22,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lakegc_dagster.sandbox import routes_config, routes_gc, routes_objects, routes_refs, routes_repositories
+from lakegc_dagster.sandbox.accounts import Accounts, Credentials, User
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.core import Behaviour, Core
 from lakegc_dagster.sandbox.errors import ApiError
-from lakegc_dagster.sandbox.web import Credentials, Requests, failure, route
+from lakegc_dagster.sandbox.web import Requests, failure, route
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 20.0
 _CREDENTIALS_FILE = "credentials.json"
 
 
-def application(core: Core, credentials: Credentials, requests: Requests) -> Starlette:
+def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette:
     """Make the web application."""
     endpoints = [
         *routes_config.ENDPOINTS,
@@ -48,7 +48,7 @@ def application(core: Core, credentials: Credentials, requests: Requests) -> Sta
 
     handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {HTTPException: unknown}
     return Starlette(
-        routes=[route(endpoint, core, credentials, requests) for endpoint in endpoints],
+        routes=[route(endpoint, core, accounts, requests) for endpoint in endpoints],
         exception_handlers=handlers,  # type: ignore[arg-type]  # starlette types the answer as its own union
     )
 
@@ -59,13 +59,8 @@ def _credentials(directory: Path, access_key_id: str | None, secret_access_key: 
         return Credentials(access_key_id, secret_access_key)
     file = directory / _CREDENTIALS_FILE
     if not file.exists():
-        letters = string.ascii_uppercase + string.digits
-        pair = {
-            "access_key_id": "SANDBOX" + "".join(secrets.choice(letters) for _ in range(13)),
-            "secret_access_key": secrets.token_urlsafe(30),
-        }
         file.touch(mode=0o600)
-        file.write_text(json.dumps(pair, indent=2) + "\n")
+        file.write_text(json.dumps(asdict(Credentials.made()), indent=2) + "\n")
     stored = json.loads(file.read_text())
     return Credentials(stored["access_key_id"], stored["secret_access_key"])
 
@@ -110,7 +105,7 @@ class Sandbox:
         self.clock = SandboxClock()
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._credentials = _credentials(self._directory, access_key_id, secret_access_key)
+        self._accounts = Accounts(_credentials(self._directory, access_key_id, secret_access_key))
         self._requests = Requests(Counter())
         self._port = port
         self._core: Core | None = None
@@ -136,12 +131,24 @@ class Sandbox:
     @property
     def access_key_id(self) -> str:
         """The key that the server accepts."""
-        return self._credentials.access_key_id
+        return self._accounts.owner.credentials.access_key_id
 
     @property
     def secret_access_key(self) -> str:
         """The secret that belongs to it."""
-        return self._credentials.secret_access_key
+        return self._accounts.owner.credentials.secret_access_key
+
+    def add_user(self, name: str, policy: Mapping[str, Any]) -> User:
+        """Let somebody in who may do what a policy says, until the sandbox is thrown away.
+
+        Args:
+            name: For people.
+            policy: As the server takes it: `{"statement": [{"effect", "action", "resource"}, ...]}`.
+
+        Raises:
+            ValueError: If it is no policy of lakeFS.
+        """
+        return self._accounts.add(name, policy)
 
     @property
     def blockstore(self) -> Path:
@@ -174,7 +181,7 @@ class Sandbox:
         self._port = listener.getsockname()[1]
         self._core = Core(self._directory, self.behaviour, self.clock)
         config = uvicorn.Config(
-            application(self._core, self._credentials, self._requests),
+            application(self._core, self._accounts, self._requests),
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import json
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,64 +14,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lakegc_dagster.sandbox.core import COMMITTER, Core
+from lakegc_dagster.sandbox.accounts import Accounts, User
+from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request
 
 API = "/api/v1"
 DEFAULT_AMOUNT = 100
 MAX_AMOUNT = 1000
-_TOKEN_LIFE_SECONDS = 7 * 24 * 3600
 _TYPE_NAMES = {int: "an integer", str: "a string", bool: "a boolean", list: "an array", dict: "an object"}
 _MISSING = object()
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """The one key pair that the sandbox knows."""
-
-    access_key_id: str
-    secret_access_key: str
-
-    def matches(self, access_key_id: str, secret_access_key: str) -> bool:
-        """Say whether that is the pair."""
-        return hmac.compare_digest(
-            f"{access_key_id}:{secret_access_key}".encode(), f"{self.access_key_id}:{self.secret_access_key}".encode()
-        )
-
-    def token(self) -> tuple[str, int]:
-        """Return a bearer token and when it expires, in Unix seconds."""
-        expires = int(time.time()) + _TOKEN_LIFE_SECONDS
-        body = f"{_encode({'alg': 'HS256', 'typ': 'JWT'})}.{_encode({'sub': COMMITTER, 'exp': expires})}"
-        return f"{body}.{self._sign(body)}", expires
-
-    def accepts(self, token: str) -> bool:
-        """Say whether a bearer token is one of ours and still good."""
-        body, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
-            return False
-        claims = body.partition(".")[2]
-        return int(json.loads(base64.urlsafe_b64decode(claims + "==="))["exp"]) > time.time()
-
-    def _sign(self, body: str) -> str:
-        digest = hmac.new(self.secret_access_key.encode(), body.encode(), hashlib.sha256).digest()
-        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-    def authorizes(self, header: str) -> bool:
-        """Say whether an Authorization header carries our pair or a token of ours."""
-        scheme, _, value = header.partition(" ")
-        if scheme.lower() == "bearer":
-            return self.accepts(value)
-        if scheme.lower() != "basic":
-            return False
-        try:
-            user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return False
-        return self.matches(user, password)
-
-
-def _encode(value: Mapping[str, object]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
@@ -84,7 +30,7 @@ class Call:
     """One request, read whole."""
 
     core: Core
-    credentials: Credentials
+    caller: User
     request: Request
     data: bytes
 
@@ -294,15 +240,30 @@ class Requests:
     observer: Callable[[str], None] | None = None
 
 
-def route(endpoint: Endpoint, core: Core, credentials: Credentials, requests: Requests) -> Route:
+def _names(request: Request, data: bytes) -> dict[str, str]:
+    """Return what a request names, for the resources that it needs: in its body, its query, its path."""
+    try:
+        body = json.loads(data) if data else {}
+    except ValueError:
+        body = {}
+    named = {name: value for name, value in body.items() if isinstance(value, str)} if isinstance(body, dict) else {}
+    return {**named, **request.query_params, **request.path_params}
+
+
+def route(endpoint: Endpoint, core: Core, accounts: Accounts, requests: Requests) -> Route:
     """Make the route of an endpoint."""
 
-    def serve(request: Request, data: bytes) -> Response:
+    def serve(caller: User, request: Request, data: bytes) -> Response:
+        lacking = caller.lacks(endpoint.name, _names(request, data))
+        if lacking:
+            # What the real server says, and its status: the same as for keys that it does not know.
+            refusal = f"insufficient permissions: not allowed to {','.join(lacking)}"
+            return failure(ApiError(HTTPStatus.UNAUTHORIZED, refusal))
         if requests.observer is not None:
             requests.observer(endpoint.name)
         try:
             with core.lock:
-                response = endpoint.handler(Call(core, credentials, request, data))
+                response = endpoint.handler(Call(core, caller, request, data))
         except ApiError as error:
             return failure(error)
         if response.status_code != HTTPStatus.NO_CONTENT:
@@ -311,9 +272,10 @@ def route(endpoint: Endpoint, core: Core, credentials: Credentials, requests: Re
 
     async def run(request: Request) -> Response:
         requests.counts[endpoint.name] += 1
-        if not endpoint.public and not credentials.authorizes(request.headers.get("authorization", "")):
+        caller = accounts.owner if endpoint.public else accounts.caller(request.headers.get("authorization", ""))
+        if caller is None:
             return failure(ApiError(HTTPStatus.UNAUTHORIZED, "error authenticating request"))
-        return await run_in_threadpool(serve, request, await request.body())
+        return await run_in_threadpool(serve, caller, request, await request.body())
 
     handler: Callable[[Request], Awaitable[Response]] = run
     made = Route(API + endpoint.path, handler, methods=[endpoint.method], name=endpoint.name)
