@@ -1,0 +1,41 @@
+"""What the tests of the losses share: scripted servers, a small store, a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox
+from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.namespace import Namespace
+from spark_core.storage import ObjectStore, StoreOptions, open_store
+from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
+from tests.support.scripted_server import ScriptedServer
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[Any], LakeFSServer]]:
+    """Give a client of a server that answers as told."""
+    with ExitStack() as stack:
+
+        def start(overrides: Any) -> LakeFSServer:
+            scripted = stack.enter_context(ScriptedServer(overrides=overrides))
+            return LakeFSServer(ServerOptions(scripted.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+
+        yield start
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    (tmp_path / "repo").mkdir()
+    return open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with Sandbox(tmp_path / "sandbox") as running:
+        yield running

@@ -1,0 +1,179 @@
+"""Losses that began with a wrong decision: what is retained, inside, old enough, or of this run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_core import chain, preconditions, tables
+from spark_core.clocks import ClockReading, require_near
+from spark_core.collectable import is_collectable, nested_repository
+from spark_core.errors import (
+    AddressError,
+    ChainError,
+    RepositoryStateError,
+    SettingsError,
+    UnsafePlanError,
+)
+from spark_core.guards import check_mark
+from spark_core.lakefs import LakeFSServer, walk_refs
+from spark_core.model import Repository, RetentionRules
+from spark_core.namespace import AddressType, Namespace
+from spark_core.retention import retained_commits
+from tests.spark_core.retention.graphs import NOW, graph
+from tests.support.passing_mark import passing_mark
+from tests.support.scripted_server import Asked, page
+from tests.support.written_run import written_run
+
+EXACT = timedelta(0)
+TEN_DAYS = RetentionRules(10, {})
+
+
+def retained(commits: str, rules: RetentionRules | None, **refs: Any) -> set[str]:
+    found = retained_commits(graph(commits, **refs), rules, NOW, clock_margin=EXACT)
+    return {retention.commit_id for retention in found}
+
+
+def test_3_no_rules_fell_back_to_no_commits_at_all() -> None:
+    assert retained("A:300 B:200(A) C:100(B)", None, branches={"main": "C"}) == {"A", "B", "C"}
+    with pytest.raises(RepositoryStateError, match="refs hold no commits"):
+        retained("", None, branches={"main": "C"})
+
+
+def test_4_the_absolute_form_of_an_address_was_not_recognised() -> None:
+    namespace = Namespace.parse("s3://bucket/repo/")
+    relative, types = pa.array(["data/s/x"]), pa.array([AddressType.RELATIVE], pa.int32())
+    absolute, full = pa.array(["s3://bucket/repo/data/s/x"]), pa.array([AddressType.FULL], pa.int32())
+    assert namespace.relative_batch(absolute, full) == namespace.relative_batch(relative, types)
+    assert namespace.relative_absolute("s3://other/repo/data/s/x") is None
+    with pytest.raises(AddressError, match="could be read as"):
+        namespace.relative_absolute("s3://bucket/repo/data/s/x%79")
+
+
+def test_5_an_error_while_the_live_side_was_listed_was_ignored(tmp_path: Path) -> None:
+    run = written_run(tmp_path, spark=None).run
+    facts = {"live_objects": 10_000, "missing_objects": 101, "missing_named": ["data/s/gone"]}
+    manifests = passing_mark(run, expired_addresses=facts)
+    (failed,) = [result for result in check_mark(run, manifests) if not result.passed]
+    assert failed.name == "live_objects_are_listed"
+    assert "101 of 10000 objects that branches reach are not in the listing" in failed.summary
+
+
+def test_7_tables_of_the_server_were_taken_for_data() -> None:
+    kinds = ["_lakefs/" + "a" * 64, "_lakefs/retention/gc/rules/config.json", "dummy", "data/", "a" * 32, "other/x"]
+    assert [kind for kind in kinds if is_collectable(kind)] == []
+
+
+@pytest.mark.parametrize(("age", "kept"), [("9.9999999", True), ("10", False), ("10.0000001", False)])
+def test_8_a_commit_at_the_threshold_was_off_by_one(age: str, *, kept: bool) -> None:
+    # The child is young enough or not, and with it its parent, the state at the threshold, is kept or not.
+    assert ("A" in retained(f"A:99 B:{age}(A) C:99(B)", TEN_DAYS, branches={"main": "C"})) is kept
+
+
+def test_9_the_parent_was_lost_by_the_order_in_which_branches_were_walked() -> None:
+    rules = RetentionRules(1, {"long": 40})
+    # `short` comes to P first and stops there, as one that keeps nothing of it; `long` must go on below it.
+    for commits in ("A:60 P:30(A) Q:20(P) S:2(P)", "A:60 P:30(A) S:2(P) Q:20(P)"):
+        for branches in ({"short": "S", "long": "Q"}, {"long": "Q", "short": "S"}):
+            assert retained(commits, rules, branches=branches) == {"A", "P", "Q", "S"}
+
+
+def test_10_tagged_commits_expired() -> None:
+    assert "A" in retained("A:99 B:98(A) C:97(B) D:1(C)", TEN_DAYS, branches={"main": "D"}, tags={"v1": "A"})
+
+
+@pytest.mark.parametrize("other", ["local://repo", "local://repo/", "local://repo/inner", "local://"])
+def test_11_two_repositories_shared_a_namespace_or_one_was_inside_the_other(other: str) -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    ours = Repository("ours", "local://repo", "main", created)
+    if other == "local://":
+        ours, other = Repository("ours", "local://repo/inner", "main", created), "local://repo"
+    theirs = Repository("theirs", other, "main", created)
+    with pytest.raises(RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"):
+        preconditions.require_own_namespace(
+            ours, Namespace.parse(ours.storage_namespace, server_path="/bs"), [ours, theirs]
+        )
+
+
+def test_6_an_upload_under_way_looked_old() -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(SettingsError, match="the server lets an upload wait 1 day"):
+        preconditions.require_old_enough(
+            Repository("repo", "local://repo", "main", created),
+            timedelta(hours=23),
+            timedelta(hours=24),
+            allow_unsafe=False,
+        )
+
+
+def test_16_the_store_dated_objects_by_another_clock() -> None:
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    ahead = ClockReading.of(noon + timedelta(minutes=6), sent=noon, received=noon)
+    with pytest.raises(UnsafePlanError, match=r"the clock of the store is .*0:06:00 ahead of this machine's"):
+        require_near(ahead, "the store")
+
+
+def test_23_linked_objects_of_a_local_store_have_absolute_addresses_that_were_not_recognised() -> None:
+    namespace = Namespace.parse("local://repo", server_path="/var/lakefs")
+    assert namespace.relative_absolute("local:///var/lakefs/repo/data/s/x") == "data/s/x"
+    with pytest.raises(AddressError, match=r"looks like an object of local://repo/.*server_path"):
+        namespace.relative_absolute("local:///mnt/lakefs/repo/data/s/x")
+
+
+def test_27_two_tables_were_made_again_out_of_order(tmp_path: Path) -> None:
+    run = written_run(tmp_path, spark=None).run
+    manifests = passing_mark(run)
+    later = run.keep(
+        tables.Draft(
+            tables.COMMITTED_ADDRESSES,
+            tables.COMMITTED_ADDRESSES.schema.empty_table(),
+            manifests["namespace_slices"].reading_began,
+            [manifests["retained_commits"]],
+            facts=lambda: dict(manifests["committed_addresses"].facts),
+        )
+    ).manifest
+    with pytest.raises(ChainError, match=r"committed_addresses began at .*, before retained_commits ended at"):
+        chain.require_unbroken(run, list({**manifests, later.table: later}.values())[:4])
+
+
+def test_28_commits_that_only_a_tag_leads_to_were_not_walked(answering: Callable[[Any], LakeFSServer]) -> None:
+    head, tagged = "a" * 64, "b" * 64
+
+    def answers(asked: Asked) -> tuple[int, Any]:
+        *_, ref, what = asked.path.split("/")
+        if what == "branches":
+            return 200, page([{"id": "main", "commit_id": head}], asked.query)
+        if what == "tags":
+            return 200, page([{"id": "v1", "commit_id": tagged}], asked.query)
+        id_ = head if ref == "main" else tagged
+        commit = {"id": id_, "parents": [], "meta_range_id": "", "version": 1, "creation_date": 1_795_000_000}
+        return 200, {"results": [commit], "pagination": {"has_more": False}}
+
+    assert walk_refs(answering({("GET", ".*"): answers}), "repo").commits.keys() == {head, tagged}
+
+
+def test_31_a_repository_was_made_inside_anothers_data(tmp_path: Path) -> None:
+    inner = "data/s/inner/_lakefs/" + "a" * 64
+    assert nested_repository(inner)
+    assert not is_collectable(inner)
+    run = written_run(tmp_path, spark=None).run
+    manifests = passing_mark(run)
+    listing = manifests["namespace_slices"]
+    nested = replace(listing, facts={**listing.facts, "nested_objects": 1})
+    (on_listing,) = [
+        result for result in check_mark(run, {**manifests, listing.table: nested}) if "inside" in result.summary
+    ]
+    assert not on_listing.passed
+
+
+@pytest.mark.parametrize("prefix", ["data/tables", "data", ""])
+def test_32_the_server_kept_its_tables_among_the_data(prefix: str) -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(RepositoryStateError, match="among the data that lakegc may collect"):
+        preconditions.require_tables_apart(Repository("repo", "local://repo", "main", created), prefix)

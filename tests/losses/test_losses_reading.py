@@ -1,0 +1,123 @@
+"""Losses that began with the server's answers; the number is the row of the table in docs/safety.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
+from spark_core.lakefs import (
+    LakeFSServer,
+    PreparedUncommitted,
+    read_retained,
+    scan_uncommitted,
+    uncommitted_files,
+    walk_refs,
+)
+from spark_core.model import Branch, RetentionRules
+from spark_core.storage import ObjectStore
+from tests.support.scripted_server import Asked, in_turn, page
+
+Answering = Callable[[Any], LakeFSServer]
+SCAN = ("POST", ".*/prepare_uncommited")
+BRANCHES = ("GET", ".*/branches")
+RUN = "ft6rqqpksduakb446ivg"
+STAGED = f"_lakefs/retention/gc/uncommitted/{RUN}/uncommitted/"
+
+
+def scanned(location: str, token: str = "") -> tuple[int, Any]:
+    return 201, {"run_id": RUN, "gc_uncommitted_location": location, "continuation_token": token}
+
+
+def test_1_the_last_page_had_no_rows_and_its_empty_location_stood_for_all_pages(
+    answering: Answering, store: ObjectStore
+) -> None:
+    server = answering({SCAN: in_turn(scanned("local://repo/one", "more"), scanned(""))})
+    scan = server.prepare_uncommitted("repo")
+    with pytest.raises(IncompleteReadError, match=r"holds 0 files, 1 pages of the scan said that they wrote one"):
+        uncommitted_files(store, scan)
+    store.put(f"{STAGED}page-1.parquet", b"rows of the first page")
+    assert uncommitted_files(store, scan) == [f"{STAGED}page-1.parquet"]
+
+
+class _BranchGoesAndComesBack:
+    """A branch deleted in the middle of the first scan costs it the rows of all others, and is back before anybody looks."""
+
+    def __init__(self, names: list[list[str]]) -> None:
+        self.names = names
+        self.scans = 0
+
+    def branches(self, _repository: str) -> list[Branch]:
+        shown = self.names.pop(0) if len(self.names) > 1 else self.names[0]
+        return [Branch(name, "c") for name in shown]
+
+    def prepare_uncommitted(self, _repository: str) -> PreparedUncommitted:
+        self.scans += 1
+        return PreparedUncommitted(f"run{self.scans}", pages=1, pages_with_data=self.scans - 1)
+
+
+def test_2_a_branch_deleted_in_the_middle_of_the_scan_took_other_branches_rows_with_it() -> None:
+    seen: Any = _BranchGoesAndComesBack([["a", "b"], ["a", "b"], ["a"], ["a"]])
+    assert [scan.pages_with_data for scan in scan_uncommitted(seen, "repo")] == [0, 1, 2]
+
+
+def test_17_a_repository_without_branches_had_an_empty_live_set(answering: Answering) -> None:
+    server = answering({BRANCHES: (200, page([], {})), SCAN: scanned("")})
+    with pytest.raises(RepositoryStateError, match="has no branch: it is bare"):
+        scan_uncommitted(server, "repo")
+
+
+def test_21_a_deleted_repository_answered_from_a_cache_with_an_empty_list_of_commits(store: ObjectStore) -> None:
+    store.put(f"_lakefs/retention/gc/commits/run_id={RUN}/commits.csv", b"commit_id,expired,metarange_id\n")
+    with pytest.raises(RepositoryStateError, match=r"retains no commit at all.*nothing was deleted"):
+        read_retained(store, RUN)
+
+
+def test_22_the_server_answered_for_a_commit_with_another_ones_data(answering: Answering) -> None:
+    def commit(id_: str, parents: list[str], metarange: str) -> dict[str, Any]:
+        return {"id": id_, "parents": parents, "meta_range_id": metarange, "version": 1, "creation_date": 1}
+
+    head, asked_for, another = "a" * 64, "b" * 64, "c" * 64
+
+    def answers(asked: Asked) -> tuple[int, Any]:
+        what = asked.path.rpartition("/")[2]
+        if what in ("branches", "tags"):
+            return 200, page([{"id": "main", "commit_id": head}] if what == "branches" else [], asked.query)
+        shown = commit(head, [asked_for], "1" * 64) if asked.path.endswith("main/commits") else commit(another, [], "")
+        if "after" in asked.query:
+            return 200, {"results": [], "pagination": {"has_more": False}}
+        return 200, {"results": [shown], "pagination": {"has_more": False}}
+
+    with pytest.raises(IncompleteReadError, match=r"commit bbbb.*answered about other commits"):
+        walk_refs(answering({("GET", ".*"): answers}), "repo")
+
+
+def test_24_a_page_token_that_repeats_ended_the_scan_early(answering: Answering) -> None:
+    server = answering({SCAN: scanned("local://repo/one", "again and again")})
+    with pytest.raises(IncompleteReadError, match=r"page 2 repeats a continuation token"):
+        server.prepare_uncommitted("repo")
+
+
+def test_25_rules_that_the_client_library_could_not_read_were_taken_for_none(answering: Answering) -> None:
+    rules = ("GET", ".*/gc_rules")
+    without_branches = answering({rules: (200, {"default_retention_days": 30, "branches": None})})
+    assert without_branches.retention_rules("repo") == RetentionRules(30, {})
+    unreadable = answering({rules: (200, {"default_retention_days": 30, "branches": "none"})})
+    with pytest.raises(IncompleteReadError, match="branches"):
+        unreadable.retention_rules("repo")
+
+
+def test_26_days_that_wrapped_to_a_few_were_collected_under(answering: Answering) -> None:
+    wrapped = answering({("GET", ".*/gc_rules"): (200, {"default_retention_days": -5, "branches": []})})
+    with pytest.raises(RepositoryStateError, match="the default is -5 days, wanted 0 to 36500"):
+        wrapped.retention_rules("repo")
+    with pytest.raises(SettingsError, match=r"would be 4294967301 days.*the rules were not changed"):
+        wrapped.set_retention_rules("repo", RetentionRules(4_294_967_301, {}))
+
+
+def test_30_the_server_swallowed_an_error_of_its_store_in_the_middle_of_a_scan() -> None:
+    silent: Any = _BranchGoesAndComesBack([["main"]])
+    scans = scan_uncommitted(silent, "repo")
+    assert [scan.pages_with_data for scan in scans] == [0, 1], "what one scan lost, the next one finds"
