@@ -23,6 +23,7 @@ from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import parquet
+from spark_core.storage.copies import Sight, copied
 
 # Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
 LISTING_BATCH_ROWS = 10_000
@@ -167,7 +168,7 @@ class ObjectStore(ABC):
     Attributes:
         namespace: What it is rooted at.
         options: How it is reached.
-        requests: Requests by kind (list, read, head, put, delete) that this
+        requests: Requests by kind (list, read, head, put, copy, delete) that this
             process sent; it does not travel with the store.
     """
 
@@ -279,6 +280,46 @@ class ObjectStore(ABC):
                 because the first answer was lost ends so too: read the object to see whose it is.
         """
 
+    def sight(self, key: str) -> Sight:
+        """Describe one object so that it can be compared and recognized.
+
+        Raises:
+            NotFoundError: If there is no such object.
+        """
+        raise NotImplementedError
+
+    def transfer(self, source: Sight, target: str) -> None:
+        """Let the store copy an object to a key where none is, without a proof: `copy` gives that.
+
+        Args:
+            source: Only what was seen is copied, where the store can be told so.
+            target: Key where nothing may be overwritten, as far as the store can be told so.
+
+        Raises:
+            ObjectExistsError: If there is an object at the target.
+            NotFoundError: If the source is gone.
+            TransientError: If the source was written again, or the store could not.
+        """
+        raise NotImplementedError
+
+    def copy(self, source: str, target: str) -> Sight:
+        """Copy an object inside the store, and prove that the copy has the same content.
+
+        Args:
+            source: Key of an object.
+            target: Key of none.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ObjectExistsError: If there is an object at the target; it is left as it is.
+            NotFoundError: If there is no such source.
+            TransientError: If the copy is not equal to the source, or the source changed meanwhile; a wrong copy is
+                taken away again.
+        """
+        return copied(self, source, target)
+
     @abstractmethod
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Delete objects and say of each what the store answered.
@@ -359,8 +400,17 @@ class ObjectStore(ABC):
             CorruptTableError: If it is no sound Parquet file.
             NotFoundError: If there is no such object.
         """
+        return self.parquet_footer(key)[0]
+
+    def parquet_footer(self, key: str) -> tuple[pa.Schema, int]:
+        """Read the columns of a Parquet file, and the number of its rows, from its end.
+
+        Raises:
+            CorruptTableError: If it is no sound Parquet file.
+            NotFoundError: If there is no such object.
+        """
         with self.open_source(key) as source:
-            return parquet.schema(source, f"{self.root}{key}")
+            return parquet.footer(source, f"{self.root}{key}")
 
     def checked_key(self, key: str) -> str:
         """Return the key when it names exactly one object.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -49,9 +50,11 @@ from spark_core.storage.contract import (
     listing_batch,
     unpaced,
 )
+from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, unsafe_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_COPIED_BYTES = 1 << 20
 # A mount that is busy; asked again it may do it.
 _PASSING = (errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT, errno.EINTR)
 _NOT_A_FILE_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -184,6 +187,8 @@ class LocalStore(ObjectStore):
                 if create:
                     with suppress(FileExistsError):
                         os.mkdir(segment, dir_fd=directory)
+                        # What is written inside is only as durable as the name of the directory.
+                        os.fsync(directory)
                 inner = _open_directory(segment, directory)
             finally:
                 os.close(directory)
@@ -233,6 +238,21 @@ class LocalStore(ObjectStore):
         self.requests["head"] += 1
         with self._telling("read", key), self._parent(key) as (directory, name):
             return _described(key, _file_status(name, directory))
+
+    def sight(self, key: str) -> Sight:
+        """Describe a file as the system knows it."""
+        self.requests["head"] += 1
+        with self._telling("read", key), self._parent(key) as (directory, name):
+            found = _file_status(name, directory)
+        version = f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"
+        return Sight(key, found.st_size, version)
+
+    def transfer(self, source: Sight, target: str) -> None:
+        """Write a second file: a link to the same one would change with the original when that is written in place."""
+        with self.open_source(source.key) as original, self._published(target, _link) as sink:
+            self.requests["copy"] += 1
+            with self._telling("copy", source.key):
+                shutil.copyfileobj(original, sink, _COPIED_BYTES)
 
     @contextmanager
     def open_source(self, key: str) -> Iterator[BinaryIO]:

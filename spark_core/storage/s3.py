@@ -17,7 +17,7 @@ import obstore
 import pyarrow as pa
 
 from spark_core.collectable import NOT_NAMEABLE_PATTERN
-from spark_core.errors import AddressError, IncompleteReadError
+from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.contract import (
@@ -33,9 +33,11 @@ from spark_core.storage.contract import (
     exact_range,
     unpaced,
 )
+from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder, in_order
 from spark_core.storage.s3_clients import Clients, bucket_region, check_options, open_clients
+from spark_core.storage.s3_copies import Bucket, sight_of
 from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 from spark_core.storage.s3_probe import probe_delete
@@ -245,6 +247,28 @@ class S3Store(ObjectStore):
             yield cast(BinaryIO, file)
             file.seek(0)
             self._ask("put", "write", key, lambda: obstore.put(self._clients.objects, name, cast(BinaryIO, file)))
+
+    def sight(self, key: str) -> Sight:
+        """Describe one object, with the checksums that S3 keeps of it."""
+        asked = {"Bucket": self.namespace.bucket, "Key": self._name(key), "ChecksumMode": "ENABLED"}
+        try:
+            return sight_of(key, self._ask("head", "head", key, lambda: self._clients.boto.head_object(**asked)))
+        except NotFoundError:
+            # As for `head`: the 404 does not say that the bucket is there.
+            self._confirm_bucket()
+            raise
+
+    def transfer(self, source: Sight, target: str) -> None:
+        """Copy by S3 itself, in parts what is above 5 GB."""
+        self._name(source.key), self._name(target)
+        self._bucket.transfer(source, target)
+
+    @property
+    def _bucket(self) -> Bucket:
+        def ask(action: str, key: str, question: Callable[[], T]) -> T:
+            return self._ask(action, action, key, question)
+
+        return Bucket(self._clients.boto, self.namespace.bucket, self.root, self._before, ask)
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Delete with the store's bulk request.

@@ -37,6 +37,7 @@ _PERMISSIONS = {
     "head": "s3:GetObject (and s3:ListBucket)",
     "read": "s3:GetObject (and s3:ListBucket)",
     "write": "s3:PutObject",
+    "copy": "s3:GetObject and s3:PutObject (of tagged objects also s3:GetObjectTagging and s3:PutObjectTagging)",
     "delete": "s3:DeleteObject",
 }
 _KEYS_REFUSED = {
@@ -153,7 +154,7 @@ def explained(error: Exception, action: str, key: str, root: str, *, region: str
 
     Args:
         error: What was raised.
-        action: list, head, read, write or delete.
+        action: list, head, read, write, copy or delete.
         key: What it was about.
         root: The namespace.
         region: Where the bucket is known to lie, if the error itself does not say it.
@@ -175,7 +176,7 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
             "there is such an object already, and it was left as it is",
             "Another writer was first.",
         )
-    elif failure.code == "NoSuchBucket" or (failure.status == 404 and action not in ("read", "head")):
+    elif failure.code == "NoSuchBucket" or (failure.status == 404 and action not in ("read", "head", "copy")):
         found = SettingsError, "there is no such bucket", "Look at the storage namespace and the endpoint."
     elif failure.asked_for_role and failure.refuses:
         found = (

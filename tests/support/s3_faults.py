@@ -24,6 +24,11 @@ def kind_of(request: Request) -> str:
     return "delete" if "delete" in request.query else request.method
 
 
+def is_copy(request: Request) -> bool:
+    """Say whether a request asks for a copy, of an object or a part."""
+    return "x-amz-copy-source" in {name.lower() for name in request.headers}
+
+
 class S3Faults:
     """`RemoteFaults` of S3.
 
@@ -92,6 +97,17 @@ class S3Faults:
     def expire_credentials(self) -> None:
         def meddle(request: Request, _forward: Forward) -> Answer:
             return Answer(400) if request.method == "HEAD" else error(400, "ExpiredToken")
+
+        self._proxy.meddle(meddle)
+
+    def after_copy(self, action: Callable[[], None]) -> None:
+        once = Once(action)
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if is_copy(request):
+                once()
+            return answer
 
         self._proxy.meddle(meddle)
 

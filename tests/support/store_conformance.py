@@ -13,6 +13,7 @@ and may set, on the test class:
 `tells_gone`    False when the store confirms the deletion of a key that was not there (S3).
 `strange_keys`  those of `STRANGE_KEYS` that the store can hold at all; say in a comment why others cannot be.
 `flat_names`    False where an object and objects "below" it cannot both be (files).
+`conditional_copies`  False where the emulator copies onto an object although it is told not to.
 `longest_key`   bytes of the longest key, the namespace's path included.
 
 No test sleeps: waits between repetitions go through `spark_core.storage.deletion.wait`, which is replaced here.
@@ -43,6 +44,7 @@ from spark_core.errors import (
     NotFoundError,
     ObjectExistsError,
     PermissionDeniedError,
+    TransientError,
 )
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome, ObjectStore, deletion
@@ -55,6 +57,7 @@ from spark_core.storage.probes import (
 )
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
+QUARANTINE = "_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/"
 ROWS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 ODD_NAMES = [
     "sp ace",
@@ -133,6 +136,9 @@ class Faults(Protocol):
     def ignore_conditions(self) -> None:
         """Let the store take every conditional put for a plain one."""
 
+    def after_copy(self, action: Callable[[], None]) -> None:
+        """Call `action` once, when the store has made a copy and before it says so."""
+
     def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
         """Call `action` once, when the store has told the first page (files: entry) or answered the first request, before the next."""
 
@@ -191,6 +197,7 @@ class StoreConformance:
     strange_keys: ClassVar[tuple[str, ...]] = STRANGE_KEYS
     flat_names: ClassVar[bool] = True
     longest_key: ClassVar[int] = 1024
+    conditional_copies: ClassVar[bool] = True
 
     @pytest.fixture(autouse=True)
     def waited(self, monkeypatch):
@@ -472,6 +479,78 @@ class StoreConformance:
             "deleted"
         }
         assert left == [10, 6, 2]
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_an_object_of_an_odd_name_is_copied_as_itself(self, store, outside, name):
+        outside.put(f"data/s/{name}", name.encode())
+        copy = store.copy(f"data/s/{name}", f"{QUARANTINE}data/s/{name}")
+        assert (copy.key, copy.size_bytes) == (f"{QUARANTINE}data/s/{name}", len(name.encode()))
+        assert outside.keys() == {f"data/s/{name}", f"{QUARANTINE}data/s/{name}"}
+        assert store.read(f"{QUARANTINE}data/s/{name}") == name.encode()
+
+    @pytest.mark.parametrize("size", [0, 1, 70_000])
+    def test_a_copy_lives_on_when_the_original_is_deleted_or_written_in_place(self, store, outside, size):
+        content = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+        outside.put("data/s/a", content)
+        store.copy("data/s/a", f"{QUARANTINE}data/s/a")
+        outside.put("data/s/a", b"something else")
+        assert store.read(f"{QUARANTINE}data/s/a") == content
+        assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "deleted")]
+        store.copy(f"{QUARANTINE}data/s/a", "data/s/a")
+        assert store.read("data/s/a") == content
+
+    def test_a_copy_never_replaces_an_object(self, store, outside):
+        outside.put("data/s/a", b"one")
+        outside.put("data/s/b", b"two")
+        with pytest.raises(ObjectExistsError, match="left as it is"):
+            store.copy("data/s/a", "data/s/b")
+        if self.conditional_copies:
+            with pytest.raises(ObjectExistsError, match="left as it is"):
+                store.transfer(store.sight("data/s/a"), "data/s/b")
+        assert (store.read("data/s/a"), store.read("data/s/b")) == (b"one", b"two")
+
+    def test_of_an_object_that_is_not_there_no_copy_is_made(self, store, outside):
+        with pytest.raises(NotFoundError, match="no such object"):
+            store.copy("data/s/none", "data/s/copy")
+        outside.put("data/s/a", b"one")
+        seen = store.sight("data/s/a")
+        outside.remove("data/s/a")
+        with pytest.raises((NotFoundError, TransientError), match=r"nothing was deleted|no such object"):
+            store.transfer(seen, "data/s/copy")
+        assert outside.keys() == set()
+
+    @pytest.mark.parametrize(
+        "wrong", [b"0123456", b"0123456789", b"01234567890", b""], ids=["cut", "bits", "more", "empty"]
+    )
+    def test_a_copy_that_came_out_wrong_is_found_out_and_taken_away(self, store, outside, faults, wrong):
+        outside.put("data/s/a", b"9876543210")
+        faults.after_copy(lambda: outside.put("data/s/copy", wrong))
+        with pytest.raises(TransientError, match="the copy is not what was to be copied"):
+            store.copy("data/s/a", "data/s/copy")
+        assert outside.keys() == {"data/s/a"}
+        store.copy("data/s/a", "data/s/copy")
+        assert store.read("data/s/copy") == store.read("data/s/a") == b"9876543210"
+
+    @pytest.mark.parametrize("again", [b"0123456789", b"longer than before", None], ids=["bits", "longer", "gone"])
+    def test_a_copy_of_what_changed_meanwhile_proves_nothing(self, store, outside, faults, again):
+        outside.put("data/s/a", b"9876543210")
+        change = (lambda: outside.remove("data/s/a")) if again is None else (lambda: outside.put("data/s/a", again))
+        faults.after_copy(change)
+        # Compared by reading, it is a copy of something else; by checksums kept beside it, a copy of what was there.
+        with pytest.raises((TransientError, NotFoundError, IncompleteReadError)):
+            store.copy("data/s/a", "data/s/copy")
+        assert outside.keys() - {"data/s/copy"} == ({"data/s/a"} if again else set())
+
+    def test_what_was_seen_and_then_written_again_is_not_copied(self, store, outside):
+        outside.put("data/s/a", b"one")
+        seen = store.sight("data/s/a")
+        outside.put("data/s/a", b"two, and longer")
+        assert store.sight("data/s/a").version != seen.version
+        try:
+            store.transfer(seen, "data/s/copy")
+        except TransientError as error:
+            assert "written again" in str(error)  # noqa: PT017 - a store that cannot be told the condition is found out by `copy`
+            assert outside.keys() == {"data/s/a"}
 
     def test_a_hint_at_what_can_come_back_is_a_sentence_or_nothing(self, store):
         hint = store.undelete_hint()

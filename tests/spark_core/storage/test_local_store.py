@@ -50,6 +50,7 @@ class LocalFaults:
 
     def __init__(self, monkeypatch) -> None:
         self._monkeypatch = monkeypatch
+        self._after_publishing: list[Once] = []
 
     def refuse(self, key: str) -> None:
         unlink = os.unlink
@@ -63,6 +64,23 @@ class LocalFaults:
 
     def ignore_conditions(self) -> None:
         self._monkeypatch.setattr(local, "_link", local._move)
+
+    def after_copy(self, action) -> None:
+        once, copy = Once(action), local.shutil.copyfileobj
+
+        def copied(*given):
+            copy(*given)
+            self._after_publishing.append(once)
+
+        self._monkeypatch.setattr(local.shutil, "copyfileobj", copied)
+        link = local._link
+
+        def linked(*given):
+            link(*given)
+            for due in self._after_publishing:
+                due()
+
+        self._monkeypatch.setattr(local, "_link", linked)
 
     def in_the_middle(self, kind, action) -> None:
         assert kind == "list"
