@@ -218,11 +218,17 @@ class Settings(Section):
             share_from_objects=chosen.share_from_objects,
             max_mark_age=timedelta(days=chosen.max_mark_age_days),
             max_deletes_per_second=chosen.max_deletes_per_second,
+            reread_every=timedelta(minutes=chosen.reread_minutes),
+            quarantine=chosen.quarantine,
+            quarantine_days=chosen.quarantine_days,
             repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
             range_partitions=chosen.range_partitions,
             table_parts=chosen.table_parts,
             read_threads=chosen.read_threads,
             write_reference_mark=chosen.write_reference_mark,
+            exclusive=chosen.exclusive,
+            lease_ttl=timedelta(seconds=chosen.lease_ttl_seconds),
+            keep_runs=chosen.keep_runs,
         )
 
     @property

@@ -182,11 +182,17 @@ class RepositorySettings(Section):
         share_from_objects: ... but only from this many objects on.
         max_mark_age_days: A mark older than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
+        reread_minutes: How old the second look at what is referenced may be when a batch is deleted.
+        quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore` brings them back.
+        quarantine_days: Days that they stay there, counted from the end of the sweep.
         repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a table is written in.
         read_threads: Reads that one Spark task keeps under way.
         write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that job sweeps it unseen.
+        exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour create-if-absent, too.
+        lease_ttl_seconds: How long the lease of a sweep is good for without a sign of life of its holder.
+        keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports stay.
     """
 
     mode: Literal["mark", "sweep"] = "mark"
@@ -202,8 +208,14 @@ class RepositorySettings(Section):
     share_from_objects: int = Field(default=1_000, ge=0)
     max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
     max_deletes_per_second: float | None = Field(default=None, gt=0)
+    reread_minutes: float = Field(default=10, gt=0, le=10)
+    quarantine: bool = False
+    quarantine_days: float = Field(default=30, ge=1, le=36_500)
     repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
     range_partitions: int = Field(default=50, ge=1, le=100_000)
     table_parts: int = Field(default=8, ge=1, le=10_000)
     read_threads: int = Field(default=8, ge=1, le=256)
     write_reference_mark: bool = False
+    exclusive: bool = False
+    lease_ttl_seconds: float = Field(default=300, ge=30, le=3600)
+    keep_runs: int = Field(default=14, ge=1, le=100_000)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_core import reference, tables
-from spark_core.clocks import require_near
+from spark_core.clocks import MAX_CLOCK_SKEW, require_near
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import Repository, RunKey
@@ -44,14 +44,24 @@ class RunOptions:
         max_expired_share: Refuse when more than this share (0 to 1) of the objects would go ...
         max_missing_share: ... or when more than this share (0 to 1) of what heads and staged entries reach is not in the store ...
         share_from_objects: ... but only from this many objects on.
+        max_sudden_drop: Refuse when listed or live objects, or retained commits, are fewer by more than this share (0 to 1) than
+            at the last run that passed ...
+        max_expired_rise: ... or when this much more of the objects would go than then, as shares (0 to 1) of what was listed.
+        max_clock_skew: Refuse when the clock of the server or of the store is further from this machine's.
         max_mark_age: A mark older than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks together; None means as fast as
             the store takes it.
+        reread_every: How old the second look at what is referenced may be when a batch is deleted.
+        quarantine: A sweep moves objects to lakegc's own folder instead of deleting them, from where they can be brought back.
+        quarantine_days: How many days after the end of its sweep an object in quarantine is deleted for good.
         repository_cache: How long the server may answer from a cache for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
         table_parts: Most Parquet parts a stored table is written in.
         read_threads: Reads that one Spark task keeps under way.
         write_reference_mark: After the verdict passed, also write the mark as lakeFS's own job does, so that the job can sweep it.
+        exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour create-if-absent, too.
+        lease_ttl: How long the lease of a sweep is good for without a heartbeat; it is renewed three times in that time.
+        keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports stay.
     """
 
     may_sweep: bool = False
@@ -65,13 +75,22 @@ class RunOptions:
     max_expired_share: float = 0.5
     max_missing_share: float = 0.01
     share_from_objects: int = 1_000
+    max_sudden_drop: float = 0.5
+    max_expired_rise: float = 0.25
+    max_clock_skew: timedelta = MAX_CLOCK_SKEW
     max_mark_age: timedelta = timedelta(days=7)
     max_deletes_per_second: float | None = None
+    reread_every: timedelta = timedelta(minutes=10)
+    quarantine: bool = False
+    quarantine_days: float = 30
     repository_cache: timedelta = timedelta(seconds=8)
     range_partitions: int = 50
     table_parts: int = 8
     read_threads: int = 8
     write_reference_mark: bool = False
+    exclusive: bool = False
+    lease_ttl: timedelta = timedelta(minutes=5)
+    keep_runs: int = 14
 
 
 @dataclass(frozen=True)
@@ -125,6 +144,7 @@ class Run:
         environment: Server, Spark, time.
         cutoff: Objects written at or after this instant are left alone.
         reference_mark: Id of a mark of lakeFS's own job: only what it names and this run finds expired may go.
+        take_over: Key of the dead run whose lease this one may take over.
     """
 
     key: RunKey
@@ -135,6 +155,7 @@ class Run:
     environment: Environment
     cutoff: datetime
     reference_mark: str | None = None
+    take_over: str | None = None
 
     @property
     def server(self) -> LakeFSServer:
@@ -213,7 +234,13 @@ class Run:
 
 
 def open_run(
-    environment: Environment, repository_id: str, key: RunKey, options: RunOptions, *, reference_mark: str | None = None
+    environment: Environment,
+    repository_id: str,
+    key: RunKey,
+    options: RunOptions,
+    *,
+    reference_mark: str | None = None,
+    take_over: str | None = None,
 ) -> Run:
     """Find a repository and the store that holds it; one call to the server.
 
@@ -223,6 +250,7 @@ def open_run(
         key: The instant the run stands for.
         options: What the run may do.
         reference_mark: Id of a mark of lakeFS's own job to verify, and to stay within.
+        take_over: Key of the dead run whose lease may be taken over.
 
     Raises:
         UnsafePlanError: If the key lies in the future.
@@ -249,6 +277,7 @@ def open_run(
         environment=environment,
         cutoff=key.cutoff(options.min_age),
         reference_mark=reference_mark,
+        take_over=take_over,
     )
 
 
@@ -265,7 +294,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
         RepositoryStateError: If the repository is read-only or bare, another one lives in its namespace, or the server
             keeps it in another kind of store than its namespace says, or in none that it names.
         SettingsError: If `min_age` is below the server's grace period.
-        UnsafePlanError: If the clock of the server or of the store is more than 5 minutes from this machine's.
+        UnsafePlanError: If the clock of the server or of the store is more than `max_clock_skew` from this machine's.
         NotFoundError: If the run is to stay within a mark of lakeFS's own job that does not exist.
         UnsafePlanError: If that mark is of a failed run.
     """
@@ -280,12 +309,13 @@ def preflight(run: Run) -> Mapping[str, Any]:
     require_old_enough(repository, run.options.min_age, grace, allow_unsafe=run.options.allow_unsafe_min_age)
     branches = server.branches(repository.id)
     require_branches(repository, branches)
-    require_own_namespace(repository, run.namespace, server.repositories())
+    others = server.repositories()
+    require_own_namespace(repository, run.namespace, others)
     prefix = server.table_prefix(repository.id)
     require_tables_apart(repository, prefix)
     readings = {"server": server.clock_reading, "store": read_clock(run.store)}
-    require_near(readings["server"], "the lakeFS server")
-    require_near(readings["store"], f"the store of {run.store.root}")
+    require_near(readings["server"], "the lakeFS server", at_most=run.options.max_clock_skew)
+    require_near(readings["store"], f"the store of {run.store.root}", at_most=run.options.max_clock_skew)
     return {
         "repository": {**asdict(repository), "creation_date": repository.creation_date.isoformat()},
         "instance": run.instance,
@@ -295,6 +325,8 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "unsafe_min_age": run.options.min_age < grace,
         "grace_period_seconds": int(grace.total_seconds()),
         "branches": len(branches),
+        "repositories": len(others),
+        "overlapping_repositories": [],
         "table_prefix": prefix,
         "blockstore_type": storage.blockstore_type,
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
