@@ -7,6 +7,7 @@
     ├── NotFoundError            404 of the server, or no such object in the store
     ├── ObjectExistsError        a create-if-absent put lost to another writer
     ├── DeletionFailedError      some objects of a sweep were not deleted; the report names them
+    ├── LeaseLostError           the lease ran out or another collector has it; nothing more may be deleted under it
     └── RefusedError             doubt: going on could delete a live object, so nothing was deleted
         ├── CorruptTableError    a file is not what lakeFS writes; carries its name and the offset
         ├── AddressError         an address has a form that nobody documented
@@ -14,6 +15,7 @@
         ├── RepositoryStateError bare, read-only, deleted, replaced or sharing its namespace
         ├── ChainError           the tables of a run were not made in the order that makes them safe
         ├── ClosedPartitionError the run already has a verdict
+        ├── LeaseHeldError       another collector may be at work in the namespace
         ├── VerdictError         the stored verdict is missing, failed, or does not match the mark
         └── UnsafePlanError      the plan breaks a limit
 
@@ -50,6 +52,10 @@ class ObjectExistsError(LakegcError):
 
 class DeletionFailedError(LakegcError):
     """A sweep finished, and some of its objects could not be deleted."""
+
+
+class LeaseLostError(LakegcError):
+    """The lease is no longer this process's own; what it deleted before stands, and nothing more may be."""
 
 
 class RefusedError(LakegcError):
@@ -100,6 +106,10 @@ class ChainError(RefusedError):
 
 class ClosedPartitionError(RefusedError):
     """The run already has a verdict, so its tables may not be made again."""
+
+
+class LeaseHeldError(RefusedError):
+    """Another collector has the lease of the namespace, or died with it."""
 
 
 class VerdictError(RefusedError):

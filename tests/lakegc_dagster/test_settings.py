@@ -154,11 +154,17 @@ def test_every_option_of_a_run_can_be_set(write):
         "share_from_objects": 1,
         "max_mark_age_days": 1,
         "max_deletes_per_second": 0.5,
+        "reread_minutes": 1,
+        "quarantine": True,
+        "quarantine_days": 1,
         "repository_cache_seconds": 1,
         "range_partitions": 1,
         "table_parts": 1,
         "read_threads": 1,
         "write_reference_mark": True,
+        "exclusive": True,
+        "lease_ttl_seconds": 30,
+        "keep_runs": 1,
     }
     assert said.keys() == RepositorySettings.model_fields.keys()
     lines = "\n".join(
