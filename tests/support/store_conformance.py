@@ -55,6 +55,7 @@ from spark_core.storage.probes import (
     require_deletable,
     write_read_delete,
 )
+from tests.support.move_conformance import MoveConformance
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
 QUARANTINE = "_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/"
@@ -190,7 +191,7 @@ def put_list_and_read(store: ObjectStore, keys: set[str]) -> None:
     assert all(store.read(key) == key.encode() for key in keys)
 
 
-class StoreConformance:
+class StoreConformance(MoveConformance):
     """The contract, as tests."""
 
     tells_gone: ClassVar[bool] = True

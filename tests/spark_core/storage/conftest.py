@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import azurite, fault_proxy, moto_s3
 
-pytest.register_assert_rewrite("tests.support.store_conformance")
+pytest.register_assert_rewrite("tests.support.store_conformance", "tests.support.move_conformance")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
+from moto.s3 import models
 
 from spark_core.errors import NotFoundError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.namespace import Namespace
@@ -56,13 +57,11 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(s3_copies, "LARGEST_COPY_BYTES", 10_000)
     monkeypatch.setattr(s3_copies, "PART_BYTES", 3_000)
     # The emulator, like S3, takes no small parts but the last one; it can be told to.
-    from moto.s3 import models
-
     monkeypatch.setattr(models, "S3_UPLOAD_PART_MIN_SIZE", 1)
 
 
 @pytest.fixture
-def uploads():
+def uploads(client, bucket):
     """The uploads that were begun and neither ended nor given up."""
     return lambda: client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
 
