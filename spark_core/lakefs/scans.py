@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -12,10 +13,13 @@ from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.values import PreparedUncommitted
-from spark_core.namespace import Namespace
+from spark_core.namespace import AddressType, Namespace
 from spark_core.schemas import UNCOMMITTED_ADDRESSES
 
 MAX_SCANS = 5
+
+# Staged paths of a branch that are looked up, and held, at once.
+LOT = 10_000
 
 # What one scan lost without a sign, the next one finds.
 _LEAST_SCANS = 2
@@ -55,22 +59,31 @@ def scan_uncommitted(
 
 
 def diff_addresses(
-    server: LakeFSServer, repository_id: str, namespace: Namespace, *, max_scans: int = MAX_SCANS
-) -> pa.Table:
-    """Read the addresses of staged entries from the diff of every branch, hidden ones too.
+    server: LakeFSServer,
+    repository_id: str,
+    namespace: Namespace,
+    keep: Callable[[pa.RecordBatch], None],
+    *,
+    max_scans: int = MAX_SCANS,
+) -> int:
+    """Read the addresses of staged entries from the diff of every branch, hidden ones too, a lot at a time.
 
-    On blockstore `local` the server's own scan leaves out entries with absolute
-    addresses, which linked and staged objects have there (safety 23). One round
-    will do: each branch is read by itself, so none costs another one's rows.
+    The server's own scan leaves out entries with absolute addresses that do not
+    begin, letter by letter, as the namespace does; the diff has them all, and a
+    branch shows each as the server resolves it (safety 23). One round will do:
+    each branch is read by itself, so none costs another one's rows. A branch on
+    which nothing is staged costs one call.
 
     Args:
         server: The server.
         repository_id: Repository name.
         namespace: Addresses outside it are left out.
+        keep: Gets what is found, at most `LOT` rows at once: columns of
+            `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
         max_scans: Rounds to make before giving up.
 
     Returns:
-        Columns of `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
+        How many addresses were found.
 
     Raises:
         AddressError: If an address has an unknown form.
@@ -78,45 +91,56 @@ def diff_addresses(
         IncompleteReadError: If the branches changed during every round, or an
             entry of a diff cannot be looked up.
     """
-    rounds = _while_branches_stand_still(
-        server, repository_id, lambda branches: _staged(server, repository_id, branches, namespace), max_scans
-    )
-    return pa.concat_tables(rounds)
+
+    def read(branches: list[str]) -> int:
+        found = 0
+        for branch in branches:
+            try:
+                for addresses in _staged_on(server, repository_id, branch):
+                    batch = _inside(namespace, addresses)
+                    found += batch.num_rows
+                    keep(batch)
+            except NotFoundError as error:
+                raise BranchDeletedError(
+                    f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
+                ) from error
+        return found
+
+    return sum(_while_branches_stand_still(server, repository_id, read, max_scans))
 
 
-def _staged(server: LakeFSServer, repository_id: str, branches: list[str], namespace: Namespace) -> pa.Table:
-    addresses = []
-    for branch in branches:
-        try:
-            found = _staged_on(server, repository_id, branch)
-        except NotFoundError as error:
-            raise BranchDeletedError(
-                f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
-            ) from error
-        addresses += [address for address in map(namespace.relative_absolute, found) if address is not None]
+def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
+    full = pa.array([int(AddressType.FULL)] * len(addresses), pa.int32())
+    relative = namespace.relative_batch(pa.array(addresses, pa.string()), full).drop_null()
     # The listing of a branch does not say when an entry was staged.
-    created = [None] * len(addresses)
-    return pa.table({"address": addresses, "created_at": created}, schema=UNCOMMITTED_ADDRESSES)
+    created = pa.nulls(len(relative), UNCOMMITTED_ADDRESSES.field("created_at").type)
+    return pa.record_batch([relative, created], schema=UNCOMMITTED_ADDRESSES)
 
 
-def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> list[str]:
+def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[list[str]]:
     """List the physical addresses of what the diff of a branch shows; the diff itself gives none."""
-    paths = _changed_paths(server, repository_id, branch)
-    found = list(addresses_on(server, repository_id, branch, paths))
-    missing = paths - {path for path, _ in found}
+    missing: set[str] = set()
+    for lot in _lots(_changed_paths(server, repository_id, branch)):
+        found = list(addresses_on(server, repository_id, branch, lot))
+        yield [physical_address for _, physical_address in found]
+        missing |= lot - {path for path, _ in found}
     # Reset or deleted since the diff is fine; still in the diff and not on the branch is not.
-    hidden = missing & _changed_paths(server, repository_id, branch) if missing else set()
+    hidden = {path for path in _changed_paths(server, repository_id, branch) if path in missing} if missing else set()
     if hidden:
         raise IncompleteReadError(
             f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in the diff and cannot be "
             f"looked up, for instance {min(hidden)[:200]!r}; their objects would look unreachable, so nothing was deleted. "
             "Commit or reset them, and run again."
         )
-    return [physical_address for _, physical_address in found]
 
 
-def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> set[str]:
-    return {path for path, kind in server.diff_branch(repository_id, branch) if kind != _REMOVED}
+def _lots(paths: Iterator[str]) -> Iterator[set[str]]:
+    while lot := set(islice(paths, LOT)):
+        yield lot
+
+
+def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[str]:
+    return (path for path, kind in server.diff_branch(repository_id, branch) if kind != _REMOVED)
 
 
 def _while_branches_stand_still(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_core import chain, retention, tables
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
@@ -49,19 +53,9 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     began = run.begin(tables.RETAINED_COMMITS)
     run.require_same_instance(uncommitted.manifest)
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
-    prefix = tables_prefix(run)
-    rules = run.server.retention_rules(run.repository.id)
-    prepared = _server_list(run, rules)
-    refs, dump = _read_refs(run, prefix, has_rules=rules is not None)
-    if dump is None:
-        # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
-        # after the walk has the commit, as one that nothing leads to.
-        prepared = _server_list(run, rules)
-    ours = retention.retained_commits(
-        refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
-    )
-    server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
-    table = retention.merge(ours, server_rows, refs)
+    found = read_commits(run, tables_prefix(run))
+    rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
+    prepared, server_rows = found.prepared, found.server_rows
     unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
     facts = {
         "rules": None
@@ -72,6 +66,9 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "dump": None if dump is None else vars(dump),
         "commits": len(refs.commits),
         "branches": len(refs.branches),
+        "heads": len({branch.commit_id for branch in refs.branches}),
+        "heads_retained": pc.sum(table.column("is_head")).as_py() or 0,
+        "metaranges": len(set(table.column("metarange_id").to_pylist()) - {""}),
         "tags": len(refs.tags),
         "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
         # A walk finds no commit that nothing leads to, so only a dump can contradict the server's list.
@@ -85,6 +82,52 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
     }
     return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda: facts)
+
+
+@dataclass(frozen=True)
+class ReadCommits:
+    """What was read to tell which commits keep their objects, and which do.
+
+    Attributes:
+        rules: The repository's rules; None for none.
+        refs: The commit graph.
+        dump: What the graph was read from; None where it was walked.
+        prepared: The server's list; None without rules.
+        server_rows: Its rows.
+        table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings.
+    """
+
+    rules: RetentionRules | None
+    refs: Refs
+    dump: RefsDump | None
+    prepared: PreparedCommits | None
+    server_rows: pa.Table | None
+    table: pa.Table
+
+
+def read_commits(run: Run, prefix: str) -> ReadCommits:
+    """Read rules, refs and the server's list as they are now; see `retained_commits`.
+
+    Args:
+        run: The run. Days are counted back from its key, also when it is read later: that can only keep more.
+        prefix: Where the server keeps its tables.
+
+    Returns:
+        What was read, and the commits that keep their objects.
+    """
+    rules = run.server.retention_rules(run.repository.id)
+    prepared = _server_list(run, rules)
+    refs, dump = _read_refs(run, prefix, has_rules=rules is not None)
+    if dump is None:
+        # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
+        # after the walk has the commit, as one that nothing leads to.
+        prepared = _server_list(run, rules)
+    ours = retention.retained_commits(
+        refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
+    )
+    server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
+    table = retention.merge(ours, server_rows, refs)
+    return ReadCommits(rules, refs, dump, prepared, server_rows, table)
 
 
 def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:
@@ -141,7 +184,13 @@ def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rul
                 else "Give the repository rules, or upgrade the server, and run again."
             )
         ) from refusal
-    refs = walk_refs(run.server, run.repository.id)
+    try:
+        refs = walk_refs(run.server, run.repository.id)
+    except PermissionDeniedError as denied:
+        raise PermissionDeniedError(
+            f"{denied} The commits are walked because a refs dump was not possible, which would do without "
+            f"({str(refusal).partition(';')[0]}; a dump needs fs:ListTags, fs:ListBranches and fs:ListCommits)."
+        ) from refusal
     retention.require_whole(refs)
     return refs
 

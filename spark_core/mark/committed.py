@@ -31,10 +31,12 @@ _RANGES = pa.schema(
         pa.field("count", pa.int64(), nullable=False),
         pa.field("is_head", pa.bool_(), nullable=False),
         pa.field("is_retained", pa.bool_(), nullable=False),
+        # One of the commits that have it, in words; null where nobody asks.
+        pa.field("why", pa.string()),
     ]
 )
 
-_ADDRESSES = pa.schema(
+ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
@@ -47,16 +49,17 @@ Counts = Accumulator[Counter[str]]
 
 
 @dataclass(frozen=True)
-class _Metarange:
-    """A metarange to read: whether a branch points at it, and whether a retained commit has it."""
+class Metarange:
+    """A metarange to read: whether a branch points at it, whether a retained commit has it, and a commit in words."""
 
     id: str
     is_head: bool
     is_retained: bool
+    why: str | None = None
 
 
 @dataclass(frozen=True)
-class _Reader:
+class Reader:
     """What an executor needs to read the server's tables.
 
     Attributes:
@@ -74,7 +77,7 @@ class _Reader:
     counts: Counts
 
     @classmethod
-    def of(cls, run: Run, prefix: str, counts: Counts) -> _Reader:
+    def of(cls, run: Run, prefix: str, counts: Counts) -> Reader:
         """Take from a run what travels to the executors."""
         return cls(run.store, run.namespace, prefix, run.options.read_threads, counts)
 
@@ -111,18 +114,18 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     began = run.begin(tables.COMMITTED_ADDRESSES)
     run.require_same_instance(commits.manifest)
     counts = shared_counts(run.spark)
-    reader = _Reader.of(run, tables_prefix(run), counts)
+    reader = Reader.of(run, tables_prefix(run), counts)
     expired = commits.manifest.facts["expired_metaranges"]
     # Read by three actions (two on the totals below, one on the addresses), from the store only once.
     metaranges = _metaranges(commits, expired["ids"])
-    ranges = _distinct_ranges(run, reader, metaranges).persist()
-    totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count")).first()
+    ranges = distinct_ranges(run, reader, metaranges).persist()
+    totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count"), sf.count_if("is_head")).first()
     assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
     only_expired = _only_expired(ranges, run.options.explain_ranges) if expired["ids"] else []
     addresses = (
         ranges.where("is_retained")
         .repartition(max(1, min(totals[0], run.options.range_partitions)))
-        .mapInArrow(partial(_map_ranges, reader), spark_type(_ADDRESSES))
+        .mapInArrow(partial(map_ranges, reader), spark_type(ADDRESSES))
         .distinct()
     )
 
@@ -133,6 +136,13 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
         return {
             "ranges": totals[0],
             "entries": totals[1] or 0,
+            "head_ranges": totals[2],
+            "head_ranges_read": read.pop("head_ranges", 0),
+            "head_metaranges": sum(metarange.is_head for metarange in metaranges),
+            "head_metaranges_read": read.pop("head_metaranges", 0),
+            "retained_metaranges": sum(metarange.is_retained for metarange in metaranges),
+            "retained_metaranges_read": read.pop("retained_metaranges", 0),
+            "empty_metaranges": read.pop("empty_metaranges", 0),
             "metaranges": len(metaranges),
             "metaranges_read": read.pop("metaranges", 0) + unread,
             "ranges_read": read.pop("ranges", 0),
@@ -154,7 +164,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     )
 
 
-def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[_Metarange]:
+def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[Metarange]:
     """Return each metarange once, the retained ones and those that only expired commits have.
 
     The latter are read for the words of the report alone. The commits are on
@@ -165,19 +175,19 @@ def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[_Metar
         for row in batch.to_pylist():
             if row["metarange_id"]:
                 heads[row["metarange_id"]] = heads.get(row["metarange_id"], False) or row["is_head"]
-    return [_Metarange(id_, is_head=is_head, is_retained=True) for id_, is_head in sorted(heads.items())] + [
-        _Metarange(id_, is_head=False, is_retained=False) for id_ in expired_ids
+    return [Metarange(id_, is_head=is_head, is_retained=True) for id_, is_head in sorted(heads.items())] + [
+        Metarange(id_, is_head=False, is_retained=False) for id_ in expired_ids
     ]
 
 
-def _distinct_ranges(run: Run, reader: _Reader, metaranges: Sequence[_Metarange]) -> DataFrame:
-    """Read metaranges; columns of `_RANGES`, each range once."""
+def distinct_ranges(run: Run, reader: Reader, metaranges: Sequence[Metarange]) -> DataFrame:
+    """Read metaranges; columns range_id, count, is_head, is_retained and why, each range once."""
     count = min(len(metaranges), run.options.range_partitions)
     tasks = [tuple(metaranges[number::count]) for number in range(count)]
     return (
         read_partitions(run.spark, _RANGES, tasks, partial(_read_metaranges, reader))
         .groupBy("range_id", "count")
-        .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"))
+        .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"), sf.min("why").alias("why"))
     )
 
 
@@ -190,15 +200,16 @@ def addresses_of_ranges(run: Run, prefix: str, range_ids: Sequence[str], counts:
     """Return the addresses (one column) of ranges whose damage does not matter; unread ones are counted as `unread`."""
     wanted = run.spark.createDataFrame(pa.table({"range_id": pa.array(range_ids, pa.string())}))
     return wanted.repartition(min(run.options.range_partitions, len(range_ids))).mapInArrow(
-        partial(_map_unneeded_ranges, _Reader.of(run, prefix, counts)), "address string"
+        partial(_map_unneeded_ranges, Reader.of(run, prefix, counts)), "address string"
     )
 
 
-def _read_metaranges(reader: _Reader, metaranges: Sequence[_Metarange]) -> Iterator[pa.RecordBatch]:
-    seen: list[int] = []
+def _read_metaranges(reader: Reader, metaranges: Sequence[Metarange]) -> Iterator[pa.RecordBatch]:
+    # Lists, because threads add to them at once.
+    seen: list[tuple[Metarange, int]] = []
     unread: list[str] = []
 
-    def read(metarange: _Metarange) -> Iterator[pa.RecordBatch]:
+    def read(metarange: Metarange) -> Iterator[pa.RecordBatch]:
         try:
             found = graveler.read_metarange(
                 reader.read(metarange.id), name=reader.name(metarange.id), expected_id=metarange.id
@@ -209,35 +220,62 @@ def _read_metaranges(reader: _Reader, metaranges: Sequence[_Metarange]) -> Itera
             # Only the report's words depend on an expired commit, and they say when something could not be read.
             unread.append(metarange.id)
             return
-        seen.append(found.num_rows)
+        seen.append((metarange, found.num_rows))
         flags = [
             pa.repeat(pa.scalar(flag, pa.bool_()), found.num_rows)
             for flag in (metarange.is_head, metarange.is_retained)
         ]
-        yield pa.record_batch([found.column("range_id"), found.column("count"), *flags], schema=_RANGES)
+        why = pa.repeat(pa.scalar(metarange.why, pa.string()), found.num_rows)
+        yield pa.record_batch([found.column("range_id"), found.column("count"), *flags, why], schema=_RANGES)
 
     with counting(reader.counts, reader.store.requests):
         yield from interleaved(metaranges, read, threads=reader.threads)
-        reader.counts.add(Counter(metaranges=len(seen), unread=len(unread)))
+        retained = [(metarange, ranges) for metarange, ranges in seen if metarange.is_retained]
+        reader.counts.add(
+            Counter(
+                metaranges=len(seen),
+                unread=len(unread),
+                retained_metaranges=len(retained),
+                head_metaranges=sum(metarange.is_head for metarange, _ in retained),
+                empty_metaranges=sum(not ranges for _, ranges in retained),
+            )
+        )
 
 
-def _map_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def map_ranges(
+    reader: Reader, batches: Iterator[pa.RecordBatch], *, saying_why: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Read ranges whole, or raise.
+
+    Args:
+        reader: The store, and where its tables lie.
+        batches: Rows of `distinct_ranges`.
+        saying_why: Give the column `why` on.
+
+    Yields:
+        Columns of `ADDRESSES`, and `why` where it is wanted.
+    """
     rows = [row for batch in batches for row in batch.to_pylist()]
     seen: list[int] = []
+    of_heads: list[bool] = []
 
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         table_id = row["range_id"]
         data = reader.read(table_id)
         found = graveler.read_range(data, name=reader.name(table_id), expected_count=row["count"], expected_id=table_id)
         seen.append(found.num_rows)
-        yield _addresses(reader.namespace, found, is_head=row["is_head"])
+        of_heads.append(row["is_head"])
+        resolved = _addresses(reader.namespace, found, is_head=row["is_head"])
+        if saying_why:
+            resolved = resolved.append_column("why", pa.repeat(pa.scalar(row["why"], pa.string()), resolved.num_rows))
+        yield resolved
 
     with counting(reader.counts, reader.store.requests):
         yield from interleaved(rows, read, threads=reader.threads)
-        reader.counts.add(Counter(ranges=len(seen), entries=sum(seen)))
+        reader.counts.add(Counter(ranges=len(seen), entries=sum(seen), head_ranges=sum(of_heads)))
 
 
-def _map_unneeded_ranges(reader: _Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_unneeded_ranges(reader: Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     ids = [row["range_id"] for batch in batches for row in batch.to_pylist()]
     unread: list[str] = []
 
@@ -267,9 +305,9 @@ def _addresses(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) ->
         address = pc.coalesce(address, found.column("address"))
     resolved = pa.record_batch(
         [address, found.column("size_bytes"), path, checksum],
-        schema=pa.schema([_ADDRESSES.field("address").with_nullable(True), *list(_ADDRESSES)[1:]]),
+        schema=pa.schema([ADDRESSES.field("address").with_nullable(True), *list(ADDRESSES)[1:]]),
     )
-    return resolved.filter(address.is_valid()).cast(_ADDRESSES)
+    return resolved.filter(address.is_valid()).cast(ADDRESSES)
 
 
 def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:

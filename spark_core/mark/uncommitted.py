@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas, tables
-from spark_core.datasources import read_partitions
+from spark_core.datasources import read_partitions, shared_counts
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft, StoredTable
+from spark_core.tables import Draft, Part, StoredTable, read_part
 
-# Kinds of stores in which one object has several absolute addresses that the server takes from whoever links or stages.
-_OF_MANY_SPELLINGS = ("local", "azure")
+# Addresses of diffs that the driver holds; more are put down in the run's folder.
+HELD = 100_000
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -27,10 +32,9 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     deleted (or deleted and made again) in the middle of a scan makes it drop rows
     of other branches without a word (safety 2, 30). The scan omits staged
     absolute addresses that do not begin as the namespace does, letter by letter,
-    so where such an address can lead inside it all the same, the diff of every
-    branch is read as well (safety 23): on a local blockstore, and in Azure, where
-    `http` and `https` are one store and the server gives out only `https`. So it is when flat
-    names are collected, which only entries of the old address type have.
+    and every kind of store has some that lead inside it all the same
+    (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path), so
+    the diff of every branch is read as well (safety 23).
 
     Args:
         run: The run.
@@ -45,28 +49,15 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """
     began = run.begin(tables.UNCOMMITTED_ADDRESSES)
     run.require_same_instance(slices.manifest)
-    prefix = slices.manifest.facts["table_prefix"]
-    scans = scan_uncommitted(run.server, run.repository.id)
-    files = [file for scan in scans for file in uncommitted_files(run.store, scan, prefix)]
-    frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store))
-    from_diffs = 0
-    if run.namespace.kind in _OF_MANY_SPELLINGS or run.options.flat:
-        diffs = diff_addresses(run.server, run.repository.id, run.namespace)
-        from_diffs = diffs.num_rows
-        frame = frame.unionByName(run.spark.createDataFrame(diffs))
+    staged = read_staged(run, slices.manifest.facts["table_prefix"])
 
     def facts() -> Mapping[str, Any]:
-        return {
-            "server_runs": [scan.run_id for scan in scans],
-            "pages": sum(scan.pages for scan in scans),
-            "pages_with_data": sum(scan.pages_with_data for scan in scans),
-            "files": len(files),
-            "from_diffs": from_diffs,
-        }
+        staged.close()
+        return staged.facts()
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        frame.coalesce(run.options.table_parts),
+        staged.frame.coalesce(run.options.table_parts),
         began,
         parents=(slices.manifest,),
         facts=facts,
@@ -74,8 +65,104 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     )
 
 
-def _read(store: ObjectStore, file: str) -> Iterator[pa.RecordBatch]:
-    yield from read_uncommitted(store, file)
+@dataclass(frozen=True)
+class Staged:
+    """What is staged, read from the server to its end; its rows still lie in files.
+
+    Attributes:
+        frame: Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
+        facts: Figures of it, complete once the frame was read.
+        close: Takes the files away that lakegc itself put the rows of diffs in; the frame cannot be read any more then.
+    """
+
+    frame: DataFrame
+    facts: Callable[[], Mapping[str, Any]]
+    close: Callable[[], None]
+
+
+def read_staged(run: Run, prefix: str) -> Staged:
+    """Read what is staged now: the server's scans, and the diff of every branch; see `uncommitted_addresses`.
+
+    Args:
+        run: The run.
+        prefix: Where the server keeps its tables.
+
+    Returns:
+        The union.
+
+    Raises:
+        IncompleteReadError: If a page claimed rows and no file is there, or the scan does not come to an end.
+    """
+    scans = scan_uncommitted(run.server, run.repository.id)
+    # Scans of one id have the same files.
+    files = list(dict.fromkeys(file for scan in scans for file in uncommitted_files(run.store, scan, prefix)))
+    counts = shared_counts(run.spark)
+    frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store, counts))
+    diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
+    from_diffs = diff_addresses(run.server, run.repository.id, run.namespace, diffs.keep)
+
+    def facts() -> Mapping[str, Any]:
+        files_read, file_rows = _read_of(files, counts.value)
+        return {
+            "server_runs": [scan.run_id for scan in scans],
+            "pages": sum(scan.pages for scan in scans),
+            "pages_with_data": sum(scan.pages_with_data for scan in scans),
+            "files": len(files),
+            "files_read": files_read,
+            "file_rows": file_rows,
+            "from_diffs": from_diffs,
+        }
+
+    return Staged(frame.unionByName(diffs.frame(run.spark)), facts, diffs.close)
+
+
+class _Diffs:
+    """Rows of diffs on their way to Spark: few are held, more go to Parquet files of their own.
+
+    The underscore in their names keeps them out of Parquet readers' sight, like a manifest.
+    """
+
+    def __init__(self, store: ObjectStore, folder: str) -> None:
+        self._store = store
+        self._name = f"{folder}_diffs-{uuid.uuid4().hex}"
+        self._held: list[pa.RecordBatch] = []
+        self._parts: list[Part] = []
+
+    def keep(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        if sum(held.num_rows for held in self._held) < HELD:
+            return
+        key = f"{self._name}-{len(self._parts):05d}.parquet"
+        written = self._store.write_parquet(key, iter(self._held), schemas.UNCOMMITTED_ADDRESSES)
+        self._parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
+        self._held = []
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        schema = schemas.UNCOMMITTED_ADDRESSES
+        frame = spark.createDataFrame(pa.Table.from_batches(self._held, schema))
+        if not self._parts:
+            return frame
+        return frame.unionByName(read_partitions(spark, schema, self._parts, partial(read_part, self._store, schema)))
+
+    def close(self) -> None:
+        keys = [part.key for part in self._parts]
+        for begin in range(0, len(keys), self._store.delete_batch_size):
+            self._store.delete(keys[begin : begin + self._store.delete_batch_size])
+
+
+def _read(store: ObjectStore, counts: Accumulator[Counter[str]], file: str) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in read_uncommitted(store, file):
+        rows += batch.num_rows
+        yield batch
+    counts.add(Counter({f"times {file}": 1, f"rows {file}": rows}))
+
+
+def _read_of(files: Sequence[str], counts: Mapping[str, int]) -> tuple[int, int]:
+    """Return how many of the files were read to their end, and their rows; a file that a retried task read twice counts once."""
+    times = {file: counts.get(f"times {file}", 0) for file in files}
+    rows = [counts.get(f"rows {file}", 0) // count for file, count in times.items() if count]
+    return len(rows), sum(rows)
 
 
 def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:

@@ -1,5 +1,6 @@
 """A repository recorded on one store, moved to another kind of store, and collected there."""
 
+import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -31,6 +32,9 @@ def collected_exactly(
 ) -> Run:
     """Mark and sweep the repository in a namespace, and find exactly what was recorded as dead gone from it.
 
+    One of the dead objects comes back to life before: somebody stages it by hand, spelt so that the server resolves it
+    to the object but leaves it out of its scan (`s3://x@BUCKET/...`). A diff and the branch show it, and it must stay.
+
     Args:
         uri: The storage namespace.
         store_options: How lakegc reaches it.
@@ -45,8 +49,10 @@ def collected_exactly(
     root = golden.unpack(NAME, tmp_path)
     moment = golden.expected(NAME)["retention"][0]
     expected = sorted(moment["expired_addresses"]["mark_before_stop_and_tags"])
+    odd = expected.pop()
     assert expected
     with RecordedServer(NAME, root, storage_namespace=uri) as recorded:
+        _stage_unseen(recorded, odd)
         files = [file for file in root.rglob("*") if file.is_file()]
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda file: put(str(file.relative_to(root)), file.read_bytes()), files))
@@ -68,9 +74,19 @@ def collected_exactly(
         run = open_run(environment, NAME, RunKey.at(recorded.now), options)
         marked, verdict, results = mark_and_conclude(run)
         assert marked.addresses(run) == expected
+        assert marked.tables.uncommitted.manifest.facts["from_diffs"] > 0
         assert verdict.passed, [result for result in results if not result.passed]
         assert sweep_only(run) == dict.fromkeys(expected, "deleted")
     after = names()
     own = {name for name in after if f"/run_id={run.key}" in name or name.startswith(PROBE_FOLDER)}
     assert after - own == before - set(expected)
     return run
+
+
+def _stage_unseen(recorded: RecordedServer, address: str) -> None:
+    """Let the default branch show an object under a new path that is in no scan; it is shown as the server resolves it."""
+    branch, path = recorded.repository["default_branch"], "staged/oddly"
+    expected = recorded.expected = copy.deepcopy(recorded.expected)
+    expected["entry_table"].append([path, address, 3, "0" * 32, 0, "", {}])
+    expected["branches"][branch]["diff"].append({"path": path, "type": "added"})
+    expected["branches"][branch]["staged"].append({"path": path, "address": address, "in_diff": True})

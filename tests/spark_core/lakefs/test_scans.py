@@ -1,4 +1,4 @@
-"""Scans under branches that come and go, and the diffs that fill in what a local store's scan omits."""
+"""Scans under branches that come and go, and the diffs that fill in what a scan omits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_core.errors import AddressError, IncompleteReadError, RepositoryStateError
@@ -112,11 +113,19 @@ def test_no_branch_before_or_after_refuses(client: Client, lists: list[Any]) -> 
         scan_uncommitted(server, "docs")
 
 
+def diffs(server: LakeFSServer, repository: str, namespace: Namespace) -> pa.Table:
+    kept: list[pa.RecordBatch] = []
+    found = diff_addresses(server, repository, namespace, kept.append)
+    table = pa.Table.from_batches(kept, UNCOMMITTED_ADDRESSES)
+    assert found == table.num_rows
+    return table
+
+
 def test_the_diffs_find_what_the_scan_of_a_local_store_leaves_out(tmp_path: Path) -> None:
     with RecordedServer.unpacked("merges", tmp_path) as recorded:
         server = LakeFSServer(recorded.options())
         namespace = Namespace.parse("local://merges", server_path=SERVER_PATH)
-        table = diff_addresses(server, "merges", namespace)
+        table = diffs(server, "merges", namespace)
     assert table.schema == UNCOMMITTED_ADDRESSES
     found = set(table["address"].to_pylist())
     staged = {
@@ -148,25 +157,25 @@ def entries(**addresses: str) -> tuple[int, Any]:
 
 def test_addresses_outside_the_namespace_are_left_out(client: Client) -> None:
     server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: entries(p="local:///bs/other/data/x")})
-    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+    assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
 def test_an_address_of_unknown_form_refuses(client: Client) -> None:
     server, _ = client({BRANCHES: listing("main"), DIFF: changed("p", kind="changed"), ENTRIES: entries(p="ftp://x/y")})
     with pytest.raises(AddressError, match="ftp://x/y"):
-        diff_addresses(server, "docs", NAMESPACE)
+        diffs(server, "docs", NAMESPACE)
 
 
 def test_removed_entries_and_clean_branches_are_not_asked_for(client: Client) -> None:
     server, scripted = client({BRANCHES: listing("main"), DIFF: changed("p", kind="removed")})
-    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+    assert diffs(server, "docs", NAMESPACE).num_rows == 0
     assert scripted.paths() == [f"GET {path}" for path in (BRANCHES[1], DIFF[1], BRANCHES[1])]
 
 
 def test_an_entry_that_was_reset_since_the_diff_is_not_reached(client: Client) -> None:
-    diffs = in_turn(changed("p"), changed())
-    server, _ = client({BRANCHES: listing("main"), DIFF: diffs, ENTRIES: entries(q="local:///bs/docs/data/q")})
-    assert diff_addresses(server, "docs", NAMESPACE).num_rows == 0
+    twice = in_turn(changed("p"), changed())
+    server, _ = client({BRANCHES: listing("main"), DIFF: twice, ENTRIES: entries(q="local:///bs/docs/data/q")})
+    assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
 def test_an_entry_that_stays_in_the_diff_and_cannot_be_looked_up_refuses(client: Client) -> None:
@@ -174,7 +183,7 @@ def test_an_entry_that_stays_in_the_diff_and_cannot_be_looked_up_refuses(client:
         {BRANCHES: listing("main"), DIFF: changed("p", "q"), ENTRIES: entries(q="local:///bs/docs/data/q")}
     )
     with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*'p'.*nothing was deleted"):
-        diff_addresses(server, "docs", NAMESPACE)
+        diffs(server, "docs", NAMESPACE)
 
 
 def test_two_paths_that_are_shown_alike_are_both_read(client: Client) -> None:
@@ -182,7 +191,7 @@ def test_two_paths_that_are_shown_alike_are_both_read(client: Client) -> None:
     both = [shown | {"physical_address": f"local:///bs/docs/data/{name}"} for name in "xy"]
     listed = (200, {"pagination": {"has_more": False}, "results": both})
     server, _ = client({BRANCHES: listing("main"), DIFF: changed("p\ufffd", "p\ufffd"), ENTRIES: listed})
-    assert diff_addresses(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x", "data/y"]
+    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x", "data/y"]
 
 
 def test_a_branch_deleted_under_its_diff_means_another_round(client: Client) -> None:
@@ -193,10 +202,10 @@ def test_a_branch_deleted_under_its_diff_means_another_round(client: Client) -> 
             ENTRIES: in_turn(GONE, entries(p="local:///bs/docs/data/x")),
         }
     )
-    assert diff_addresses(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
+    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
 
 
 def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
     server, _ = client({BRANCHES: listing("main"), DIFF: Reply(200, b"{")})
     with pytest.raises(IncompleteReadError, match="no JSON"):
-        diff_addresses(server, "docs", NAMESPACE)
+        diffs(server, "docs", NAMESPACE)
