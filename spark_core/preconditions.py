@@ -81,6 +81,26 @@ def require_tables_apart(repository: Repository, prefix: str) -> None:
         )
 
 
+def require_in_list(repository: Repository, listed: Iterable[Repository]) -> None:
+    """Refuse a list of repositories that the server has shortened to what the user may list.
+
+    One that leaves out even the repository that is asked about is short for
+    sure, and another repository in the same namespace would not be in it either.
+
+    Raises:
+        RepositoryStateError: If the repository itself is not in the list.
+
+    References:
+        lakeFS v1.84 pkg/catalog/list_repository_options.go.
+    """
+    if all(other.id != repository.id for other in listed):
+        raise RepositoryStateError(
+            f"the server's list of repositories leaves out {repository.id} itself: it shows only what this user may list, so "
+            "whether another repository shares the namespace is unknown; nothing was deleted. Give the user "
+            "fs:ListRepositories on *."
+        )
+
+
 def require_own_namespace(repository: Repository, namespace: Namespace, others: Iterable[Repository]) -> None:
     """Refuse a namespace that another repository shares, or that lies inside or around one (safety 11).
 

@@ -17,6 +17,7 @@ from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
+    require_in_list,
     require_kind_of_store,
     require_old_enough,
     require_own_namespace,
@@ -291,7 +292,8 @@ def preflight(run: Run) -> Mapping[str, Any]:
         Facts about the server and the repository; JSON values only.
 
     Raises:
-        RepositoryStateError: If the repository is read-only or bare, another one lives in its namespace, or the server
+        RepositoryStateError: If the repository is read-only or bare, another one lives in its namespace or may (the list of
+            repositories is not whole), or the server
             keeps it in another kind of store than its namespace says, or in none that it names.
         SettingsError: If `min_age` is below the server's grace period.
         UnsafePlanError: If the clock of the server or of the store is more than `max_clock_skew` from this machine's.
@@ -310,6 +312,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
     branches = server.branches(repository.id)
     require_branches(repository, branches)
     others = server.repositories()
+    require_in_list(repository, others)
     require_own_namespace(repository, run.namespace, others)
     prefix = server.table_prefix(repository.id)
     require_tables_apart(repository, prefix)

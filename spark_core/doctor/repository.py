@@ -10,6 +10,7 @@ from spark_core.errors import RepositoryStateError
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
+    require_in_list,
     require_kind_of_store,
     require_old_enough,
     require_own_namespace,
@@ -70,6 +71,7 @@ def _tags(patient: Patient) -> Found:
 def _own_namespace(patient: Patient) -> Found:
     repository, namespace = patient.repository, patient.namespace
     others = patient.server.repositories()
+    require_in_list(repository, others)
     require_own_namespace(repository, namespace, others)
     seen = len(others)
     return Found(

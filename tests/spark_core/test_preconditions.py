@@ -11,6 +11,7 @@ from spark_core.model import Branch, Repository
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
+    require_in_list,
     require_kind_of_store,
     require_old_enough,
     require_own_namespace,
@@ -103,3 +104,10 @@ def test_a_namespace_that_is_shared_nested_or_not_told_apart_is_refused_naming_b
         return
     with pytest.raises(RepositoryStateError, match=r"docs \(.*\) and other \(.*\) share a storage namespace"):
         require_own_namespace(stored, namespace, everybody)
+
+
+def test_a_list_of_repositories_that_leaves_out_the_repository_itself_is_refused() -> None:
+    others = [repository("s3://bucket/other", "other")]
+    require_in_list(repository(), [*others, repository()])
+    with pytest.raises(RepositoryStateError, match=r"leaves out docs itself.*fs:ListRepositories on \*"):
+        require_in_list(repository(), others)
