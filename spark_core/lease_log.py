@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 from spark_core import tables
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError
 from spark_core.run import Run
+from spark_core.sealed import digest, seal
 from spark_core.storage import ObjectStore
 
 FOLDER = f"{tables.ROOT}lease/"
@@ -25,6 +26,7 @@ Work = Literal["sweep", "restore", "prune"]
 State = Literal["held", "released", "failed", "taken"]
 
 _KEY = re.compile(rf"{re.escape(FOLDER)}(\d{{10}})/(\d{{10}})")
+_INSTANTS = ("since", "written_at", "expires_at", "earlier_until")
 # What a local store leaves when it was killed while it wrote.
 _UNPUBLISHED = re.compile(r".*/\.lakegc-[0-9a-f]{16}\.part")
 
@@ -131,9 +133,13 @@ class Record:
         return (self.taken_by or self.owner).id
 
     def to_json(self) -> bytes:
-        """Write the record."""
-        document = {"format": LEASE_FORMAT, **asdict(self)}
-        return json.dumps(document, indent=1, sort_keys=True, default=datetime.isoformat).encode()
+        """Write the record, with a digest: one of which a letter is damaged must not end before its time."""
+        texts = {
+            name: None if instant is None else instant.isoformat()
+            for name, instant in vars(self).items()
+            if name in _INSTANTS
+        }
+        return seal({"format": LEASE_FORMAT, **asdict(self), **texts})
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str) -> Record:
@@ -148,14 +154,15 @@ class Record:
         """
         try:
             document = json.loads(data)
+            if document.pop("sha256") != digest(document) or data != seal(document):
+                raise CorruptTableError(name, None, "the record of a lease that was edited or damaged")
             if document.pop("format") != LEASE_FORMAT or document["state"] not in get_args(State):
                 raise CorruptTableError(name, None, "a lease of another lakegc; use the one that wrote it")
-            taken_by, earlier = document.pop("taken_by"), document.pop("earlier_until")
+            taken_by = document.pop("taken_by")
             record = cls(
                 **{**document, "owner": Owner(**document["owner"])}
-                | {name: _instant(document[name]) for name in ("since", "written_at", "expires_at")},
+                | {name: document[name] and _instant(document[name]) for name in _INSTANTS},
                 taken_by=None if taken_by is None else Owner(**taken_by),
-                earlier_until=None if earlier is None else _instant(earlier),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise CorruptTableError(name, None, f"not a record of a lease ({problem!r})") from problem

@@ -189,8 +189,8 @@ def test_a_lease_that_could_not_be_renewed_in_time_is_lost(run):
 
 def test_a_heartbeat_that_finds_a_higher_epoch_loses_the_lease(run):
     with lease.acquire(run) as held:
-        record = json.loads(run.store.objects[f"{lease_log.FOLDER}{1:010d}/{0:010d}"])
-        run.store.objects[f"{lease_log.FOLDER}{4:010d}/{0:010d}"] = json.dumps({**record, "epoch": 4}).encode()
+        record = replace(lease_log.last_record(run.store), epoch=4)
+        run.store.objects[record.key] = record.to_json()
         with pytest.raises(LeaseLostError, match="epoch 4 of the leases has begun, this one is of epoch 1"):
             held.beat()
 
@@ -263,6 +263,17 @@ def test_a_lease_that_a_slow_taker_writes_among_pruned_ones_is_none(run, monkeyp
     _once(monkeypatch, replace(stale, state="released"))
     with pytest.raises(LeaseHeldError, match="it was first by a moment"):
         lease.acquire(_other(run, later=timedelta(days=9)))
+
+
+def test_a_lease_of_which_a_letter_is_damaged_refuses(run):
+    lease.acquire(run)
+    ((key, data),) = run.store.objects.items()
+    run.store.objects[key] = data.replace(b"sweep", b"prune")
+    with pytest.raises(CorruptTableError, match="edited or damaged"):
+        lease.acquire(_other(run))
+    run.store.objects[key] = data.replace(b"T02:05", b"T01:05")
+    with pytest.raises(CorruptTableError, match="edited or damaged"):
+        lease.acquire(_other(run))
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"format": 2}', b"\xff", b'{"format": 1, "state": "held"}'])
