@@ -18,6 +18,7 @@ from spark_core.errors import AddressError, IncompleteReadError, LakegcError, No
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.azure_clients import check_options, open_service, place_of
+from spark_core.storage.azure_copies import Copies
 from spark_core.storage.azure_errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
 from spark_core.storage.azure_pages import FOLDER, Page, batch_answers, checksum_of, page_of
 from spark_core.storage.contract import (
@@ -32,6 +33,7 @@ from spark_core.storage.contract import (
     exact_range,
     unpaced,
 )
+from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.probes import CLOCK
 from spark_core.storage.s3_pages import gathered
@@ -250,6 +252,29 @@ class AzureStore(ObjectStore):
             self._ask(
                 "put", "write", key, lambda: self._container.upload_blob(name, file, length=length, overwrite=True)
             )
+
+    def sight(self, key: str) -> Sight:
+        """Describe one object; what Azure tells of its content proves nothing."""
+        self._name(key)
+        return self._copies.sight(key)
+
+    def transfer(self, source: Sight, target: str) -> None:
+        """Copy by the service itself, which may take its time."""
+        self._name(source.key), self._name(target)
+        self._copies.transfer(source, target)
+
+    def copy(self, source: str, target: str) -> Sight:
+        """Copy an object and prove the copy, after an earlier copy to the same place has ended."""
+        self._name(target)
+        self._copies.settle(target)
+        return super().copy(source, target)
+
+    @property
+    def _copies(self) -> Copies:
+        def ask(action: str, key: str, question: Callable[[], T]) -> T:
+            return self._ask(action, action, key, question)
+
+        return Copies(self._container, self.root, self._before, self.options.retry_timeout, ask)
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Delete with the store's bulk request, snapshots included; one by one where the store knows none.

@@ -36,6 +36,7 @@ _PERMISSIONS = {
     "read": "Storage Blob Data Reader (of a SAS: r)",
     "write": "Storage Blob Data Contributor (of a SAS: r, c and w)",
     "delete": "Storage Blob Data Contributor (of a SAS: d)",
+    "copy": "Storage Blob Data Contributor (of a SAS: r, c and w)",
     "ask the properties of": "Storage Account Contributor, or an account key",
 }
 _CREDENTIALS_REFUSED = {
@@ -116,7 +117,7 @@ def explained(error: Exception, action: str, key: str, root: str) -> LakegcError
 
     Args:
         error: What was raised.
-        action: list, head, read, write, delete, or what else is done with it.
+        action: list, head, read, write, copy, delete, or what else is done with it.
         key: What it was about.
         root: The namespace.
     """
@@ -143,16 +144,22 @@ def _told(error: Exception, failure: Failure, action: str) -> _Told:
 def _absent_or_there(failure: Failure, action: str) -> _Told | None:
     """Choose for what is about the object or the container, None for anything else."""
     found: _Told | None = None
-    if failure.status in (409, 412) and failure.code in _EXISTS and action == "write":
+    if failure.status in (409, 412) and failure.code in _EXISTS and action in ("write", "copy"):
         found = (
             ObjectExistsError,
             "there is such an object already, and it was left as it is",
             "Another writer was first.",
         )
-    elif failure.code == "ContainerNotFound" or (failure.status == 404 and action not in ("read", "head")):
+    elif failure.code == "ContainerNotFound" or (failure.status == 404 and action not in ("read", "head", "copy")):
         found = SettingsError, "there is no such container", "Look at the storage namespace and the endpoint."
-    elif failure.absent:
+    elif failure.absent or (failure.status == 404 and failure.code == "CannotVerifyCopySource"):
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
+    elif failure.code == "SourceConditionNotMet":
+        found = (
+            TransientError,
+            "the object was written again while it was copied",
+            "Look who writes there, and run again.",
+        )
     elif failure.code == "ConditionNotMet":
         found = TransientError, "the object was replaced while it was read", "Run again."
     elif failure.code == "BlobArchived":

@@ -93,6 +93,17 @@ class AzureFaults:
 
         self.proxy.meddle(plain)
 
+    def after_copy(self, action: Callable[[], None]) -> None:
+        once = Once(action)
+
+        def interrupt(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if "x-ms-copy-source" in {name.lower() for name in request.headers}:
+                once()
+            return answer
+
+        self.proxy.meddle(interrupt)
+
     def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
         once, seen = Once(action), Counter[str]()
 

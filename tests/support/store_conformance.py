@@ -37,6 +37,7 @@ import pytest
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
+from spark_core.collectable import arrow_pattern
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -481,13 +482,15 @@ class StoreConformance(MoveConformance):
         }
         assert left == [10, 6, 2]
 
-    @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_an_object_of_an_odd_name_is_copied_as_itself(self, store, outside, name):
-        outside.put(f"data/s/{name}", name.encode())
-        copy = store.copy(f"data/s/{name}", f"{QUARANTINE}data/s/{name}")
-        assert (copy.key, copy.size_bytes) == (f"{QUARANTINE}data/s/{name}", len(name.encode()))
-        assert outside.keys() == {f"data/s/{name}", f"{QUARANTINE}data/s/{name}"}
-        assert store.read(f"{QUARANTINE}data/s/{name}") == name.encode()
+    def test_objects_of_odd_names_are_copied_as_themselves(self, store, outside):
+        named = [name for name in ODD_NAMES if not arrow_pattern(store.unsafe_names).search(f"data/s/{name}")]
+        assert len(named) > 20
+        for name in named:
+            outside.put(f"data/s/{name}", name.encode())
+            copy = store.copy(f"data/s/{name}", f"{QUARANTINE}data/s/{name}")
+            assert (copy.key, copy.size_bytes) == (f"{QUARANTINE}data/s/{name}", len(name.encode()))
+            assert store.read(f"{QUARANTINE}data/s/{name}") == name.encode()
+        assert outside.keys() == {f"{before}data/s/{name}" for name in named for before in ("", QUARANTINE)}
 
     @pytest.mark.parametrize("size", [0, 1, 70_000])
     def test_a_copy_lives_on_when_the_original_is_deleted_or_written_in_place(self, store, outside, size):
