@@ -59,7 +59,11 @@ class ClockReading:
     @property
     def too_far(self) -> bool:
         """The clocks differ by more than `MAX_CLOCK_SKEW`, however the answer is read."""
-        return abs(self.skew) > MAX_CLOCK_SKEW
+        return self.further_than(MAX_CLOCK_SKEW)
+
+    def further_than(self, limit: timedelta) -> bool:
+        """Say whether the clocks differ by more than a limit, however the answer is read."""
+        return abs(self.skew) > limit
 
     def __str__(self) -> str:
         if not self.skew:
@@ -68,19 +72,21 @@ class ClockReading:
         return f"is {whole} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
 
 
-def require_near(reading: ClockReading | None, whose: str) -> None:
+def require_near(reading: ClockReading | None, whose: str, *, at_most: timedelta = MAX_CLOCK_SKEW) -> None:
     """Refuse where a clock stands so far from this machine's that ages and days cannot be told.
 
     Args:
         reading: Of the other clock; None, where it does not tell, is no reason to refuse.
         whose: The other clock's owner, for the message.
+        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
 
     Raises:
-        UnsafePlanError: If they differ by more than `MAX_CLOCK_SKEW`.
+        UnsafePlanError: If they differ by more than that.
     """
-    if reading is not None and reading.too_far:
+    limit = min(at_most, MAX_CLOCK_SKEW)
+    if reading is not None and reading.further_than(limit):
         raise UnsafePlanError(
-            f"the clock of {whose} {reading}, at most {MAX_CLOCK_SKEW} is accepted: how old an object is, and how long a commit "
+            f"the clock of {whose} {reading}, at most {limit} is accepted: how old an object is, and how long a commit "
             "is kept, cannot be told, and an upload under way could look old; nothing was deleted. "
             "Set the clocks of both (NTP), and run again."
         )

@@ -114,11 +114,25 @@ DELETION_REPORT = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # deleted, already_gone, refused, failed
+        # deleted, already_gone, kept, refused, failed
         pa.field("outcome", pa.string(), nullable=False),
+        # Why, for the last three.
         pa.field("error", pa.string()),
+        # Batches that asked the store to delete it.
         pa.field("attempts", pa.int32(), nullable=False),
         pa.field("deleted_at", INSTANT),
+    ]
+)
+
+# What a sweep writes down of an object before it asks for its deletion, and after. No key: an object may be tried again.
+JOURNAL = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # intended; or an outcome of the report; or unsent: intended, and surely not asked for.
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("error", pa.string()),
+        pa.field("at", INSTANT, nullable=False),
     ]
 )
 
@@ -132,6 +146,9 @@ REFERENCE_ADDRESSES = pa.schema(
         pa.field("standing", pa.string(), nullable=False),
     ]
 )
+
+# An address that a branch head or a staged entry reaches and that the listing does not have. Key: address.
+MISSING_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 # What the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
 SERVER_UNCOMMITTED = pa.schema(

@@ -66,10 +66,15 @@ DELETION_REPORT = TableSpec("deletion_report", "reports", schemas.DELETION_REPOR
 REFERENCE_ADDRESSES = TableSpec(
     "reference_addresses", "reference", schemas.REFERENCE_ADDRESSES, (*EXPIRED_ADDRESSES.parents, "expired_addresses")
 )
+# Made beside the expired addresses where any is missing; names them all, and decides nothing.
+MISSING_ADDRESSES = TableSpec("missing_addresses", "missing", schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents)
 
 MARK_TABLES = (NAMESPACE_SLICES, UNCOMMITTED_ADDRESSES, RETAINED_COMMITS, COMMITTED_ADDRESSES, EXPIRED_ADDRESSES)
 ALL_TABLES = (*MARK_TABLES, DELETION_REPORT)
 BY_NAME = {spec.name: spec for spec in ALL_TABLES}
+
+# Tables that a run has only where there is something to say in them.
+_BESIDE = (REFERENCE_ADDRESSES, MISSING_ADDRESSES)
 
 # Tables about a mark rather than of it: its verdict does not close them.
 _AFTER_THE_VERDICT = (DELETION_REPORT, REFERENCE_ADDRESSES)
@@ -235,7 +240,7 @@ class StoredTable:
             yield from read_part(self.store, self._schema(columns), part)
 
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        schema = {**BY_NAME, REFERENCE_ADDRESSES.name: REFERENCE_ADDRESSES}[self.manifest.table].schema
+        schema = {**BY_NAME, **{spec.name: spec for spec in _BESIDE}}[self.manifest.table].schema
         return schema if columns is None else pa.schema([schema.field(name) for name in columns])
 
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from spark_core import __version__, chain, guards, tables
+from spark_core import __version__, chain, confirmation, guards, sealed, tables
+from spark_core.confirmation import Confirmation
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
 from spark_core.guards import CheckResult
+from spark_core.guards.history import VERDICT_FORMAT, standing
 from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.tables import Manifest, StoredTable
-
-VERDICT_FORMAT = 2
-
-# How far the clocks of the machine that marked and the one that sweeps may be apart.
-MAX_CLOCK_SKEW = timedelta(minutes=5)
 
 _WAY_ON = "nothing was deleted. Mark again under a new run key."
 
@@ -33,49 +29,70 @@ class Verdict:
     Attributes:
         repository: Repository id.
         instance: Which instance of it.
+        namespace: Its storage namespace.
         run: Run key.
         passed: Whether every check passed.
         concluded_at: When it was written.
         cutoff: The mark's cutoff.
+        min_age_seconds: The minimum age that the cutoff follows from.
+        rules: Retention rules as the server showed them; None without any.
         options: Those that decided what may go.
-        manifests: Table name -> sha256 of its manifest.
+        tables: Table name -> sha256 of its manifest (`manifest`), manifests that it was made from (`parents`), rows, bytes,
+            parts, and when its reading began and ended: the chain.
         addresses: Key of each Parquet part of the expired addresses -> its sha256.
         expired_objects: Rows of the expired addresses.
-        checks: Each check's name, result, sentence and figures.
+        standing: Figures that later runs are compared with.
+        checks: Each check's name, table, result, sentence, figures, limit, and who may lift it.
         versions: Of lakegc and what it decides with.
     """
 
     repository: str
     instance: str
+    namespace: str
     run: str
     passed: bool
     concluded_at: datetime
     cutoff: str
+    min_age_seconds: float
+    rules: Mapping[str, Any] | None
     options: Mapping[str, Any]
-    manifests: Mapping[str, str]
+    tables: Mapping[str, Mapping[str, Any]]
     addresses: Mapping[str, str]
     expired_objects: int
+    standing: Mapping[str, int]
     checks: Sequence[Mapping[str, Any]]
     versions: Mapping[str, str]
 
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """What is stored of it, without the digest."""
+        return {"format": VERDICT_FORMAT, **vars(self), "concluded_at": self.concluded_at.isoformat()}
+
+    @property
+    def digest(self) -> str:
+        """Hex digest by which confirmations name it."""
+        return sealed.digest(self.document)
+
+    @property
+    def failed(self) -> list[Mapping[str, Any]]:
+        """The checks that did not pass."""
+        return [check for check in self.checks if check["passed"] is not True]
+
     def to_json(self) -> bytes:
-        """Write the verdict."""
-        document = {"format": VERDICT_FORMAT, **vars(self), "concluded_at": self.concluded_at.isoformat()}
-        return json.dumps(document, indent=1, sort_keys=True).encode()
+        """Write the verdict, with the digest of itself."""
+        return sealed.seal(self.document)
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str) -> Verdict:
         """Read a verdict back.
 
         Raises:
-            CorruptTableError: If it is not a verdict of this format.
+            VerdictError: If it was written in another format.
+            CorruptTableError: If it is not a verdict, or not as it was written.
         """
+        document = sealed.unseal(data, name=name, formats=VERDICT_FORMAT)
+        del document["format"]
         try:
-            document = json.loads(data)
-            if document.pop("format") != VERDICT_FORMAT:
-                raise CorruptTableError(
-                    name, None, f"not a verdict of format {VERDICT_FORMAT}; use the lakegc that wrote it"
-                )
             if not isinstance(document["passed"], bool):
                 raise CorruptTableError(name, None, f"`passed` is {document['passed']!r}, wanted true or false")
             for check in document["checks"]:
@@ -141,8 +158,8 @@ def load(run: Run) -> Verdict:
     """Read a run's verdict.
 
     Raises:
-        VerdictError: If there is none.
-        CorruptTableError: If it cannot be read.
+        VerdictError: If there is none, or it is of another format.
+        CorruptTableError: If it is not as it was written.
     """
     key = tables.verdict_key(run.key)
     try:
@@ -160,11 +177,14 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
 
     Nothing that the caller knows is trusted; verdict, manifests and hashes are
     read from the store, however the sweep was started. Nor is the verdict's
-    text: every check is made once more on the manifests that it names.
+    text: every check is made once more on the manifests that it names. A check
+    that failed keeps it shut, then and now, unless its finding was confirmed by
+    name (`confirm`).
 
     Raises:
         VerdictError: If the verdict is missing, failed, too old or from the future, of another instance, of other
             options, or not of these bytes; or if a check fails now.
+        CorruptTableError: If the verdict or a confirmation is not as it was written.
         ChainError: If a table of the mark is missing.
     """
     verdict = load(run)
@@ -178,10 +198,11 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     _require_same_decision(run, verdict)
     stored = load_mark(run)
     _require_same_tables(run, verdict, stored)
+    confirmed = confirmed_checks(run, verdict)
     failed = [
         result
         for result in guards.check_mark(run, {name: table.manifest for name, table in stored.items()})
-        if not result.passed
+        if not result.passed and result.name not in confirmed
     ]
     if failed:
         names = "; ".join(f"{result.name}: {result.summary}" for result in failed)
@@ -191,9 +212,74 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     return verdict, stored[tables.EXPIRED_ADDRESSES.name]
 
 
+def confirm(run: Run, check: str, *, who: str) -> Confirmation:
+    """Note that a finding of a check is right, so that the mark may be swept all the same.
+
+    The verdict stays as it is; the note names its digest, so it holds for this
+    mark alone. Said twice, the first note stands.
+
+    Args:
+        run: The run; it must have a verdict.
+        check: Name of a check that did not pass, one of `guards.CONFIRMABLE`.
+        who: Account and machine, for the record.
+
+    Raises:
+        VerdictError: If there is no verdict, the check passed, or it is not one that a person may confirm.
+        CorruptTableError: If the verdict is not as it was written.
+    """
+    verdict = load(run)
+    failed = {str(found["name"]): found for found in verdict.failed}
+    if check not in guards.CONFIRMABLE:
+        lifted_by = (
+            failed[check].get("lifted_by", guards.NOTHING_LIFTS_IT) if check in failed else guards.NOTHING_LIFTS_IT
+        )
+        raise VerdictError(
+            f"{check} is not a check that can be confirmed (those are {', '.join(sorted(guards.CONFIRMABLE))}); nothing was "
+            f"deleted. What lifts it: {lifted_by}."
+        )
+    if check not in failed:
+        raise VerdictError(
+            f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing to confirm; nothing was deleted. "
+            f"What the mark found is in its report (`lakegc report {run.repository.id} --run {run.key}`)."
+        )
+    said = Confirmation(
+        repository=run.repository.id,
+        run=str(run.key),
+        check=check,
+        verdict=verdict.digest,
+        found=str(failed[check]["summary"]),
+        who=who,
+        confirmed_at=run.now(),
+    )
+    try:
+        run.store.put_if_absent(confirmation.key(run.key, check), said.to_json())
+    except ObjectExistsError:
+        earlier = confirmation.load(run.store, run.key, check)
+        if earlier is None or earlier.verdict != verdict.digest:
+            raise VerdictError(
+                f"{confirmation.key(run.key, check)} confirms another verdict than the one of run {run.key}; {_WAY_ON}"
+            ) from None
+        return earlier
+    return said
+
+
+def confirmed_checks(run: Run, verdict: Verdict) -> frozenset[str]:
+    """Return the names of failed checks whose findings a person confirmed for this very verdict.
+
+    Raises:
+        CorruptTableError: If a confirmation is not as it was written.
+    """
+    return frozenset(
+        str(check["name"])
+        for check in verdict.failed
+        if check["name"] in guards.CONFIRMABLE and confirmation.covers(run.store, run.key, verdict.digest, check)
+    )
+
+
 def _require_passed(run: Run, verdict: Verdict) -> None:
-    failed = [check for check in verdict.checks if check["passed"] is not True]
-    if failed or not verdict.passed:
+    confirmed = confirmed_checks(run, verdict)
+    failed = [check for check in verdict.failed if check["name"] not in confirmed]
+    if failed or verdict.passed == bool(verdict.failed):
         names = "; ".join(f"{check['name']}: {check['summary']}" for check in failed) or "it did not pass"
         raise not_passed(run.repository.id, run.key, names)
     found, wanted = sorted(str(check["name"]) for check in verdict.checks), sorted(name for name, _, _ in guards.CHECKS)
@@ -212,10 +298,10 @@ def _require_recent(run: Run, verdict: Verdict) -> None:
             f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is {run.options.max_mark_age}: objects may "
             f"have come back to life; {_WAY_ON}"
         )
-    if age < -MAX_CLOCK_SKEW:
+    if age < -run.options.max_clock_skew:
         raise VerdictError(
             f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {-age} ahead of "
-            f"this machine's clock (at most {MAX_CLOCK_SKEW} is accepted): how old the mark is cannot be told; nothing was "
+            f"this machine's clock (at most {run.options.max_clock_skew} is accepted): how old the mark is cannot be told; nothing was "
             "deleted. Set the clocks of the machines that mark and sweep, then mark again under a new run key."
         )
 
@@ -236,10 +322,11 @@ def _require_same_decision(run: Run, verdict: Verdict) -> None:
 
 def _require_same_tables(run: Run, verdict: Verdict, stored: Mapping[str, StoredTable]) -> None:
     for name, table in stored.items():
-        if verdict.manifests.get(name) != table.manifest.sha256:
+        spoken = verdict.tables.get(name, {}).get("manifest")
+        if spoken != table.manifest.sha256:
             raise VerdictError(
                 f"{name} of run {run.key} is not the one that the verdict speaks of (manifest "
-                f"{table.manifest.sha256[:12]}, the verdict says {str(verdict.manifests.get(name))[:12]}); {_WAY_ON}"
+                f"{table.manifest.sha256[:12]}, the verdict says {str(spoken)[:12]}); {_WAY_ON}"
             )
     expired = stored[tables.EXPIRED_ADDRESSES.name].manifest
     if {part.key: part.sha256 for part in expired.parts} != dict(verdict.addresses):
@@ -258,17 +345,34 @@ def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[Chec
     return Verdict(
         repository=run.repository.id,
         instance=run.instance,
+        namespace=run.repository.storage_namespace,
         run=str(run.key),
         passed=all(result.passed for result in results),
         concluded_at=run.now(),
         cutoff=run.cutoff.isoformat(),
+        min_age_seconds=run.options.min_age.total_seconds(),
+        rules=manifests[tables.RETAINED_COMMITS.name].facts.get("rules"),
         options=manifests[tables.NAMESPACE_SLICES.name].facts.get("options", {}),
-        manifests={name: manifest.sha256 for name, manifest in manifests.items()},
+        tables={name: _link(manifest) for name, manifest in manifests.items()},
         addresses={part.key: part.sha256 for part in expired.parts},
         expired_objects=expired.rows,
+        standing=standing(manifests),
         checks=[vars(result) for result in results],
         versions={"lakegc": __version__, **{name: _version(name) for name in ("pyspark", "pyarrow", "lakefs-sdk")}},
     )
+
+
+def _link(manifest: Manifest) -> Mapping[str, Any]:
+    """Tell what the chain of tables needs to know of one of them."""
+    return {
+        "manifest": manifest.sha256,
+        "parents": dict(manifest.parents),
+        "rows": manifest.rows,
+        "size_bytes": manifest.size_bytes,
+        "parts": len(manifest.parts),
+        "reading_began": manifest.reading_began.isoformat(),
+        "reading_ended": manifest.reading_ended.isoformat(),
+    }
 
 
 def _version(distribution: str) -> str:

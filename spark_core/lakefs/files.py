@@ -112,21 +112,29 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
     Raises:
         CorruptTableError: If the columns are not exactly the server's.
         AddressError: If an address is not relative.
-        IncompleteReadError: If the file is gone.
+        IncompleteReadError: If the file is gone, or fewer rows were read than it says it has.
 
     References:
         `lakefs-facts` 5.4, 11.32.
     """
+    rows = 0
     try:
-        found = store.parquet_schema(key).remove_metadata()
+        found, said = store.parquet_footer(key)
+        found = found.remove_metadata()
         if not found.equals(SERVER_UNCOMMITTED):
             raise CorruptTableError(
                 key, None, f"the columns are {_columns(found)}, wanted {_columns(SERVER_UNCOMMITTED)}"
             )
         for batch in store.read_parquet(key):
+            rows += batch.num_rows
             yield _staged(key, batch)
     except NotFoundError as error:
         raise _gone(store, key) from error
+    if rows != said:
+        raise IncompleteReadError(
+            f"{key} of {store.root} says that it has {said} rows, and {rows} were read; staged objects would look unreachable, so "
+            "nothing was deleted. Run again."
+        )
 
 
 def _staged(key: str, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,10 +15,11 @@ import pyspark.sql.functions as sf
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from spark_core import chain, reference, schemas, tables
+from spark_core import chain, holds, reference, schemas, tables
 from spark_core.collectable import NOT_NAMEABLE
 from spark_core.datasources import shared_counts
 from spark_core.errors import ChainError
+from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import tables_prefix
 from spark_core.mark.committed import addresses_of_ranges
@@ -90,11 +91,14 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         .persist()
     )
     unreachable = _rows_and_bytes(candidates)
+    held = holds.load(run.store)
+    free = candidates.transform(without_held(held))
+    left = _rows_and_bytes(free) if held.of_addresses else unreachable
     heads = committed.where(sf.col("head_path").isNotNull())
-    live = _compare_live(listing, staged, heads)
+    live = _compare_live(run, mark, staged, heads)
     said = said_sizes(listing, heads) if live["other_sizes"] else None
-    found = twins.find(run, candidates, heads, said)
-    kept = candidates.transform(found.without_twins)
+    found = twins.find(run, free, heads, said)
+    kept = free.transform(found.without_twins)
     why = _Reasons.read(run, mark.committed, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
     restriction: dict[str, Any] = {}
@@ -109,6 +113,9 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         return {
             "unreachable_objects": unreachable[0],
             "unreachable_bytes": unreachable[1],
+            "holds": held.facts,
+            "held_objects": unreachable[0] - left[0],
+            "held_bytes": unreachable[1] - left[1],
             "twins": found.facts,
             "reasons_complete": why.complete,
             **live,
@@ -192,6 +199,29 @@ def safely_named(unsafe_names: str) -> Callable[[DataFrame], DataFrame]:
     return step
 
 
+def without_held(held: Holds) -> Callable[[DataFrame], DataFrame]:
+    """Return the step that leaves out what holds keep by its address.
+
+    Args:
+        held: The holds of the namespace.
+
+    Returns:
+        A step over frames with the columns of `schemas.NAMESPACE_SLICES` and `address_hash`.
+    """
+
+    def step(candidates: DataFrame) -> DataFrame:
+        if not held.of_addresses:
+            return candidates
+        return candidates.mapInArrow(partial(_map_not_held, held), candidates.schema)
+
+    return step
+
+
+def _map_not_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.filter(pc.invert(held.protecting(batch.column("address"))))
+
+
 def _map_safely_named(unsafe_names: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.filter(pc.invert(pc.match_substring_regex(batch.column("address").cast(pa.string()), unsafe_names)))
@@ -221,12 +251,13 @@ def _rows_and_bytes(frame: DataFrame) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _compare_live(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
+def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
     """Compare what heads and staged entries reach under `data/` with the listing.
 
     Some of it is missing for good reasons, such as staged keys that never
     existed; much of it means that the listing is of another place, or broken off
     (safety 5). An entry's size that is not its object's was said by a client.
+    All that is missing is kept as a small table of its own, and its first rows in the figures.
     """
     live = (
         heads.select("address", "size_bytes")
@@ -236,20 +267,38 @@ def _compare_live(listing: DataFrame, staged: DataFrame, heads: DataFrame) -> di
         .agg(sf.min("size_bytes").alias("least"), sf.max("size_bytes").alias("most"))
         .withColumn("address_hash", _address_hash())
     )
-    compared = live.join(_listed_sizes(listing), on="address_hash", how="left").persist()
+    compared = live.join(_listed_sizes(mark.slices.frame(run.spark)), on="address_hash", how="left").persist()
     absent = sf.col("listed_bytes").isNull()
     other = (sf.col("listed_bytes") != sf.col("least")) | (sf.col("listed_bytes") != sf.col("most"))
     try:
         figures = compared.agg(sf.count("*"), sf.count_if(absent), sf.count_if(other)).first()
         assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
         named = compared.where(absent).orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
+        kept = _keep_missing(run, mark, compared.where(absent)) if figures[1] else {}
     finally:
         compared.unpersist()
     return {
         "live_objects": figures[0],
         "missing_objects": figures[1],
         "missing_named": [row.address for row in named],
+        **kept,
         "other_sizes": figures[2],
+    }
+
+
+def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> Mapping[str, str]:
+    """Store the missing addresses; return where, for people, and the manifest, so that the verdict speaks of it."""
+    stored = run.keep(
+        Draft(
+            tables.MISSING_ADDRESSES,
+            missing.select("address").coalesce(run.options.table_parts),
+            run.now(),
+            parents=[table.manifest for table in mark.all],
+        )
+    )
+    return {
+        "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
+        "missing_manifest": stored.manifest.sha256,
     }
 
 

@@ -106,7 +106,8 @@ def read_staged(run: Run, prefix: str) -> Staged:
         return {
             "server_runs": [scan.run_id for scan in scans],
             "pages": sum(scan.pages for scan in scans),
-            "pages_with_data": sum(scan.pages_with_data for scan in scans),
+            # Scans of one id have the same files, and claim them twice.
+            "pages_with_data": sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
             "files": len(files),
             "files_read": files_read,
             "file_rows": file_rows,

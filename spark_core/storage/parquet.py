@@ -101,7 +101,13 @@ def read(source: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator
 
 def schema(source: BinaryIO, name: str) -> pa.Schema:
     """Read the columns of a Parquet file; see `read`."""
+    return footer(source, name)[0]
+
+
+def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
+    """Read the columns of a Parquet file, and how many rows it says it has; see `read`."""
     try:
-        return pq.read_schema(source)
+        file = pq.ParquetFile(source)
+        return file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error

@@ -59,7 +59,7 @@ def test_with_rules_exactly_the_recorded_addresses_expire(name, index, tmp_path,
         run = _run(recorded, spark)
         marked, found, _ = mark_and_conclude(run)
         assert marked.addresses(run) == sorted(moment["expired_addresses"]["mark_before_stop_and_tags"])
-        assert found.passed, found.checks
+        assert found.passed, found.failed
 
 
 @pytest.mark.parametrize("name", WITHOUT_RULES)
@@ -69,7 +69,7 @@ def test_without_rules_exactly_what_was_never_committed_nor_staged_expires(name,
         run = _run(recorded, spark)
         marked, found, _ = mark_and_conclude(run)
         assert marked.addresses(run) == sorted(expected["never_committed_and_not_staged"])
-        assert found.passed, found.checks
+        assert found.passed, found.failed
 
 
 @pytest.mark.parametrize(("name", "status"), [("merges", 401), ("unified", 403)])
@@ -80,7 +80,7 @@ def test_a_user_who_may_not_dump_loses_nothing_that_is_retained(name, status, tm
         run = _run(recorded, spark)
         marked, found, results = mark_and_conclude(run)
         expired = set(marked.addresses(run))
-    assert found.passed, found.checks
+    assert found.passed, found.failed
     # No more than under the server's own list, no less than when every commit is known.
     allowed = moment["expired_addresses"]
     assert set(allowed["mark_before_stop_and_tags"]) <= expired <= set(allowed["as_coded"])

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import guards, tables, verdict
+from spark_core import guards, sealed, tables, verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
@@ -23,9 +23,10 @@ def _marked(run, **facts):
 
 
 def _edit(run, **changes):
-    """Write the stored verdict again with other values, as somebody with an editor would."""
+    """Write the stored verdict again with other values and the digest for them, as somebody who knows it would."""
     key = tables.verdict_key(run.key)
-    run.store.put(key, json.dumps({**json.loads(run.store.read(key)), **changes}).encode())
+    document = sealed.unseal(run.store.read(key), name=key, formats=verdict.VERDICT_FORMAT)
+    run.store.put(key, sealed.seal({**document, **changes}))
 
 
 def _under(run, **options):
@@ -46,7 +47,7 @@ def test_a_mark_that_passed_opens_the_lock(run):
 def test_a_failed_verdict_does_not_pass_by_editing_its_text(run):
     assert not _marked(run, **LOST).passed
     _edit(run, passed=True, checks=[])
-    with pytest.raises(VerdictError, match=r"holds 0 checks, a mark has 8 \(they differ in commits_are_known"):
+    with pytest.raises(VerdictError, match=rf"holds 0 checks, a mark has {len(guards.CHECKS)} \(they differ in clocks_agree"):
         verdict.require_sweepable(run)
 
 
@@ -61,14 +62,14 @@ def test_a_failed_check_does_not_pass_by_editing_its_result(run):
 def test_a_check_that_passed_is_literally_true(run, passed):
     checks = [*_marked(run).checks]
     _edit(run, checks=[{**checks[0], "passed": passed}, *checks[1:]])
-    with pytest.raises(VerdictError, match="did not pass its checks: listing_lies_in_one_repository"):
+    with pytest.raises(VerdictError, match="did not pass its checks: namespace_is_its_own"):
         verdict.require_sweepable(run)
 
 
 def test_a_verdict_that_lacks_a_check_or_has_one_twice_is_refused(run):
     checks = [*_marked(run).checks]
     _edit(run, checks=checks[1:])
-    with pytest.raises(VerdictError, match="differ in listing_lies_in_one_repository"):
+    with pytest.raises(VerdictError, match="differ in namespace_is_its_own"):
         verdict.require_sweepable(run)
     _edit(run, checks=[*checks, checks[0]])
     with pytest.raises(VerdictError, match="one of them twice"):
@@ -143,7 +144,6 @@ def test_a_verdict_from_the_future_is_refused(run):
         ({"passed": "yes"}, "wanted true or false"),
         ({"checks": [1]}, "not the result of a check"),
         ({"concluded_at": "2026-11-20T02:00:00"}, "wanted a time with its zone"),
-        ({"format": 1}, "not a verdict of format 2"),
     ],
 )
 def test_a_verdict_of_another_shape_is_damaged(run, changes, text):

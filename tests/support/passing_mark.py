@@ -1,6 +1,8 @@
 """A mark of a few objects that passes every check, stored without Spark and without a server."""
 
+import os
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -10,8 +12,18 @@ from spark_core.tables import Draft
 from tests.support.written_run import OLD
 
 WHOLE = {
-    "uncommitted_addresses": {"pages": 1, "pages_with_data": 0, "files": 0, "from_diffs": 0},
-    "retained_commits": {"commits": 1, "retained_by_server": 1, "unknown_to_dump": [], "rules_without_branch": []},
+    "uncommitted_addresses": {"pages": 1, "pages_with_data": 0, "files": 0, "files_read": 0, "file_rows": 0, "from_diffs": 0},
+    "retained_commits": {
+        "rules": {"default_retention_days": 7, "branches": {}},
+        "commits": 1,
+        "branches": 1,
+        "heads": 1,
+        "heads_retained": 1,
+        "metaranges": 2,
+        "retained_by_server": 1,
+        "unknown_to_dump": [],
+        "rules_without_branch": [],
+    },
     "committed_addresses": {
         "metaranges": 2,
         "metaranges_read": 2,
@@ -19,6 +31,13 @@ WHOLE = {
         "ranges_read": 3,
         "entries": 4,
         "entries_read": 4,
+        "head_metaranges": 1,
+        "head_metaranges_read": 1,
+        "head_ranges": 1,
+        "head_ranges_read": 1,
+        "retained_metaranges": 2,
+        "retained_metaranges_read": 2,
+        "empty_metaranges": 0,
     },
     "expired_addresses": {"live_objects": 0, "missing_objects": 0, "missing_named": []},
 }
@@ -40,6 +59,9 @@ def keep_slices(run):
         "options": dict(run.deciding_options),
         "table_prefix": "_lakefs",
         "objects": 10_000,
+        "repositories": 1,
+        "overlapping_repositories": [],
+        "clock_skew_seconds": {"server": 0.0, "store": None},
     }
     return _keep(run, tables.NAMESPACE_SLICES, [], [], facts)
 
@@ -65,6 +87,14 @@ def passing_mark(run, expired=("data/s/x",), **facts):
         chosen = {**WHOLE[spec.name], **facts.get(spec.name, {})}
         stored.append(_keep(run, spec, rows.get(spec.name, []), parents, chosen))
     return {manifest.table: manifest for manifest in stored}
+
+
+def plant(run, addresses):
+    """Write the objects of a mark on a local store as its listing has them."""
+    written = (run.cutoff - timedelta(days=1)).timestamp()
+    for address in addresses:
+        run.store.put(address, b"1234")
+        os.utime(Path(run.store.options.local_path) / run.namespace.path / address, (written, written))
 
 
 def _keep(run, spec, rows, parents, facts):

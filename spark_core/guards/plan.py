@@ -1,0 +1,149 @@
+"""Checks of the result: in which order it was made, and what would go."""
+
+from __future__ import annotations
+
+from spark_core import chain
+from spark_core.errors import ChainError
+from spark_core.guards.result import CheckResult, Manifests, confirmed_or, setting, share
+from spark_core.run import Run
+
+_TABLE = "expired_addresses"
+
+
+def tables_were_made_in_order(run: Run, manifests: Manifests) -> CheckResult:
+    """Listing, staged, commits, committed: one after the other, each from the one before (safety 6, 27)."""
+    expired = manifests[_TABLE]
+    try:
+        chain.require_unbroken(run, [manifest for name, manifest in manifests.items() if name != expired.table])
+        stale = [name for name, digest in expired.parents.items() if manifests[name].sha256 != digest]
+        problem = (
+            f"expired_addresses was made from another attempt of {', '.join(stale)}; nothing was deleted. Materialize it again."
+            if stale
+            else ""
+        )
+    except ChainError as refusal:
+        problem = str(refusal)
+    return CheckResult(
+        "tables_were_made_in_order",
+        expired.table,
+        not problem,
+        problem or "the chain of tables is unbroken",
+        {"manifests": {name: manifest.sha256 for name, manifest in manifests.items()}},
+        limit="each table made from the one before, after it had ended",
+    )
+
+
+def only_data_expires(run: Run, manifests: Manifests) -> CheckResult:
+    """Nothing outside `data/` would go, but for flat names where they were asked for (safety 7)."""
+    elsewhere = manifests[_TABLE].facts.get("not_collectable", 0)
+    place = "data/ or are flat names" if run.options.flat else "data/"
+    return CheckResult(
+        "only_data_expires",
+        _TABLE,
+        elsewhere == 0,
+        f"all that would go lie under {place}"
+        if elsewhere == 0
+        else f"{elsewhere} objects that would go do not lie under {place}; nothing was deleted. Report it with this run's "
+        "manifest.",
+        {"not_collectable": elsewhere},
+        limit=f"no object outside {place}",
+    )
+
+
+def only_old_objects_expire(run: Run, manifests: Manifests) -> CheckResult:
+    """Nothing written at or after the cutoff would go (safety 6)."""
+    young = manifests[_TABLE].facts.get("too_young", 0)
+    cutoff, now = manifests["namespace_slices"].facts["cutoff"], run.cutoff.isoformat()
+    passed = young == 0 and cutoff == now
+    return CheckResult(
+        "only_old_objects_expire",
+        _TABLE,
+        passed,
+        f"all that would go were written before {cutoff}"
+        if passed
+        else f"{young} objects that would go were written at or after the cutoff {cutoff} (this run's cutoff is {now}); nothing was "
+        "deleted. Report it with this run's manifest.",
+        {"too_young": young, "cutoff": cutoff},
+        limit=f"no object written at or after {cutoff}",
+        lifted_by=f"setting min_age_hours ({run.options.min_age} now) moves the cutoff of the next mark",
+    )
+
+
+def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
+    """What heads and staged entries reach is in the listing, but for a few that are lost or never existed (safety 5)."""
+    listed = manifests["namespace_slices"].facts.get("objects", 0)
+    facts = manifests[_TABLE].facts
+    live, missing = facts["live_objects"], facts["missing_objects"]
+    retained = manifests["committed_addresses"].facts.get("in_data", 0)
+    found = share(missing, live)
+    limit = run.options.max_missing_share
+    empty = listed == 0 and (live > 0 or retained > 0)
+    too_many = live >= run.options.share_from_objects and found > limit
+    if empty:
+        summary = (
+            f"the listing of {run.store.root}data/ is empty, although {max(live, retained)} retained or staged addresses "
+            "lie in it: this is not the place where the objects are; nothing was deleted. Check the store's settings "
+            "(path, bucket, endpoint) with a look at one object's physical address."
+        )
+    elif too_many:
+        summary = (
+            f"{missing} of {live} objects that branches reach are not in the listing ({found:.1%}, limit {limit:.1%}), "
+            f"for example {facts['missing_named'][0]}; nothing was deleted. {facts.get('missing_table') or 'The table'} names all of "
+            "them: look for them; if they are lost for good, raise max_missing_share and mark under a new run key."
+        )
+    else:
+        summary = f"{live - missing} of {live} objects that branches reach are in the listing"
+        if missing:
+            summary += f"; the others are named in {facts.get('missing_table') or 'the figures'}"
+    return CheckResult(
+        "live_objects_are_listed",
+        _TABLE,
+        not (empty or too_many),
+        summary,
+        {
+            "listed": listed,
+            "live": live,
+            "missing": missing,
+            "missing_share": found,
+            "max_missing_share": limit,
+            "share_from_objects": run.options.share_from_objects,
+            "missing_named": facts["missing_named"],
+            "missing_table": facts.get("missing_table"),
+        },
+        limit=f"{limit:.1%} of what branches reach, from {run.options.share_from_objects:,} on; never an empty listing",
+        lifted_by=f"{setting('max_missing_share')}; nothing lifts an empty listing",
+    )
+
+
+def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:
+    """Not more than the limit's share of the objects, nor of the bytes, would go."""
+    listing, expired = manifests["namespace_slices"].facts, manifests[_TABLE].facts
+    objects, size = expired.get("expired_objects", 0), expired.get("expired_bytes", 0)
+    listed, listed_bytes = listing.get("objects", 0), listing.get("object_bytes", 0)
+    of_objects, of_bytes = share(objects, listed), share(size, listed_bytes)
+    limit, floor = run.options.max_expired_share, run.options.share_from_objects
+    passed = listed < floor or max(of_objects, of_bytes) <= limit
+    lifted_by = confirmed_or("max_expired_share", run, "expired_share_is_plausible")
+    return CheckResult(
+        "expired_share_is_plausible",
+        _TABLE,
+        passed,
+        f"{objects} of {listed} objects ({of_objects:.1%}) and {of_bytes:.1%} of the bytes would go"
+        + (
+            ""
+            if passed
+            else f", above the limit of {limit:.1%}; nothing was deleted. Read the report; if it is right, as the first run of an old "
+            f"repository may well be, confirm it by name (`lakegc confirm {run.repository.id} expired_share_is_plausible --run "
+            f"{run.key}`) and sweep, or raise max_expired_share and mark under a new run key."
+        ),
+        {
+            "expired_objects": objects,
+            "expired_bytes": size,
+            "expired_share": of_objects,
+            "expired_bytes_share": of_bytes,
+            "max_expired_share": limit,
+            "share_from_objects": floor,
+        },
+        limit=f"{limit:.1%} of the objects and of the bytes, from {floor:,} objects on",
+        lifted_by=lifted_by,
+    )

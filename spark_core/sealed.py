@@ -1,0 +1,76 @@
+"""Small JSON documents that carry the digest of themselves: what was edited or damaged no longer opens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from spark_core.errors import CorruptTableError, VerdictError
+
+_DIGEST = "sha256"
+
+
+def seal(document: Mapping[str, Any]) -> bytes:
+    """Write a document with its digest; equal documents give equal bytes.
+
+    Args:
+        document: JSON values only, without a key `sha256`.
+    """
+    return _bytes({**document, _DIGEST: digest(document)})
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """Return the hex digest of a document, by which others name it."""
+    return hashlib.sha256(_bytes(document)).hexdigest()
+
+
+def unseal(data: bytes, *, name: str, formats: int) -> dict[str, Any]:
+    """Read a document back, if it is byte for byte what was written.
+
+    The digest is no signature: who can write to the store can also seal a
+    document anew. It finds accidents and editors; what a document says is
+    compared with other things besides.
+
+    Args:
+        data: The bytes as stored.
+        name: Key, for the message.
+        formats: The one format that is read, under the key `format`.
+
+    Returns:
+        The document without its digest, `format` included.
+
+    Raises:
+        VerdictError: If it was written in another format, by an earlier or later lakegc.
+        CorruptTableError: If a byte of it is another than was written.
+    """
+    try:
+        document = json.loads(data)
+        written = document["format"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise CorruptTableError(name, None, f"not a sealed document of lakegc ({problem!r})") from problem
+    sealed = document.pop(_DIGEST, None)
+    if sealed is None or sealed != digest(document) or data != _bytes({**document, _DIGEST: sealed}):
+        if sealed is None and written != formats:
+            raise _other_format(name, written, formats)
+        raise CorruptTableError(
+            name,
+            None,
+            f"its bytes are not those that were written (digest {digest(document)[:12]}, it says {str(sealed)[:12]}): it "
+            "was edited or damaged. Nothing lifts that: mark again under a new run key",
+        )
+    if written != formats:
+        raise _other_format(name, written, formats)
+    return dict(document)
+
+
+def _other_format(name: str, written: object, wanted: int) -> VerdictError:
+    return VerdictError(
+        f"{name} was written in format {written!r} by another version of lakegc, this one reads format {wanted}; nothing "
+        "was deleted. Mark again under a new run key (`lakegc mark`)."
+    )
+
+
+def _bytes(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, indent=1, sort_keys=True).encode()
