@@ -280,14 +280,15 @@ class ObjectStore(ABC):
                 because the first answer was lost ends so too: read the object to see whose it is.
         """
 
+    @abstractmethod
     def sight(self, key: str) -> Sight:
         """Describe one object so that it can be compared and recognized.
 
         Raises:
             NotFoundError: If there is no such object.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def transfer(self, source: Sight, target: str) -> None:
         """Let the store copy an object to a key where none is, without a proof: `copy` gives that.
 
@@ -300,7 +301,6 @@ class ObjectStore(ABC):
             NotFoundError: If the source is gone.
             TransientError: If the source was written again, or the store could not.
         """
-        raise NotImplementedError
 
     def copy(self, source: str, target: str) -> Sight:
         """Copy an object inside the store, and prove that the copy has the same content.

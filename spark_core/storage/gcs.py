@@ -34,6 +34,7 @@ from spark_core.storage.contract import (
     exact_range,
     unpaced,
 )
+from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder
 from spark_core.storage.s3_pages import gathered
@@ -43,6 +44,7 @@ try:
 
     from spark_core.storage.gcs_batch import MAX_PARTS, batch_answers, batch_request
     from spark_core.storage.gcs_clients import Clients, check_options, open_clients, patience
+    from spark_core.storage.gcs_copies import Copies
     from spark_core.storage.gcs_errors import (
         CLIENT_ERRORS,
         PERMISSIONS,
@@ -294,6 +296,32 @@ class GcsStore(ObjectStore):
             size = file.seek(0, os.SEEK_END)
             file.seek(0)
             self._send(key, file, size)
+
+    def sight(self, key: str) -> Sight:
+        """Describe one object, with the checksums that Google keeps of it."""
+        return self._copies.sight(key)
+
+    def transfer(self, source: Sight, target: str) -> None:
+        """Copy by rewriting, which moves no bytes as long as place and storage class stay."""
+        self._copies.transfer(source, target)
+
+    @property
+    def _copies(self) -> Copies:
+        def ask(action: str, key: str, question: Callable[[], T]) -> T:
+            return self._look(action, action, key, question)
+
+        def url(key: str) -> str:
+            return self._clients.object_url(self.namespace.bucket, self._name(key))
+
+        return Copies(self.root, url, ask, self._send_json)
+
+    def _send_json(self, method: str, url: str, params: Mapping[str, str]) -> Any:
+        if method == "GET":
+            return _json(self._get(url, params))
+        answer = self._clients.session.post(url, params=params, timeout=self._timeout)
+        if not 200 <= answer.status_code < 300:
+            raise from_http_response(answer)  # type: ignore[no-untyped-call]
+        return _json(answer)
 
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Delete with batch requests.

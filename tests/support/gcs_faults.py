@@ -123,6 +123,17 @@ class GcsFaults:
     def expire_credentials(self) -> None:
         self._proxy.meddle(lambda _request, _forward: error(401, "authError"))
 
+    def after_copy(self, action: Callable[[], None]) -> None:
+        once = Once(action)
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if "/rewriteTo/" in request.path:
+                once()
+            return answer
+
+        self._proxy.meddle(meddle)
+
     def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
         once = Once(action)
 
