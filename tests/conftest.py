@@ -11,6 +11,15 @@ for variable in list(os.environ):
         del os.environ[variable]
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say what searches tried: a test tells it by `record_property("figures", ...)`."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "figures" and report.when == "call":
+                    terminalreporter.write_line(str(value))
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""

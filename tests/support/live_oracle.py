@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from tests.support.live_repository import LiveRepository, short
 
 
 def retained(
-    repository: LiveRepository, default: int | None, rules: dict[str, int], *, tags_protect: bool = True
+    repository: LiveRepository,
+    default: int | None,
+    rules: Mapping[str, int],
+    *,
+    tags_protect: bool = True,
+    now: datetime | None = None,
 ) -> set[str]:
     """Work out the commits that keep their objects, from every commit that was made.
 
@@ -20,6 +26,7 @@ def retained(
         default: Days of branches without a rule; None without any rules.
         rules: Days by branch.
         tags_protect: Tags keep the commits they name.
+        now: Instant that the days count back from; the present one.
     """
     commits, heads = repository.commits, repository.branches()
     assert set(heads.values()) <= set(commits), "a commit was made that the test did not note"
@@ -30,14 +37,14 @@ def retained(
     leaves = set(commits) - set(main_parent.values()) - set(heads.values())
     starts = [(head, rules.get(branch, default), False) for branch, head in heads.items()]
     starts += [(leaf, default, True) for leaf in leaves]
-    now = datetime.now(UTC)
+    now = now or repository.server.now()
     for start, days, is_leaf in starts:
-        threshold = (now - timedelta(days=days)).timestamp()
-        if is_leaf and commits[start]["creation_date"] > threshold:
+        threshold = now - timedelta(days=days)
+        if is_leaf and repository.created(start) > threshold:
             kept.add(start)
         child = start
         while (parent := main_parent[child]) is not None:
-            if commits[child]["creation_date"] > threshold:
+            if repository.created(child) > threshold:
                 kept.add(parent)
             child = parent
     return kept

@@ -203,9 +203,13 @@ class LiveRepository:
         self.commits[commit["id"]] = commit
         return str(commit["id"])
 
+    def created(self, commit_id: str) -> datetime:
+        """Tell when a commit was made, as the rules count it."""
+        return datetime.fromtimestamp(self.commits[commit_id]["creation_date"], UTC)
+
     def commit(self, branch: str, *, days_ago: float = 0, message: str = "", **data: Any) -> str:
         """Commit what is staged, as of some days ago."""
-        made = datetime.now(UTC) - timedelta(days=days_ago)
+        made = self.server.now() - timedelta(days=days_ago)
         data = {"message": message or f"{days_ago} days ago", "date": int(made.timestamp()), **data}
         return self.note(self.call("POST", f"/branches/{branch}/commits", data=data))
 

@@ -150,7 +150,7 @@ class LiveServer:
         if query:
             url += "?" + urlencode({name: str(value) for name, value in query.items()}, quote_via=quote)
         answer = self.http.request(method, url, body=body, headers=headers, retries=False, redirect=False, timeout=120)
-        return Answer(answer.status, answer.data, dict(answer.headers))
+        return Answer(answer.status, answer.data, answer.headers)
 
     def call(self, method: str, path: str, **what: Any) -> Any:
         """Ask the server for what it must not refuse; returns the JSON."""
@@ -190,6 +190,10 @@ class LiveServer:
     def s3(self) -> Any:
         """The store itself, by the usual AWS variables."""
         return boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
+
+    def now(self) -> datetime:
+        """Tell the server's time."""
+        return datetime.now(UTC)
 
     def store(self, namespace: str) -> LiveStore:
         """Look at a namespace as it lies in the store."""

@@ -22,8 +22,10 @@ def environment(sandbox: Sandbox, spark, clock) -> Environment:
     )
 
 
-def open_sandbox_run(sandbox: Sandbox, repository_id: str, spark, now: datetime, **options) -> Run:
-    """Open a run that stands for `now`, a second after it."""
-    clock = FakeClock(now + timedelta(seconds=1))
+def open_sandbox_run(
+    sandbox: Sandbox, repository_id: str, spark, now: datetime, *, opened: datetime | None = None, **options
+) -> Run:
+    """Open a run that stands for `now`; a second after it, unless told when."""
+    clock = FakeClock(opened or now + timedelta(seconds=1))
     chosen = RunOptions(**{"may_sweep": True, **SMALL, **options})
     return open_run(environment(sandbox, spark, clock), repository_id, RunKey.at(now), chosen)
