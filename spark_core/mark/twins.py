@@ -34,7 +34,7 @@ class Twins:
     """What the search found.
 
     Attributes:
-        live: Addresses that a branch really answers from; column address. None for none.
+        live: What a branch really answers from: column address, and head_path, one of the paths. None for none.
         unchecked_sizes: Sizes of entries whose branches could not all be asked; None when all were.
         unchecked_any: An entry whose real size is unknown could not be asked about: every candidate may be its twin.
         facts: Figures and names for the manifest.
@@ -82,7 +82,11 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFram
     asked = [path for path in chosen if _is_text(path) and path.decode() not in budget.unasked]
     live = None
     if found:
-        live = run.spark.createDataFrame(pa.table({"address": pa.array(sorted(found), pa.string())}))
+        live = run.spark.createDataFrame(
+            pa.table(
+                {"address": pa.array(found.keys(), pa.string()), "head_path": pa.array(found.values(), pa.string())}
+            )
+        )
     left = _anti(candidates, live, "address")
     sizes, any_size = None, False
     if len(rows) > MAX_PATHS or len(asked) < len(chosen):
@@ -122,7 +126,7 @@ def _anti(frame: DataFrame, without: DataFrame | None, on: str) -> DataFrame:
     return frame if without is None else frame.join(without, on=on, how="left_anti")
 
 
-def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
+def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> dict[str, str]:
     """Ask every branch where it keeps some paths.
 
     Args:
@@ -131,9 +135,9 @@ def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
         budget: Bounds the calls; notes what some branch was not asked about.
 
     Returns:
-        Relative addresses from which a branch answers one of the paths.
+        Relative addresses from which a branch answers one of the paths, and that path.
     """
-    live: set[str] = set()
+    live: dict[str, str] = {}
     branches = [branch.id for branch in run.server.branches(run.repository.id)] if paths else []
     for begin in range(0, len(paths), LOT):
         for branch in branches:
@@ -141,14 +145,14 @@ def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> set[str]:
     return live
 
 
-def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget) -> set[str]:
+def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget) -> dict[str, str]:
     server, repository_id = run.server, run.repository.id
-    live: set[str] = set()
+    live: dict[str, str] = {}
     try:
-        for _, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
+        for path, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
             address = run.namespace.relative_absolute(uri)
             if address is not None:
-                live.add(address)
+                live[address] = path
     except NotFoundError:
         # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
         if branch in {left.id for left in server.branches(repository_id)}:

@@ -1,0 +1,303 @@
+"""What came back to life since a mark: everything that may refer to an object of its plan, read again just before deleting.
+
+References are read in the mark's order, by the mark's own functions: staged
+entries completely, then rules, refs and the server's list, then what the
+commits reach. An address that is found twice, or one that only a collision of
+hashes finds, is kept; what cannot be read ends the sweep.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
+
+from spark_core import tables
+from spark_core.datasources import shared_counts
+from spark_core.errors import RepositoryStateError
+from spark_core.holds import Holds
+from spark_core.mark import twins
+from spark_core.mark.commits import ReadCommits, read_commits
+from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
+from spark_core.mark.expired import said_sizes
+from spark_core.mark.uncommitted import read_staged
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
+from spark_core.tables import StoredTable
+
+# Rows of a result that the driver holds; a larger one stays with the executors.
+HELD = 10_000
+
+STAGED = "staged"
+UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
+
+_FOUND = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)])
+_REACHED = pa.schema([*ADDRESSES, pa.field("why", pa.string())])
+
+# Of the tables of a mark, those that are looked at again.
+NEEDED = tuple(
+    spec.name
+    for spec in (tables.NAMESPACE_SLICES, tables.RETAINED_COMMITS, tables.COMMITTED_ADDRESSES, tables.EXPIRED_ADDRESSES)
+)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was read before and never changes: tables of the server, by their content.
+
+    Attributes:
+        metaranges: Id -> whether its entries were read with their paths, as those of a branch head.
+        addresses: What they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why. None where nothing was read.
+        head_ranges: Ranges (range_id) of which the mark or `addresses` has every entry with its path.
+    """
+
+    metaranges: Mapping[str, bool] = field(default_factory=dict)
+    addresses: DataFrame | None = None
+    head_ranges: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Revived:
+    """What something refers to again.
+
+    Attributes:
+        began: Before the first byte was read, by the run's clock.
+        frame: Columns address (key) and why: rows of the plan that something refers to now. Read to the end already.
+        facts: Figures for the report; JSON values only.
+        known: For the next time.
+    """
+
+    began: datetime
+    frame: DataFrame
+    facts: Mapping[str, Any]
+    known: Known
+
+
+def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revived]:
+    """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not."""
+    last: list[Revived] = []
+
+    def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> Revived:
+        last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
+        return last[0]
+
+    return again
+
+
+@surfacing_errors()
+def read_again(
+    run: Run, plan: DataFrame, *, mark: Mapping[str, StoredTable], previous: Revived | None = None
+) -> Revived:
+    """Find the objects of a plan that something refers to now.
+
+    Everything that moves is read anew: staged entries, rules, refs, the server's
+    list, holds, and what branches answer for paths that may have a twin. Tables
+    of the server are named by their content, so of those only what the mark and
+    `previous` had not read is read; each of them whole, or the sweep ends.
+
+    Rules count from the run's own instant as they did for the mark. It lies in
+    the past, so a commit is retained at least as long as by a new mark.
+
+    Args:
+        run: The run, of the instance that was marked.
+        plan: What may still be deleted: columns address and size_bytes of `schemas.EXPIRED_ADDRESSES`.
+        mark: The mark's tables by name, at least `NEEDED`.
+        previous: What an earlier call in the same sweep returned.
+
+    Returns:
+        What must be kept, and why.
+
+    Raises:
+        RepositoryStateError: If the server shows no branch or no commit that keeps its objects.
+        IncompleteReadError: If anything could not be read to its end.
+        LakegcError: Whatever else stood in the way; then nothing is known, and nothing may be deleted.
+    """
+    began = run.now()
+    calls = Counter(run.server.requests)
+    prefix: str = mark[tables.NAMESPACE_SLICES.name].manifest.facts["table_prefix"]
+    staged = read_staged(run, prefix)
+    try:
+        commits = read_commits(run, prefix)
+        _require_commits(run, commits)
+        known = Known() if previous is None else previous.known
+        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
+        found = _settled(_referenced(staged.frame, reached.known.addresses, commits.holds, plan))
+        search = _twins(run, _without(plan, found), mark, reached.known)
+        if search.found is not None:
+            found = _settled(found.unionByName(search.found).groupBy("address").agg(sf.min("why").alias("why")))
+        staged_facts = staged.facts()
+    finally:
+        staged.close()
+    facts = {
+        "began": began.isoformat(),
+        "seconds": (run.now() - began).total_seconds(),
+        "calls": sum((Counter(run.server.requests) - calls).values()),
+        "staged": staged_facts,
+        "commits": len(commits.refs.commits),
+        "branches": len(commits.refs.branches),
+        "tags": len(commits.refs.tags),
+        "retained_commits": commits.table.num_rows,
+        "holds": len(commits.holds.holds),
+        **reached.facts,
+        "twins": search.facts,
+    }
+    return Revived(began, found, facts, reached.known)
+
+
+def _require_commits(run: Run, commits: ReadCommits) -> None:
+    if not commits.refs.branches or not commits.table.num_rows:
+        raise RepositoryStateError(
+            f"repository {run.repository.id} shows {len(commits.refs.branches)} branches and {commits.table.num_rows} commits that "
+            "keep their objects, read again just before deleting: it was deleted, or emptied, since the mark; nothing was "
+            "deleted. Look at it with `lakectl repo list`; if it lives, mark again under a new run key."
+        )
+
+
+def _retained(commits: ReadCommits) -> dict[str, Metarange]:
+    """Return the metaranges whose objects are kept, by id, each with one commit that has it: a head, if one does."""
+    found: dict[str, Metarange] = {}
+    for row in commits.table.select(["commit_id", "metarange_id", "reason", "is_head"]).to_pylist():
+        id_, known = row["metarange_id"], found.get(row["metarange_id"])
+        if id_ and (known is None or (row["is_head"] and not known.is_head)):
+            reason = row["reason"]
+            why = reason if reason.startswith("hold ") else f"commit {row['commit_id'][:12]} ({reason})"
+            found[id_] = Metarange(id_, is_head=row["is_head"], is_retained=True, why=why)
+    return found
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What the commits of now reach that those of the mark did not."""
+
+    known: Known
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def read(
+        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], now: Mapping[str, Metarange], known: Known
+    ) -> _Reached:
+        """Read the metaranges that are new, and of their ranges those that no head of the mark had.
+
+        A metarange that became a head's is read again: where its entries lie tells where to look for twins.
+        """
+        marked = _marked(mark[tables.RETAINED_COMMITS.name])
+        before = {**marked, **{id_: is_head or marked.get(id_, False) for id_, is_head in known.metaranges.items()}}
+        new = [metarange for id_, metarange in sorted(now.items()) if before.get(id_) not in (True, metarange.is_head)]
+        if not new:
+            return cls(known, {"new_metaranges": 0, "metaranges_read": 0, "ranges_read": 0, "entries_read": 0})
+        counts = shared_counts(run.spark)
+        reader = Reader.of(run, prefix, counts)
+        old_ranges = known.head_ranges
+        if old_ranges is None:
+            heads = [Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head]
+            old_ranges = distinct_ranges(run, reader, heads).select("range_id").localCheckpoint()
+        ranges = distinct_ranges(run, reader, new).join(old_ranges, on="range_id", how="left_anti").localCheckpoint()
+        addresses = (
+            ranges.repartition(max(1, min(ranges.count(), run.options.range_partitions)))
+            .mapInArrow(partial(map_ranges, reader, saying_why=True), spark_type(_REACHED))
+            .localCheckpoint()
+        )
+        read = Counter(counts.value)
+        facts = {
+            "new_metaranges": len(new),
+            "metaranges_read": read["metaranges"],
+            "ranges_read": read["ranges"],
+            "entries_read": read["entries"],
+        }
+        return cls(
+            Known(
+                {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
+                addresses if known.addresses is None else known.addresses.unionByName(addresses),
+                old_ranges.unionByName(ranges.where("is_head").select("range_id")),
+            ),
+            facts,
+        )
+
+
+def _marked(commits: StoredTable) -> dict[str, bool]:
+    """Return the metaranges that the mark read, and whether a head had them."""
+    marked: dict[str, bool] = {}
+    for batch in commits.batches(["metarange_id", "is_head"]):
+        for row in batch.to_pylist():
+            if row["metarange_id"]:
+                marked[row["metarange_id"]] = marked.get(row["metarange_id"], False) or row["is_head"]
+    return marked
+
+
+def _referenced(staged: DataFrame, reached: DataFrame | None, held: Holds, plan: DataFrame) -> DataFrame:
+    """Return address and why of what is staged, reached or held by its address, each address once."""
+    alive = staged.select(_address_hash(), sf.lit(STAGED).alias("why"))
+    if reached is not None:
+        alive = alive.unionByName(reached.select(_address_hash(), "why"))
+    causes = alive.groupBy("address_hash").agg(sf.min("why").alias("why"))
+    found = (
+        plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner").select("address", "why")
+    )
+    if not held.of_addresses:
+        return found
+    kept = plan.select("address").mapInArrow(partial(_map_held, held), spark_type(_FOUND))
+    return found.unionByName(kept).groupBy("address").agg(sf.min("why").alias("why"))
+
+
+def _map_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        why = held.reasons(batch.column("address"))
+        found = pa.record_batch([batch.column("address").cast(pa.string()), why], names=_FOUND.names)
+        yield found.filter(pc.is_valid(why)).cast(_FOUND)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The twins (address, why; an address may come twice), None for none at all, and figures."""
+
+    found: DataFrame | None
+    facts: Mapping[str, Any]
+
+
+def _twins(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Known) -> _Search:
+    """Search for twins as the mark does, among the entries of the heads of then and of now."""
+    columns = ["address", "size_bytes", "head_path", "checksum"]
+    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
+    if known.addresses is not None:
+        heads = heads.unionByName(known.addresses.select(*columns))
+    heads = heads.where("head_path is not null")
+    said = None
+    if known.addresses is not None or mark[tables.EXPIRED_ADDRESSES.name].manifest.facts["other_sizes"]:
+        said = said_sizes(mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address", "size_bytes"]), heads)
+    candidates = plan.select("address", "size_bytes", sf.lit(None).cast("string").alias("checksum"))
+    search = twins.find(run, candidates, heads, said)
+    causes = []
+    if search.live is not None:
+        at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
+        causes.append(candidates.join(search.live, on="address").select("address", at))
+    unchecked = candidates if search.unchecked_any else None
+    if unchecked is None and search.unchecked_sizes is not None:
+        unchecked = candidates.join(search.unchecked_sizes, on="size_bytes", how="left_semi")
+    if unchecked is not None:
+        causes.append(unchecked.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
+    return _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.facts)
+
+
+def _address_hash() -> Any:
+    return sf.xxhash64("address").alias("address_hash")
+
+
+def _without(plan: DataFrame, found: DataFrame) -> DataFrame:
+    return plan.join(found.select("address"), on="address", how="left_anti")
+
+
+def _settled(frame: DataFrame) -> DataFrame:
+    """Run a frame of address and why to its end, so that whatever fails does so now, and nothing is read for it again."""
+    few = frame.select(*_FOUND.names).limit(HELD + 1).toArrow()
+    if few.num_rows > HELD:
+        return frame.localCheckpoint()
+    return frame.sparkSession.createDataFrame(few.cast(_FOUND))

@@ -1,0 +1,179 @@
+"""What somebody refers to again after the mark is found, and named, just before deleting; nothing else is kept."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
+from spark_core import holds, tables
+from spark_core.errors import CorruptTableError, RepositoryStateError
+from spark_core.revival import look_again, read_again
+from spark_core.run import Run
+from tests.support.pipeline import Marked, mark_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    with Sandbox(tmp_path_factory.mktemp("sandbox")) as running:
+        yield running
+
+
+@dataclass
+class Ground:
+    """A repository, and what a person does to it; days are counted back from `NOW`."""
+
+    sandbox: Sandbox
+    name: str
+    run: Run | None = None
+    marked: Marked | None = None
+
+    def __post_init__(self) -> None:
+        self.commits: dict[str, str] = {}
+        self.removals: dict[str, str] = {}
+        self.dead: dict[str, str] = {}
+        with self.ago(60):
+            repositories.create(self.core, self.name, f"local://{self.name}")
+            gc.set_rules(self.core, self.name, gc.Rules(1, {}))
+
+    @property
+    def core(self) -> Any:
+        return self.sandbox.core
+
+    @contextmanager
+    def ago(self, days: float) -> Any:
+        with self.core.lock, self.sandbox.clock.at(NOW - timedelta(days=days)):
+            yield
+
+    def upload(self, path: str, data: bytes, branch: str = "main") -> str:
+        address: str = objects.upload(self.core, self.name, branch, path, data).address
+        return address
+
+    def commit(self, branch: str = "main") -> str:
+        commit_id: str = refs.commit(self.core, self.name, branch, message="m").id
+        return commit_id
+
+    def stage(self, path: str, address: str, *, like: str = "", branch: str = "main", link: bool = False) -> None:
+        entry = objects.stat(self.core, self.name, branch, like)[1] if like else None
+        objects.stage(
+            self.core,
+            self.name,
+            branch,
+            path,
+            physical_address=f"local://{self.sandbox.blockstore}/{self.name}/{address}",
+            checksum=entry.checksum if entry else "0" * 32,
+            size_bytes=entry.size_bytes if entry else 3,
+            content_type=entry.content_type if entry else None,
+            metadata=entry.metadata if entry else None,
+            mtime=None,
+            link=link,
+        )
+
+    def let_die(self, *names: str) -> None:
+        """Commit a file for each name and remove it in the next commit, all of it beyond retention."""
+        for number, name in enumerate(names):
+            with self.ago(50):
+                self.dead[name] = self.upload(f"old/{name}", name.encode() * (number + 2))
+                self.commits[name] = self.commit()
+                objects.delete(self.core, self.name, "main", [f"old/{name}"])
+                self.removals[name] = self.commit()
+
+    def mark(self, spark: Any, **options: Any) -> None:
+        with self.ago(40):
+            self.upload("kept", b"kept")
+            self.commit()
+        self.sandbox.clock.set(NOW)
+        self.run = open_sandbox_run(self.sandbox, self.name, spark, NOW, **options)
+        self.marked = mark_only(self.run)
+        assert set(self.dead.values()) <= set(self.marked.addresses(self.run)), "dead when it was marked"
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        assert self.marked is not None
+        made = (*self.marked.tables.all, self.marked.expired)
+        return {table.manifest.table: table for table in made}
+
+    def plan(self) -> Any:
+        assert self.marked is not None and self.run is not None
+        return self.marked.expired.frame(self.run.spark)
+
+    def again(self) -> Any:
+        assert self.run is not None
+        return read_again(self.run, self.plan(), mark=self.tables)
+
+    def named(self, revived: Any) -> dict[str, str]:
+        names = {address: name for name, address in self.dead.items()}
+        rows = revived.frame.collect()
+        assert len({row.address for row in rows}) == len(rows), "each address once"
+        return {names[row.address]: row.why for row in rows}
+
+
+@pytest.fixture
+def ground(sandbox, request):
+    return Ground(sandbox, request.node.name[:40].replace("_", "-").strip("-"))
+
+
+def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_plan(ground, spark):
+    ways = ("staged", "linked", "committed", "branched", "tagged", "reverted", "moved", "held", "held-commit")
+    ground.let_die(*ways, "dead")
+    with ground.ago(45):
+        ground.dead["twin"] = ground.upload("kept", b"kept")
+        objects.reset(ground.core, ground.name, "main", "reset")
+        ground.dead["never committed"] = ground.upload("x", b"never committed")
+        objects.reset(ground.core, ground.name, "main", "reset")
+        refs.create_branch(ground.core, ground.name, "aside", "main")
+    ground.mark(spark)
+    core, name = ground.core, ground.name
+    look = look_again()
+    first = look(ground.run, ground.plan(), ground.tables)
+    assert ground.named(first) == {}
+    assert (first.facts["new_metaranges"], first.facts["ranges_read"]) == (0, 0)
+
+    with core.lock:
+        ground.stage("new/committed", ground.dead["committed"])
+        ground.commit()
+        merge.revert(core, name, "main", ground.removals["reverted"], parent_number=0)
+        refs.create_branch(core, name, "dev", ground.commits["branched"])
+        refs.create_tag(core, name, "v1", ground.commits["tagged"])
+        refs.hard_reset(core, name, "aside", ground.commits["moved"])
+        ground.stage("new/staged", ground.dead["staged"])
+        ground.stage("new/linked", ground.dead["linked"], link=True, branch="dev")
+        ground.stage("kept", ground.dead["twin"], like="kept")
+    holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
+    holds.add(ground.run, "case", "commit", ground.commits["held-commit"], who="t", why="")
+
+    second = look(ground.run, ground.plan(), ground.tables)
+    found = ground.named(second)
+    assert found == {
+        "staged": "staged",
+        "linked": "staged",
+        "committed": f"commit {refs_head(ground, 'main')[:12]} (head of main)",
+        "reverted": f"commit {refs_head(ground, 'main')[:12]} (head of main)",
+        "branched": f"commit {ground.commits['branched'][:12]} (head of dev)",
+        "tagged": f"commit {ground.commits['tagged'][:12]} (tag v1)",
+        "moved": f"commit {ground.commits['moved'][:12]} (head of aside)",
+        "held": f"hold audit: address {ground.dead['held']}",
+        "held-commit": f"hold case: commit {ground.commits['held-commit'][:12]}",
+        "twin": "twin of an entry at kept",
+    }
+    assert second.facts["ranges_read"] > 0
+    assert second.facts["new_metaranges"] >= 6
+
+    third = look(ground.run, ground.plan(), ground.tables)
+    assert ground.named(third) == found
+    assert (third.facts["new_metaranges"], third.facts["metaranges_read"], third.facts["ranges_read"]) == (0, 0, 0)
+
+
+def refs_head(ground: Ground, branch: str) -> str:
+    repository = ground.core.repository(ground.name)
+    commit_id: str = ground.core.branch(repository, branch).commit_id
+    return commit_id
