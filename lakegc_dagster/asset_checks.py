@@ -44,13 +44,14 @@ def judge_report(report: StoredTable) -> CheckResult:
 
 
 def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
-    """Show a result: the sentence, and the figures behind it."""
+    """Show a result: the sentence, the figures behind it, its limit, and what lifts it."""
+    said = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
         passed=result.passed,
         asset_key=result.table,
         check_name=result.name,
         description=result.summary,
-        metadata=figures_metadata(result.figures),
+        metadata=figures_metadata({**result.figures, **said}),
     )
 
 

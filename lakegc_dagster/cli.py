@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guarded, read_settings, unforeseen
+from lakegc_dagster.cli_confirm import confirm
 from lakegc_dagster.cli_doctor import doctor
 from lakegc_dagster.cli_rules import rules
 from spark_core import __version__
@@ -43,6 +44,7 @@ def main() -> None:
 
 main.add_command(rules)
 main.add_command(doctor)
+main.add_command(confirm)
 
 
 @main.command()

@@ -197,8 +197,16 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print(f"\n[yellow]Caution[/yellow]: {escape(caution)}.", soft_wrap=True)
     if report.passed is None:
         shown.print("\nThe checks were not run yet: this mark cannot be swept.", style="yellow")
+    if report.checks:
+        shown.print()
+        shown.print(
+            table("Checks", ("check", "result", "limit"), [(c.name, c.standing, c.limit) for c in report.checks])
+        )
+    lifted_by = {check.name: check.lifted_by for check in report.checks}
     for name, why in report.refused.items():
-        shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}")
+        shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}", soft_wrap=True)
+        if name in lifted_by:
+            shown.print(f"What lifts it: {lifted_by[name]}.", markup=False, soft_wrap=True)
 
 
 def _show_reference(shown: Console, found: ReferenceReport) -> None:

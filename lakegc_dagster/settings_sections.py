@@ -180,6 +180,10 @@ class RepositorySettings(Section):
         max_expired_share: Refuse when more than this share of the objects would go ...
         max_missing_share: ... or when more than this share of what branches reach is not in the store ...
         share_from_objects: ... but only from this many objects on.
+        max_sudden_drop: Refuse when objects, live objects or retained commits are fewer by more than this share than at the last
+            run that passed ...
+        max_expired_rise: ... or when this much more of the objects would go than then (0.25 means 25 points of a hundred).
+        max_clock_skew_seconds: Refuse when the clock of server or store is further from this machine's; it cannot be raised.
         max_mark_age_days: A mark older than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
         reread_minutes: How old the second look at what is referenced may be when a batch is deleted.
@@ -206,6 +210,9 @@ class RepositorySettings(Section):
     max_expired_share: float = Field(default=0.5, ge=0, le=1)
     max_missing_share: float = Field(default=0.01, ge=0, le=1)
     share_from_objects: int = Field(default=1_000, ge=0)
+    max_sudden_drop: float = Field(default=0.5, ge=0, le=1)
+    max_expired_rise: float = Field(default=0.25, ge=0, le=1)
+    max_clock_skew_seconds: float = Field(default=300, ge=5, le=300)
     max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
     max_deletes_per_second: float | None = Field(default=None, gt=0)
     reread_minutes: float = Field(default=10, gt=0, le=10)

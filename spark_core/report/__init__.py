@@ -4,9 +4,10 @@ from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.stored import keys, load, runs, save
 from spark_core.report.summary import of_mark, of_sweep
-from spark_core.report.values import Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
+from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
 
 __all__ = [
+    "Check",
     "Failure",
     "Group",
     "Named",

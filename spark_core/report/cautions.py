@@ -8,6 +8,8 @@ from typing import Any
 
 from spark_core.report.values import bytes_text
 
+NAMED_HOLDS = 10
+
 
 def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str, ...]:
     """Say what was unusual about a mark; empty for an ordinary one.
@@ -33,6 +35,10 @@ def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str,
             f"those that the server's own list retains keep their objects ({commits['unknown_to_walk']} of them), without the "
             "clock margin that lakegc adds elsewhere"
         )
+    if held := commits.get("holds"):
+        names = ", ".join(hold["name"] for hold in held[:NAMED_HOLDS])
+        more = f" and {len(held) - NAMED_HOLDS} more" if len(held) > NAMED_HOLDS else ""
+        found.append(f"holds keep objects whatever the rules say: {names}{more} (`lakegc hold list` shows them)")
     if unsafe := asked.get("unsafe_name_objects"):
         found.append(
             f"{unsafe} objects ({bytes_text(asked['unsafe_name_bytes'])}) have names that some client would take for another "

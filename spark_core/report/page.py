@@ -53,6 +53,7 @@ def page(report: Report) -> str:
             ("why", "commits"),
             ((why, f"{count:,}") for why, count in report.commits.items()),
         ),
+        _checks(report),
         _groups("What may go, by age", report.by_age),
         _groups("What may go, by slice", report.by_slice, code=True),
         _table(
@@ -96,6 +97,12 @@ def _tiles(report: Report) -> str:
 
 
 def _verdict(report: Report) -> str:
+    confirmed = [check for check in report.checks if check.confirmed]
+    if report.passed and confirmed:
+        said = "".join(
+            f"<li><b>{escape(c.name)}</b>, {escape(c.standing)}: {escape(c.summary)}</li>" for c in confirmed
+        )
+        return f'<div class="verdict">What a check found unusual was confirmed by name:<ul>{said}</ul></div>'
     if report.passed:
         state = "and the mark was swept" if report.swept else "so this mark may be swept"
         return f'<p class="verdict">Every check passed, {state}.</p>'
@@ -103,6 +110,14 @@ def _verdict(report: Report) -> str:
         return '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
     refusals = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in report.refused.items())
     return f'<div class="verdict refused">Refused, nothing was deleted:<ul>{refusals}</ul></div>'
+
+
+def _checks(report: Report) -> str:
+    return _table(
+        "The checks, and their limits",
+        ("check", "result", "found", "limit", "what lifts it"),
+        ((check.name, check.standing, check.summary, check.limit, check.lifted_by) for check in report.checks),
+    )
 
 
 def _cautions(report: Report) -> str:

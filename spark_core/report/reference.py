@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from spark_core import reference, tables
 from spark_core.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
+from spark_core.holds import Holds
 from spark_core.mark.expired import keep_considered
 from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
@@ -36,6 +37,7 @@ OUTSIDE = "kept: lies outside data/"
 PROTECTED = "kept: has a name that is never collected"
 GONE = "not in the store: already gone, or never there"
 YOUNG = "kept: younger than the cutoff"
+HELD = "kept: held by name"
 TWIN = "kept: identical content was uploaded again, and a branch may read from it"
 
 # Alive although the reference job called it dead: what a person wants to see first.
@@ -47,6 +49,7 @@ _LISTED = pa.schema(
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("considered", pa.bool_(), nullable=False),
+        pa.field("held", pa.bool_(), nullable=False),
     ]
 )
 
@@ -140,21 +143,30 @@ def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.R
         yield pa.record_batch([addresses, form], schema=_NAMED)
 
 
-def _map_listed(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+def _map_listed(
+    cutoff: datetime, held: Holds, batches: Iterator[pa.RecordBatch], *, flat: bool
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
         old = keep_considered(batch, cutoff, flat=flat).column("address").cast(pa.string())
         yield pa.record_batch(
-            [addresses, batch.column("size_bytes"), pc.is_in(addresses, value_set=old)], schema=_LISTED
+            [
+                addresses,
+                batch.column("size_bytes"),
+                pc.is_in(addresses, value_set=old),
+                held.protecting(addresses),
+            ],
+            schema=_LISTED,
         )
 
 
 def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) -> DataFrame:
     spark = run.spark
+    held = Holds.of_facts(stored["expired_addresses"].manifest.facts.get("holds", []))
     listed = (
         stored["namespace_slices"]
         .frame(spark, ["address", "size_bytes", "last_modified"])
-        .mapInArrow(partial(_map_listed, run.cutoff, flat=run.options.flat), spark_type(_LISTED))
+        .mapInArrow(partial(_map_listed, run.cutoff, held, flat=run.options.flat), spark_type(_LISTED))
     )
     # The smallest number wins, as the mark asks commits before anything else.
     known = (
@@ -176,6 +188,7 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
         .when(sf.col("form").isNotNull(), sf.col("form"))
         .when(~there, GONE)
         .when(~sf.col("considered"), YOUNG)
+        .when(sf.col("held"), HELD)
         .otherwise(TWIN)
     )
     return (

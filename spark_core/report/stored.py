@@ -7,7 +7,7 @@ from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.report.chart import chart
 from spark_core.report.page import page
-from spark_core.report.summary import of_mark, of_sweep
+from spark_core.report.summary import of_mark, of_sweep, with_verdict
 from spark_core.report.values import Report
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -49,9 +49,12 @@ def load(run: Run) -> Report:
     swept = run.store.exists(tables.manifest_key(DELETION_REPORT, run.key))
     stored = _read(run, swept=swept)
     if stored is not None and (not swept or stored.sweep == run.load(DELETION_REPORT).manifest.sha256):
-        return stored
+        confirmed_since = with_verdict(run, stored)
+        if confirmed_since is not stored:
+            save(run.store, confirmed_since)
+        return confirmed_since
     of_this_mark = stored if not swept else _read(run, swept=False)
-    made = of_this_mark if of_this_mark is not None else of_mark(run)
+    made = with_verdict(run, of_this_mark) if of_this_mark is not None else of_mark(run)
     if swept:
         made = of_sweep(run, made)
     save(run.store, made)

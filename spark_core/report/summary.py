@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core import tables, verdict
+from spark_core import confirmation, tables, verdict
 from spark_core.collectable import collectable_batch
 from spark_core.errors import VerdictError
+from spark_core.holds import Holds
 from spark_core.mark.expired import keep_considered
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
-from spark_core.report.values import Failure, Group, Named, Report
+from spark_core.report.values import Check, Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
 from spark_core.session import surfacing_errors
@@ -32,6 +33,7 @@ COMMITTED = "a retained commit reaches it"
 STAGED = "staged on a branch, not yet committed"
 YOUNG = "unreachable, but younger than the cutoff"
 PROTECTED = "has a name that is never collected"
+HELD = "held by name"
 TWIN = "identical content uploaded again: a branch reads from it"
 UNCHECKED = "may be such a re-upload, and was not checked"
 NOT_NAMED = "unreachable, but not named by the mark of the reference job"
@@ -52,6 +54,7 @@ _STANDING = pa.schema(
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("considered", pa.bool_(), nullable=False),
         pa.field("collectable", pa.bool_(), nullable=False),
+        pa.field("held", pa.bool_(), nullable=False),
     ]
 )
 _LISTED = pa.schema(
@@ -84,7 +87,7 @@ def of_mark(run: Run) -> Report:
     try:
         fates = _fates(run, stored, expired)
         by_age = _groups(expired, _age(run.key.instant, sf.col("last_modified")))
-        passed, refused = _verdict(run)
+        passed, checks = _verdict(run)
         return Report(
             repository=run.repository.id,
             run=str(run.key),
@@ -100,7 +103,8 @@ def of_mark(run: Run) -> Report:
             commits=_commits(stored["retained_commits"].frame(run.spark, ["reason"])),
             largest=_largest(expired),
             passed=passed,
-            refused=refused,
+            refused=_refused(checks),
+            checks=checks,
             cautions=cautions(stored["namespace_slices"].manifest.facts, stored["retained_commits"].manifest.facts),
             reference=of_reference(run, stored),
         )
@@ -142,6 +146,7 @@ def of_sweep(run: Run, mark: Report) -> Report:
 def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict[str, Group]:
     """Give every listed object one fate, by the rules that the mark itself applied."""
     spark, hashed = run.spark, sf.xxhash64("address").alias("address_hash")
+    held = Holds.of_facts(stored["expired_addresses"].manifest.facts.get("holds", []))
     # One join instead of three; the smallest number wins, as the mark asks commits before anything else.
     known = (
         stored["committed_addresses"]
@@ -158,7 +163,8 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
         .withColumn("address_hash", hashed)
         .select(*_LISTED.names)
         .mapInArrow(
-            partial(_map_standing, run.cutoff, run.store.unsafe_names, flat=run.options.flat), spark_type(_STANDING)
+            partial(_map_standing, run.cutoff, run.store.unsafe_names, held, flat=run.options.flat),
+            spark_type(_STANDING),
         )
     )
     fate = (
@@ -167,6 +173,7 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
         .when(sf.col("known") == 3, MAY_GO)
         .when(~sf.col("collectable"), PROTECTED)
         .when(~sf.col("considered"), YOUNG)
+        .when(sf.col("held"), HELD)
         .otherwise(TWIN)
     )
     groups = _groups(standing.join(known, on="address_hash", how="left"), fate)
@@ -189,7 +196,7 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
 
 
 def _map_standing(
-    cutoff: datetime, unsafe_names: str, batches: Iterator[pa.RecordBatch], *, flat: bool
+    cutoff: datetime, unsafe_names: str, held: Holds, batches: Iterator[pa.RecordBatch], *, flat: bool
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
@@ -201,6 +208,7 @@ def _map_standing(
                 batch.column("size_bytes"),
                 pc.is_in(addresses, value_set=considered),
                 pc.and_(collectable_batch(addresses, flat=flat), safe),
+                held.protecting(addresses),
             ],
             schema=_STANDING,
         )
@@ -268,10 +276,40 @@ def _largest(expired: DataFrame) -> tuple[Named, ...]:
     )
 
 
-def _verdict(run: Run) -> tuple[bool | None, dict[str, str]]:
+def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
+    """Return whether the mark may be swept as far as the checks go, and every check with its limit."""
     try:
         found = verdict.load(run)
     except VerdictError:
         # A mark whose checks were not run yet can be looked at; the sweep asks for the verdict itself.
-        return None, {}
-    return found.passed, {check["name"]: check["summary"] for check in found.checks if not check["passed"]}
+        return None, ()
+    confirmed = verdict.confirmed_checks(run, found)
+    checks = tuple(
+        Check(
+            name=check["name"],
+            passed=check["passed"],
+            summary=check["summary"],
+            limit=check.get("limit", ""),
+            lifted_by=check.get("lifted_by", ""),
+            confirmed=_who(run, check["name"]) if check["name"] in confirmed else "",
+        )
+        for check in found.checks
+    )
+    return found.passed or all(check.passed or check.confirmed for check in checks), checks
+
+
+def with_verdict(run: Run, report: Report) -> Report:
+    """Bring a report of a refused mark up to what was confirmed since; no Spark is needed for that."""
+    if report.passed or not any(run.store.exists(confirmation.key(run.key, check)) for check in report.refused):
+        return report
+    passed, checks = _verdict(run)
+    return replace(report, passed=passed, checks=checks, refused=_refused(checks))
+
+
+def _refused(checks: Sequence[Check]) -> dict[str, str]:
+    return {check.name: check.summary for check in checks if check.standing == "refused"}
+
+
+def _who(run: Run, check: str) -> str:
+    said = confirmation.load(run.store, run.key, check)
+    return "" if said is None else f"{said.who} at {said.confirmed_at:%Y-%m-%d %H:%M} UTC"

@@ -79,6 +79,34 @@ class Standing:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One check of the verdict.
+
+    Attributes:
+        name: Its name.
+        passed: Whether the mark passed it.
+        summary: What was found, and for one that failed the way on.
+        limit: Up to where it passes.
+        lifted_by: Which setting or command lifts it.
+        confirmed: Who confirmed its finding, and when; empty where nobody did.
+    """
+
+    name: str
+    passed: bool
+    summary: str
+    limit: str
+    lifted_by: str
+    confirmed: str = ""
+
+    @property
+    def standing(self) -> str:
+        """The result in a word or two."""
+        if self.passed:
+            return "passed"
+        return f"confirmed by {self.confirmed}" if self.confirmed else "refused"
+
+
+@dataclass(frozen=True)
 class ReferenceReport:
     """What became of a mark of lakeFS's own job that was verified.
 
@@ -122,6 +150,7 @@ class Report:
         failures: Objects that the sweep could not delete, at most as many as are named of the largest.
         cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
         reference: The mark of lakeFS's own job that the run stayed within; None when there was none.
+        checks: Every check of the verdict with its limit; empty without one.
     """
 
     repository: str
@@ -144,6 +173,7 @@ class Report:
     failures: tuple[Failure, ...] = ()
     cautions: tuple[str, ...] = ()
     reference: ReferenceReport | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def swept(self) -> bool:
@@ -178,6 +208,7 @@ class Report:
             document["largest"] = tuple(_named(row) for row in document["largest"])
             document["failures"] = tuple(Failure(**row) for row in document["failures"])
             document["reference"] = _reference(document.get("reference"))
+            document["checks"] = tuple(Check(**row) for row in document.get("checks", ()))
             document["cautions"] = tuple(document.get("cautions", ()))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
