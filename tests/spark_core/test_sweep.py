@@ -12,8 +12,11 @@ from spark_core import schemas, sweep, tables, verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, PermissionDeniedError
 from spark_core.model import Branch
 from spark_core.storage import DeleteOutcome
+from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
-from tests.support.passing_mark import passing_mark
+from spark_core.sweep import rounds
+from spark_core.sweep.outcomes import measure
+from tests.support.passing_mark import passing_mark, plant
 from tests.support.written_run import written_run
 
 X, Y, Z = "data/s/x", "data/s/y", "data/s/z"
@@ -27,12 +30,12 @@ class _Denying(LocalStore):
             return DeleteOutcome(key, "refused", "HTTP 403 AccessDenied")
         return super().probe_delete(key)
 
-    def delete(self, keys):
+    def delete(self, keys, *, pace=unpaced):
         folder = Path(self.options.local_path)
         with (folder / "asked").open("a") as asked:
             asked.writelines(f"{key}\n" for key in keys)
         denied = set((folder / "denied").read_text().split())
-        allowed = iter(super().delete([key for key in keys if key not in denied]))
+        allowed = iter(super().delete([key for key in keys if key not in denied], pace=pace))
         return [DeleteOutcome(key, "failed", "SlowDown") if key in denied else next(allowed) for key in keys]
 
 
@@ -50,7 +53,8 @@ class _Case:
 
     @property
     def asked(self):
-        return sorted((self.folder / "asked").read_text().split())
+        """What the store was asked to delete of the repository's; the sweep takes away lakegc's own things, too."""
+        return sorted(key for key in (self.folder / "asked").read_text().split() if key.startswith("data/"))
 
     def rows(self, report):
         found = {row.address: row for row in report.frame(self.run.spark).collect()}
@@ -76,15 +80,14 @@ def case(tmp_path, spark):
     run = _sweepable(tmp_path, spark, _Denying)
     passing_mark(run, expired=(X, Y, Z))
     verdict.conclude(run)
-    for address in (X, Y, Z):
-        run.store.put(address, b"1234")
+    plant(run, [X, Y, Z])
     return _Case(run, tmp_path)
 
 
 @pytest.mark.spark
 def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_gone(case):
     first = case.sweep(denied=[Y, Z])
-    with pytest.raises(DeletionFailedError, match="2 of 3 objects were not deleted"):
+    with pytest.raises(DeletionFailedError, match=rf"2 of 3 objects were not deleted.* {Y}: failed \(SlowDown\); {Z}:"):
         sweep.require_complete(first)
     before = case.rows(first)
     assert case.asked == [X, Y, Z]
@@ -107,13 +110,6 @@ def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_g
     assert third.manifest.facts["deleted_bytes"] == 12
     with pytest.raises(ClosedPartitionError, match="was swept at"):
         case.sweep()
-
-    stored = {
-        key
-        for batch in case.run.store.list(tables.folder(tables.DELETION_REPORT, case.run.key))
-        for key in batch.column("key").to_pylist()
-    }
-    assert {part.key for report in (first, second, third) for part in report.manifest.parts} <= stored
 
 
 @pytest.mark.spark
@@ -143,11 +139,12 @@ def test_a_report_of_another_plan_is_not_carried_on(case):
 class _Timed(LocalStore):
     """A store that writes down when it was asked and for how many keys."""
 
-    def delete(self, keys, *, pace):
+    def delete(self, keys, *, pace=unpaced):
         def paced():
             pace()
-            with Path(self.options.local_path, "times").open("a") as times:
-                times.write(f"{time.monotonic()} {len(keys)}\n")
+            if keys[0].startswith("data/"):
+                with Path(self.options.local_path, "times").open("a") as times:
+                    times.write(f"{time.monotonic()} {len(keys)}\n")
 
         return super().delete(keys, pace=paced)
 
@@ -159,8 +156,7 @@ def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, 
     addresses = [f"data/s/{number:02}" for number in range(20)]
     passing_mark(run, expired=addresses)
     verdict.conclude(run)
-    for address in addresses:
-        run.store.put(address, b"1234")
+    plant(run, addresses)
     report = run.keep(sweep.sweep(run))
     assert report.manifest.facts["deleted_objects"] == 20
     times = [line.split() for line in (tmp_path / "times").read_text().splitlines()]
@@ -173,35 +169,38 @@ def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, 
 
 
 def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
-    plan = SimpleNamespace(coalesce=lambda tasks: tasks)
-
-    def dealt(limit, *, parallelism, parts, speculation="false"):
+    def dealt(limit, *, parallelism, rows, speculation="false"):
         spark = SimpleNamespace(
             sparkContext=SimpleNamespace(defaultParallelism=parallelism),
             conf=SimpleNamespace(get=lambda _name, _default: speculation),
         )
-        run = SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit))
-        tasks, limits = sweep._limited(run, plan, sweep._Limits(cutoff=None, flat=False), parts)
-        return tasks, limits.deletes_per_second
+        spread = rounds._spread(
+            SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit)), rows
+        )
+        return spread.tasks, spread.deletes_per_second
 
-    assert dealt(None, parallelism=4, parts=8) == (plan, None)
-    assert dealt(100, parallelism=4, parts=8) == (4, 25)
-    assert dealt(100, parallelism=40, parts=8) == (8, 12.5)
-    assert dealt(100, parallelism=4, parts=0) == (1, 100)
-    assert dealt(100, parallelism=4, parts=8, speculation="true") == (4, 12.5)
+    assert dealt(None, parallelism=4, rows=1) == (1, None)
+    assert dealt(None, parallelism=4, rows=3_001) == (4, None)
+    assert dealt(None, parallelism=4, rows=1_000_001) == (11, None)
+    assert dealt(100, parallelism=4, rows=8_000) == (4, 25)
+    assert dealt(100, parallelism=40, rows=8_000) == (8, 12.5)
+    assert dealt(100, parallelism=4, rows=1) == (1, 100)
+    assert dealt(100, parallelism=4, rows=8_000, speculation="true") == (4, 12.5)
 
 
 def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
-    outcomes = ["deleted", "deleted", "already_gone", "refused", "failed", "failed"]
+    outcomes = ["deleted", "deleted", "already_gone", "refused", "failed", "failed", "kept"]
     rows = [
         {"address": f"data/s/{number}", "size_bytes": 10**number, "outcome": outcome, "attempts": 1}
         for number, outcome in enumerate(outcomes)
     ]
-    assert sweep._measure(pa.RecordBatch.from_pylist(rows, schema=schemas.DELETION_REPORT)) == {
+    assert measure(pa.RecordBatch.from_pylist(rows, schema=schemas.DELETION_REPORT)) == {
         "deleted_objects": 2,
         "deleted_bytes": 11,
         "already_gone_objects": 1,
         "already_gone_bytes": 100,
+        "kept_objects": 1,
+        "kept_bytes": 1_000_000,
         "refused_objects": 1,
         "refused_bytes": 1_000,
         "failed_objects": 2,

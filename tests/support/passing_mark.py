@@ -12,7 +12,14 @@ from spark_core.tables import Draft
 from tests.support.written_run import OLD
 
 WHOLE = {
-    "uncommitted_addresses": {"pages": 1, "pages_with_data": 0, "files": 0, "files_read": 0, "file_rows": 0, "from_diffs": 0},
+    "uncommitted_addresses": {
+        "pages": 1,
+        "pages_with_data": 0,
+        "files": 0,
+        "files_read": 0,
+        "file_rows": 0,
+        "from_diffs": 0,
+    },
     "retained_commits": {
         "rules": {"default_retention_days": 7, "branches": {}},
         "commits": 1,
@@ -52,8 +59,8 @@ COMMIT = {
 }
 
 
-def keep_slices(run):
-    """Store table 1 with the facts that a preflight leaves."""
+def keep_slices(run, **otherwise):
+    """Store table 1 with the facts that a preflight leaves, but for those that are to be otherwise."""
     facts = {
         "cutoff": run.cutoff.isoformat(),
         "options": dict(run.deciding_options),
@@ -63,12 +70,12 @@ def keep_slices(run):
         "overlapping_repositories": [],
         "clock_skew_seconds": {"server": 0.0, "store": None},
     }
-    return _keep(run, tables.NAMESPACE_SLICES, [], [], facts)
+    return _keep(run, tables.NAMESPACE_SLICES, [], [], {**facts, **otherwise})
 
 
 def passing_mark(run, expired=("data/s/x",), **facts):
     """Store five tables whose facts satisfy every check; `facts` are table name -> facts that are otherwise."""
-    stored = [keep_slices(run)]
+    stored = [keep_slices(run, **facts.get("namespace_slices", {}))]
     rows = {
         "retained_commits": [COMMIT],
         "expired_addresses": [

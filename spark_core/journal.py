@@ -1,0 +1,206 @@
+"""The journal of a sweep: what each batch is about to delete, written before it is sent, and what became of it, after."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import schemas
+from spark_core.datasources import read_partitions
+from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError
+from spark_core.model import RunKey
+from spark_core.sealed import seal, unseal
+from spark_core.storage import ObjectStore
+from spark_core.tables import ROOT
+
+JOURNAL_FORMAT = 1
+
+# A part holds one batch, so a Spark task reads many of them.
+_PARTS_OF_A_TASK = 64
+
+# intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
+_PART = re.compile(
+    r"(?P<kind>intent|outcome)-(?P<sweep>[0-9a-f]+)(?P<batch>(?:\.\d+){4})-(?P<rows>\d+)-(?P<sha256>[0-9a-f]{64})\.parquet"
+)
+# What a local store leaves when its process is killed while it writes; never a whole part.
+_UNFINISHED = re.compile(r"\.lakegc-[0-9a-f]+\.part")
+
+_READ = pa.schema([*schemas.JOURNAL, pa.field("sweep", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a journal, as its name tells it.
+
+    Attributes:
+        key: Key in the store.
+        kind: `intent` or `outcome`.
+        sweep: Which process wrote it.
+        batch: Which batch of that process.
+        rows: Rows in it.
+        sha256: Of its bytes, in hex.
+    """
+
+    key: str
+    kind: str
+    sweep: str
+    batch: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The journal of one run's sweeps; it travels to executors.
+
+    It never adds to what is deleted: that is always the plan's, less what the
+    journal shows as done. So a part that is lost costs a look at the store, and
+    one that is damaged ends the sweep.
+
+    Attributes:
+        store: Rooted at the namespace.
+        run: Run key.
+        plan: sha256 of the manifest of the expired addresses that are swept; each part carries it.
+    """
+
+    store: ObjectStore
+    run: str
+    plan: str
+
+    @property
+    def folder(self) -> str:
+        """Where it lies, ending in a slash."""
+        return folder(self.run)
+
+    def bind(self, instance: str) -> bool:
+        """Tie the journal to its plan, before the first batch; once and for good.
+
+        Args:
+            instance: Which instance of the repository is swept.
+
+        Returns:
+            Whether an earlier sweep had begun it.
+
+        Raises:
+            ChainError: If it was begun for another plan.
+            CorruptTableError: If what ties it cannot be read.
+        """
+        key = f"{self.folder}_plan.json"
+        document = seal({"format": JOURNAL_FORMAT, "run": self.run, "instance": instance, "plan": self.plan})
+        try:
+            self.store.put_if_absent(key, document)
+        except ObjectExistsError:
+            found = self.store.read(key)
+            if found != document:
+                swept = unseal(found, name=key, formats=JOURNAL_FORMAT)
+                raise ChainError(
+                    f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
+                    f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "
+                    "gone cannot be told from its journal; nothing more was deleted. Mark again under a new run key."
+                ) from None
+            return True
+        return False
+
+    def intend(self, batch: str, rows: pa.RecordBatch) -> None:
+        """Write what a batch is about to delete.
+
+        Args:
+            batch: `<sweep>.<round>.<task>.<attempt>.<number>`, never given twice.
+            rows: Columns of `schemas.JOURNAL`.
+        """
+        self._write("intent", batch, rows)
+
+    def conclude(self, batch: str, rows: pa.RecordBatch) -> None:
+        """Write what became of a batch; arguments as for `intend`."""
+        self._write("outcome", batch, rows)
+
+    def _write(self, kind: str, batch: str, rows: pa.RecordBatch) -> None:
+        marks = {"lakegc.plan": self.plan, "lakegc.batch": f"{kind}-{batch}"}
+        sink = io.BytesIO()
+        table = pa.Table.from_batches([rows], schemas.JOURNAL).replace_schema_metadata(marks)
+        pq.write_table(table, sink, compression="zstd")
+        data = sink.getvalue()
+        digest = hashlib.sha256(data).hexdigest()
+        key = f"{self.folder}{kind}-{batch}-{rows.num_rows}-{digest}.parquet"
+        try:
+            self.store.put_if_absent(key, data)
+        except ObjectExistsError:
+            # The name tells the bytes: the client sent the request twice, for want of the first answer.
+            if self.store.read(key) != data:
+                raise
+
+    def parts(self) -> list[Part]:
+        """List the parts.
+
+        Raises:
+            CorruptTableError: If something lies there that is none.
+        """
+        found = []
+        for batch in self.store.list(self.folder):
+            for key in batch.column("key").to_pylist():
+                name = key.removeprefix(self.folder)
+                if name == "_plan.json" or _UNFINISHED.fullmatch(name):
+                    continue
+                match = _PART.fullmatch(name)
+                if match is None:
+                    raise CorruptTableError(key, None, "no part of a journal by its name")
+                found.append(
+                    Part(key, match["kind"], match["sweep"], match["batch"], int(match["rows"]), match["sha256"])
+                )
+        return sorted(found, key=lambda part: part.key)
+
+    def frame(self, spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+        """Read parts as a frame.
+
+        Args:
+            spark: The session.
+            parts: Which.
+
+        Returns:
+            Columns of `schemas.JOURNAL`, and `sweep`: which process wrote the row. A part whose bytes are not those
+            that were written raises CorruptTableError when it is read.
+        """
+        tasks = [parts[begin : begin + _PARTS_OF_A_TASK] for begin in range(0, len(parts), _PARTS_OF_A_TASK)]
+        return read_partitions(spark, _READ, tasks, partial(_read_all, self))
+
+    def read(self, part: Part) -> pa.RecordBatch:
+        """Read one part after its bytes were compared with its name.
+
+        Returns:
+            Columns of `schemas.JOURNAL`.
+
+        Raises:
+            CorruptTableError: If it is damaged, under another's name, or of another plan.
+        """
+        data = self.store.read(part.key)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != part.sha256:
+            raise CorruptTableError(part.key, None, f"sha256 is {digest}, its name says {part.sha256}")
+        table = pq.read_table(io.BytesIO(data))
+        marks = table.schema.metadata or {}
+        wanted = {b"lakegc.plan": self.plan, b"lakegc.batch": f"{part.kind}-{part.sweep}{part.batch}"}
+        for name, value in wanted.items():
+            if marks.get(name) != value.encode():
+                raise CorruptTableError(part.key, None, f"its {name.decode()} is {marks.get(name)!r}, wanted {value}")
+        if table.num_rows != part.rows:
+            raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}")
+        return table.select(schemas.JOURNAL.names).cast(schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+def folder(run: RunKey | str) -> str:
+    """Return the folder of a run's journal, ending in a slash."""
+    return f"{ROOT}journal/run_id={run}/"
+
+
+def _read_all(journal: Journal, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        rows = journal.read(part)
+        yield pa.record_batch([*rows.columns, pa.array([part.sweep] * rows.num_rows, pa.string())], schema=_READ)

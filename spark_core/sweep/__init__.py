@@ -1,0 +1,134 @@
+"""Sweep: delete what a mark with a passed verdict names, and record what the store answered for each object.
+
+Plan, journal, outcome. The plan is the mark's, and never changes. Every batch
+writes down what it is about to delete before it asks the store, and what the
+store said after. The report is made from that, so it does not matter which
+process did what: one that was killed is followed by another that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_core import lease, quarantine, tables, verdict
+from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.journal import Journal
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.storage.contract import Outcomes, Pace
+from spark_core.storage.probes import require_deletable
+from spark_core.sweep.batches import Dispose, delete
+from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
+from spark_core.sweep.plan import Limits, require_same_mark, require_settled, require_unfinished, require_whole_plan
+from spark_core.sweep.progress import OnProgress, Progress, unheard
+from spark_core.sweep.rounds import Look, Plan, Swept, delete_in_rounds
+from spark_core.tables import Draft, StoredTable
+
+__all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep"]
+
+
+def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
+    """Delete the objects of a mark; again, where an earlier sweep of it left some or was killed.
+
+    The verdict is read from the store, not believed from the caller. The
+    repository is asked for again after the server's cache of a deletion has
+    run out, and must be the same instance (safety 21). What came back to life
+    since the mark is kept.
+
+    Args:
+        run: The run.
+        tell: Told of the progress.
+
+    Returns:
+        Columns of `schemas.DELETION_REPORT`, key address: a row per object of the mark. When this returns, everything is
+        deleted that can be.
+
+    Raises:
+        UnsafePlanError: If deleting is not switched on for the repository, or the store cannot keep collectors apart.
+        VerdictError: If the stored verdict does not allow it.
+        ChainError: If an earlier sweep of the run was of another mark.
+        PermissionDeniedError: If the store may be listed but not deleted in.
+        RepositoryStateError: If the repository was deleted or replaced.
+        ClosedPartitionError: If the run was swept to its end already.
+        LeaseHeldError: If another collector has the namespace.
+    """
+    if not run.options.may_sweep:
+        raise UnsafePlanError(
+            f"deleting is switched off for {run.repository.id}: its mode is `mark`; nothing was deleted. Read the "
+            'report of the mark; when it is right, set mode = "sweep" for this repository.'
+        )
+    earlier = require_unfinished(run)
+    _, expired = verdict.require_sweepable(run)
+    limits = Limits(run.cutoff, run.options.flat)
+    if expired.manifest.rows:
+        require_deletable(run.store)
+    require_whole_plan(run, expired, limits)
+    require_settled(run, expired)
+    if earlier is not None:
+        require_same_mark(run, earlier, expired)
+    began = run.now()
+    journal = Journal(run.store, str(run.key), expired.manifest.sha256)
+    swept = None
+    if expired.manifest.rows:
+        with lease.held(run) as held:
+            if not journal.bind(run.instance) and earlier is not None:
+                raise _no_journal(run)
+            plan = Plan(expired, verdict.load_mark(run), limits, _look_again, _dispose(run))
+            swept = delete_in_rounds(run, plan, journal, held, tell)
+    content = empty_report()
+    if swept is not None:
+        content = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
+
+    return Draft(
+        tables.DELETION_REPORT,
+        content,
+        began,
+        parents=(expired.manifest,),
+        facts=lambda: _facts(run, expired, swept),
+        measure=measure,
+    )
+
+
+@dataclass(frozen=True)
+class _Unlooked:
+    began: datetime
+    frame: DataFrame
+    facts: Mapping[str, Any]
+
+
+def _look_again(run: Run, left: DataFrame, mark: Mapping[str, StoredTable]) -> Look:  # noqa: ARG001 - the contract
+    frame = run.spark.createDataFrame(pa.schema([("address", pa.string()), ("why", pa.string())]).empty_table())
+    return _Unlooked(run.now(), frame, {})
+
+
+def _dispose(run: Run) -> Dispose:
+    return partial(_to_quarantine, str(run.key)) if run.options.quarantine else delete
+
+
+def _to_quarantine(run_key: str, store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
+    return quarantine.move(store, run_key, addresses, pace=pace)
+
+
+def _facts(run: Run, expired: StoredTable, swept: Swept | None) -> Mapping[str, Any]:
+    facts: dict[str, Any] = {"planned_objects": expired.manifest.rows, **quarantine.facts(run)}
+    if swept is not None:
+        facts |= {
+            "rounds": swept.rounds,
+            "left_named": [list(row) for row in swept.tally.left],
+            "second_look": swept.second_look,
+        }
+    return facts
+
+
+def _no_journal(run: Run) -> ChainError:
+    return ChainError(
+        f"run {run.key} of {run.repository.id} has a report of an earlier sweep and no journal of it: what is gone cannot be "
+        "told; nothing more was deleted. Mark again under a new run key."
+    )

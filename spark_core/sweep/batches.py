@@ -1,0 +1,271 @@
+"""The part of a sweep that runs on executors: a last look, the intent, the deletion, the outcome; batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_core import schemas
+from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.journal import Journal
+from spark_core.pacing import Pacer
+from spark_core.storage import ObjectStore
+from spark_core.storage.contract import Outcomes, Pace
+from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
+from spark_core.sweep.plan import Limits, require_allowed
+from spark_core.sweep.sight import Examiner, Seen
+
+# Rows of one intent: more than a request takes where stores take few, or where a limit makes requests small.
+BATCH_ROWS = 1000
+# Objects that a task names to the driver, of those that were not deleted.
+NAMED = 20
+
+TALLY = pa.schema([pa.field("tally", pa.string(), nullable=False)])
+
+# Makes objects go, as `ObjectStore.delete` does it: one outcome per key, in the order given.
+Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
+
+_Told = tuple[str, str | None]
+
+
+def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
+    """Delete objects for good."""
+    return store.delete(addresses, pace=pace)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the driver tells every task of a round.
+
+    Attributes:
+        journal: Where intents and outcomes are written; its store is the one that is deleted in.
+        limits: What each address is compared with once more.
+        deadline: Until when requests may be sent.
+        sweep: Id of the process that sweeps.
+        round: Number of the round in that process.
+        deletes_per_second: How fast each task may delete; None: no limit.
+        threads: Objects that a task asks the store for at once.
+        dispose: What makes objects go.
+        batch_rows: Rows of one batch.
+        clocks: The executor's; None means its own.
+    """
+
+    journal: Journal
+    limits: Limits
+    deadline: Deadline
+    sweep: str
+    round: int
+    deletes_per_second: float | None = None
+    threads: int = 8
+    dispose: Dispose = delete
+    batch_rows: int = BATCH_ROWS
+    clocks: Clocks | None = None
+
+
+@dataclass
+class Tally:
+    """What tasks did, as far as the driver needs it.
+
+    Attributes:
+        objects: By outcome; `unsent` is what is left to the next round.
+        size_bytes: By outcome.
+        left: Some of those that the store did not delete: address, outcome and cause.
+    """
+
+    objects: Counter[str] = field(default_factory=Counter)
+    size_bytes: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def count(self, address: str, size: int, told: _Told) -> None:
+        """Add one object."""
+        outcome, error = told
+        self.objects[outcome] += 1
+        self.size_bytes[outcome] += size
+        if outcome in {"refused", "failed"} and len(self.left) < NAMED:
+            self.left.append((address, outcome, error or ""))
+
+    def add(self, other: Tally) -> None:
+        """Add what another task did."""
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        self.left = sorted([*self.left, *other.left])[:NAMED]
+
+    @property
+    def settled(self) -> int:
+        """Objects that are not left to the next round."""
+        return self.objects.total() - self.objects["unsent"]
+
+    def to_json(self) -> str:
+        """Write it for the way to the driver."""
+        return json.dumps([self.objects, self.size_bytes, self.left])
+
+    @classmethod
+    def from_json(cls, text: str) -> Tally:
+        """Read it back."""
+        objects, size_bytes, left = json.loads(text)
+        return cls(Counter(objects), Counter(size_bytes), [(row[0], row[1], row[2]) for row in left])
+
+
+def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Delete the objects of one Spark task until they are done or the deadline has passed.
+
+    Args:
+        orders: What the driver tells.
+        batches: Columns address, size_bytes, last_modified, and `why`: what references the object now, else
+            null; sorted by slice and address.
+
+    Yields:
+        One row with the task's tally.
+
+    Raises:
+        UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each object.
+    """
+    task = _Task(orders)
+    for rows in _rebatched(batches, orders.batch_rows):
+        require_allowed(rows, orders.limits)
+        task.do(rows)
+    yield pa.record_batch([[task.tally.to_json()]], schema=TALLY)
+
+
+def _rebatched(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Cut batches to `size` rows, the last one excepted."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        begin = 0
+        while begin < batch.num_rows:
+            piece = batch.slice(begin, size - rows)
+            waiting.append(piece)
+            begin, rows = begin + piece.num_rows, rows + piece.num_rows
+            if rows == size:
+                yield pa.concat_batches(waiting)
+                waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _Task:
+    """One attempt at one Spark task."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._store = orders.journal.store
+        self._timer: Timer = orders.deadline.start(self._store, orders.clocks)
+        self._examiner = Examiner(self._store, orders.threads)
+        self.tally = Tally()
+        self._number = 0
+        context = TaskContext.get()
+        # Unique among all attempts at all tasks of a session, a second copy of the same task included.
+        self._name = "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
+        self._pacer: Pacer | None = None
+        if orders.deletes_per_second is not None:
+            self._pacer = Pacer(orders.deletes_per_second, self._store.delete_batch_size)
+            if context is not None and context.attemptNumber() > 0:
+                self._pacer.hold_back()
+
+    def do(self, rows: pa.RecordBatch) -> None:
+        """Delete a batch, and write down what it did."""
+        addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
+        told: dict[str, _Told] = {}
+        if not self._timer.passed:
+            why = rows.column("why").to_pylist()
+            seen = self._examiner.look(rows)
+            told = {
+                address: found
+                for address, reason, state in zip(addresses, why, seen, strict=True)
+                if (found := _without_asking(reason, state)) is not None
+            }
+            told |= self._delete(rows, [address for address in addresses if address not in told], told)
+        for address, size in zip(addresses, sizes, strict=True):
+            self.tally.count(address, size, told.get(address, ("unsent", None)))
+
+    def _delete(self, rows: pa.RecordBatch, asked: list[str], told: dict[str, _Told]) -> dict[str, _Told]:
+        """Journal, delete, journal; returns what was told of the objects that were asked for."""
+        batch = f"{self._orders.sweep}.{self._orders.round}.{self._name}.{self._number}"
+        self._number += 1
+        journal, sizes = self._orders.journal, dict(zip(*(rows.column(i).to_pylist() for i in (0, 1)), strict=True))
+        if asked:
+            journal.intend(batch, self._entries(dict.fromkeys(asked, ("intended", None)), sizes))
+        answers = self._send(asked)
+        if told or answers:
+            journal.conclude(batch, self._entries(told | answers, sizes))
+        return answers
+
+    def _entries(self, told: dict[str, _Told], sizes: dict[str, int]) -> pa.RecordBatch:
+        at = self._timer.now()
+        return pa.record_batch(
+            [
+                pa.array(told, pa.string()),
+                pa.array([sizes[address] for address in told], pa.int64()),
+                pa.array([outcome for outcome, _ in told.values()], pa.string()),
+                pa.array([error for _, error in told.values()], pa.string()),
+                pa.array([at] * len(told), schemas.INSTANT),
+            ],
+            schema=schemas.JOURNAL,
+        )
+
+    def _send(self, asked: list[str]) -> dict[str, _Told]:
+        size = self._store.delete_batch_size if self._pacer is None else self._pacer.batch_size
+        told: dict[str, _Told] = {}
+        for begin in range(0, len(asked), size):
+            keys = asked[begin : begin + size]
+            pace = _Pace(self._timer, self._pacer)
+            try:
+                told.update(self._request(keys, pace))
+            except DeadlinePassedError:
+                # What a request under way has done nobody knows: its intent stands open, and the next round looks.
+                unsent = asked[begin + size :] if pace.sent else asked[begin:]
+                told.update(dict.fromkeys(unsent, ("unsent", None)))
+                break
+        return told
+
+    def _request(self, keys: list[str], pace: Pace) -> dict[str, _Told]:
+        try:
+            outcomes = self._orders.dispose(self._store, keys, pace)
+        except LakegcError as error:
+            return dict.fromkeys(keys, ("failed", str(error)))
+        answered = [outcome.key for outcome in outcomes]
+        if answered != keys:
+            raise UnsafePlanError(
+                f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what it did is unknown. "
+                "Run the sweep again: it looks at each object."
+            )
+        # It was there a moment ago, and lakegc has asked for it to go: a repeated request finds what the first one did.
+        return {
+            outcome.key: ("deleted" if outcome.outcome == "already_gone" else outcome.outcome, outcome.error)
+            for outcome in outcomes
+        }
+
+
+@dataclass
+class _Pace:
+    """Waits for the limit, and lets nothing be sent after the deadline."""
+
+    timer: Timer
+    pacer: Pacer | None
+    sent: bool = False
+
+    def __call__(self) -> None:
+        if self.pacer is not None:
+            self.pacer()
+        self.timer.require()
+        self.sent = True
+
+
+def _without_asking(why: str | None, seen: Seen) -> _Told | None:
+    """Tell the outcome of an object whose deletion must not, or need not, be asked for; None for the others."""
+    if seen.state == "absent":
+        return "already_gone", None
+    if why is not None:
+        return "kept", f"referenced again: {why}"
+    if seen.state == "changed":
+        return "kept", seen.why
+    if seen.state == "unseen":
+        return "failed", seen.why
+    return None

@@ -1,0 +1,136 @@
+"""What may be swept at all: every row of the plan, the repository as it is now, and what an earlier sweep has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+
+from spark_core import tables
+from spark_core.errors import ChainError, ClosedPartitionError, RepositoryStateError, UnsafePlanError
+from spark_core.mark.expired import keep_considered
+from spark_core.run import Run
+from spark_core.session import surfacing_errors
+from spark_core.tables import Manifest, StoredTable
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What each address is compared with once more before it is deleted."""
+
+    cutoff: datetime
+    flat: bool
+
+
+def undone(manifest: Manifest) -> tuple[int, int]:
+    """Return how many objects a sweep did not delete, and how many planned ones its report has no row of."""
+    facts = manifest.facts
+    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
+    return left, facts["planned_objects"] - manifest.rows
+
+
+def require_unfinished(run: Run) -> StoredTable | None:
+    """Return the report of an earlier sweep that left objects, if there is one.
+
+    Raises:
+        ClosedPartitionError: If an earlier sweep left none.
+    """
+    if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
+        return None
+    earlier = run.load(tables.DELETION_REPORT)
+    if not any(undone(earlier.manifest)):
+        raise ClosedPartitionError(
+            f"run {run.key} of {run.repository.id} was swept at {earlier.manifest.reading_ended.isoformat()}; nothing more "
+            "was deleted. Its report stands; use a new run key."
+        )
+    return earlier
+
+
+def require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> None:
+    """Refuse to go on with the sweep of another plan.
+
+    Raises:
+        ChainError: If the earlier report is not of these expired addresses.
+    """
+    swept = earlier.manifest.parents.get(tables.EXPIRED_ADDRESSES.name)
+    if swept != expired.manifest.sha256:
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} was swept by another plan (manifest {str(swept)[:12]}, stored is "
+            f"{expired.manifest.sha256[:12]}): what is gone cannot be told from its report; nothing more was deleted. "
+            "Mark again under a new run key."
+        )
+
+
+def require_whole_plan(run: Run, expired: StoredTable, limits: Limits) -> None:
+    """Read the whole plan once before the first deletion: every part's hash, every row's right to be in it.
+
+    Parts are deleted in parallel; without this pass a damaged one would stop
+    the sweep only after its neighbours were gone.
+
+    Raises:
+        CorruptTableError: If a part is damaged.
+        UnsafePlanError: If a row may not be deleted, or rows are missing.
+    """
+    with surfacing_errors():
+        rows = expired.frame(run.spark).mapInArrow(partial(_map_check, limits), "rows long").agg(sf.sum("rows")).first()
+    assert rows is not None  # noqa: S101 - an aggregate without grouping has one row
+    if (rows[0] or 0) != expired.manifest.rows:
+        raise UnsafePlanError(
+            f"the plan of run {run.key} has {rows[0]} rows, its manifest says {expired.manifest.rows}; nothing was "
+            "deleted. Mark again under a new run key."
+        )
+
+
+def _map_check(limits: Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        require_allowed(batch, limits)
+        yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+
+def require_allowed(batch: pa.RecordBatch, limits: Limits) -> None:
+    """Apply the rule of what may be collected to each row of a plan.
+
+    Raises:
+        UnsafePlanError: If a row lies outside `data/` or is too young.
+    """
+    allowed = keep_considered(batch, limits.cutoff, flat=limits.flat)
+    if allowed.num_rows != batch.num_rows:
+        offending = sorted(set(batch.column("address").to_pylist()) - set(allowed.column("address").to_pylist()))
+        raise UnsafePlanError(
+            f"the plan names {offending[0]!r}, which lies outside data/ or was written at or after "
+            f"{limits.cutoff.isoformat()}; nothing of its batch was deleted. Mark again under a new run key."
+        )
+
+
+def require_settled(run: Run, expired: StoredTable) -> None:
+    """Ask for the repository again, once the server can no longer answer from its cache for a deleted one.
+
+    For some seconds after a deletion the server describes the repository as
+    ever and shows it as empty (safety 21). The time that the run has taken since
+    the first answer counts, so a mark of an ordinary size waits for nothing.
+
+    Args:
+        run: The run.
+        expired: Its expired addresses.
+
+    Raises:
+        NotFoundError: If the repository is gone.
+        RepositoryStateError: If it was replaced, shows no branch, or is not described as before.
+        ChainError: If the mark was made of another instance.
+    """
+    first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
+    wait = (first_answer + run.options.repository_cache - run.now()).total_seconds()
+    if wait > 0:
+        run.environment.clock.sleep(wait)
+    now = run.server.repository(run.repository.id)
+    branches = run.server.branches(run.repository.id)
+    if now != run.repository or not branches:
+        raise RepositoryStateError(
+            f"repository {run.repository.id} changed since run {run.key} was marked (it was {run.repository}, now it is "
+            f"{now} with {len(branches)} branches); nothing was deleted. Mark again under a new run key."
+        )
+    run.require_same_instance(expired.manifest)

@@ -1,0 +1,228 @@
+"""The part of a sweep that runs on the driver: rounds of deletion, each under a lease and a second look that are still good."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+import pyspark.sql.functions as sf
+from pyspark.sql import Column, DataFrame
+
+from spark_core.errors import TransientError
+from spark_core.journal import Journal
+from spark_core.lease import Lease
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.session import surfacing_errors
+from spark_core.sweep.batches import BATCH_ROWS, TALLY, Dispose, Orders, Tally, run_task
+from spark_core.sweep.deadline import Deadline
+from spark_core.sweep.outcomes import settled
+from spark_core.sweep.plan import Limits
+from spark_core.sweep.progress import Meter, OnProgress
+from spark_core.tables import StoredTable
+
+# A task's rows wait in memory while they are sorted.
+_ROWS_OF_A_TASK = 100_000
+# Objects directly below data/, or at the root, have no slice: so many groups of them are spread over tasks.
+_GROUPS_WITHOUT_SLICE = 64
+# A look that has less than this share of its time left is taken again before a new round.
+_WORTH_A_ROUND = 0.2
+# A request that is sent at the last moment is under way for a while.
+_LEASE_MARGIN = timedelta(seconds=30)
+_IDLE_ROUNDS = 3
+
+
+class Look(Protocol):
+    """What is referenced now of a plan."""
+
+    @property
+    def began(self) -> datetime:
+        """Before the first byte was read, by the run's clock."""
+
+    @property
+    def frame(self) -> DataFrame:
+        """Columns address (key) and why."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Figures for the report."""
+
+
+# Gets the run, what is left of the plan, and the tables of its mark.
+LookAgain: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], Look]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep works on.
+
+    Attributes:
+        expired: The expired addresses.
+        mark: The tables of the mark, by name.
+        limits: What each row is compared with.
+        look_again: Finds what came back to life since the mark.
+        dispose: What makes objects go.
+    """
+
+    expired: StoredTable
+    mark: Mapping[str, StoredTable]
+    limits: Limits
+    look_again: LookAgain
+    dispose: Dispose
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What the rounds of one process did.
+
+    Attributes:
+        tally: Objects by outcome, this process's only.
+        rounds: How many there were.
+        second_look: Facts of the last look at what is referenced.
+    """
+
+    tally: Tally
+    rounds: int
+    second_look: Mapping[str, Any]
+
+
+def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell: OnProgress) -> Swept:
+    """Delete what is left of a plan.
+
+    Args:
+        run: The run.
+        plan: What to delete.
+        journal: Bound to the plan.
+        lease: Held by this process.
+        tell: Told of the progress.
+
+    Returns:
+        What was done; every object of the plan has an outcome in the journal then.
+
+    Raises:
+        LeaseLostError: If somebody else collects now.
+        TransientError: If rounds pass without a single request, or the store does not tell the time.
+        LakegcError: What reading again, or an executor, raised; what is journaled stands.
+    """
+    sweep, total, number, idle = secrets.token_hex(6), Tally(), 0, 0
+    look: Look | None = None
+    meter: Meter | None = None
+    spread = _spread(run, plan.expired.manifest.rows)
+    try:
+        while True:
+            number += 1
+            left, done = _left(run, plan.expired, journal, sweep)
+            if look is None or _age(run, look.began) > run.options.reread_every * (1 - _WORTH_A_ROUND):
+                if look is not None:
+                    look.frame.unpersist()
+                look = plan.look_again(run, left, plan.mark)
+            # After the look, which may have taken long: this is what tells that nobody else has begun.
+            lease.beat()
+            meter = meter or Meter(plan.expired.manifest.rows, done, tell)
+            orders = Orders(
+                journal=journal,
+                limits=plan.limits,
+                deadline=Deadline.after(_time_left(run, look.began, lease), run.store),
+                sweep=sweep,
+                round=number,
+                deletes_per_second=spread.deletes_per_second,
+                threads=run.options.read_threads,
+                dispose=plan.dispose,
+            )
+            with surfacing_errors(), meter.watching(journal, sweep, number):
+                told = _round(left, look.frame, spread.tasks, orders)
+            total.add(told)
+            meter.settled += told.settled
+            meter.kept, meter.failed = total.objects["kept"], total.objects["refused"] + total.objects["failed"]
+            meter.tell(number)
+            if not told.objects["unsent"]:
+                return Swept(replace_unsent(total), number, look.facts)
+            idle = 0 if told.settled else idle + 1
+            if idle == _IDLE_ROUNDS:
+                raise _without_time(run, look.began)
+    finally:
+        if look is not None:
+            look.frame.unpersist()
+
+
+def replace_unsent(total: Tally) -> Tally:
+    """Return a tally without what rounds left to the next one."""
+    counted = {outcome: count for outcome, count in total.objects.items() if outcome != "unsent"}
+    sizes = {outcome: size for outcome, size in total.size_bytes.items() if outcome != "unsent"}
+    return replace(total, objects=type(total.objects)(counted), size_bytes=type(total.size_bytes)(sizes))
+
+
+def _left(run: Run, expired: StoredTable, journal: Journal, sweep: str) -> tuple[DataFrame, int]:
+    """Return what is left of the plan, and about how many objects are done."""
+    plan = expired.frame(run.spark)
+    outcomes = [part for part in journal.parts() if part.kind == "outcome"]
+    if not outcomes:
+        return plan, 0
+    done = settled(journal.frame(run.spark, outcomes), sweep)
+    return plan.join(done, on="address", how="left_anti"), sum(part.rows for part in outcomes)
+
+
+def _round(left: DataFrame, referenced: DataFrame, tasks: int, orders: Orders) -> Tally:
+    frame = (
+        left.join(referenced.select("address", "why"), on="address", how="left")
+        .repartition(tasks, _together())
+        .sortWithinPartitions("slice", "address")
+        .select("address", "size_bytes", "last_modified", "why")
+        .mapInArrow(partial(run_task, orders), spark_type(TALLY))
+    )
+    total = Tally()
+    for row in frame.collect():
+        total.add(Tally.from_json(row["tally"]))
+    return total
+
+
+def _together() -> Column:
+    """Name what one task must have whole: a slice, which it lists; objects without one are asked for one by one."""
+    alone = sf.pmod(sf.xxhash64("address"), sf.lit(_GROUPS_WITHOUT_SLICE)).cast("string")
+    return sf.when(sf.col("slice") == "", alone).otherwise(sf.col("slice"))
+
+
+@dataclass(frozen=True)
+class _Spread:
+    tasks: int
+    deletes_per_second: float | None
+
+
+def _spread(run: Run, rows: int) -> _Spread:
+    """Put a plan into tasks that have something to do, and give each its share of the limit, if there is one.
+
+    With a limit there are no more tasks than can run at once now: the shares of
+    all of them together are the limit, so it holds as well when the cluster
+    grows under way.
+    """
+    limit, at_once = run.options.max_deletes_per_second, run.spark.sparkContext.defaultParallelism
+    batches = max(1, -(-rows // BATCH_ROWS))
+    if limit is None:
+        return _Spread(min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK))), None)
+    tasks = min(batches, at_once)
+    # Spark may run a slow task a second time beside the first.
+    copies = 2 if run.spark.conf.get("spark.speculation", "false") == "true" else 1
+    return _Spread(tasks, limit / (tasks * copies))
+
+
+def _age(run: Run, began: datetime) -> timedelta:
+    return run.now() - began
+
+
+def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:
+    """Return how long requests may be sent: under a look and under a lease that are both good."""
+    margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
+    return min(look_began + run.options.reread_every, lease.expires_at - margin) - run.now()
+
+
+def _without_time(run: Run, look_began: datetime) -> TransientError:
+    return TransientError(
+        f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single deletion, because the time in which "
+        f"one may be sent was over before (a second look is good for {run.options.reread_every}, the last one began "
+        f"{_age(run, look_began)} ago; a lease for {run.options.lease_ttl}); nothing more was deleted. "
+        "Give the second look more Spark cores or range_partitions, or raise reread_minutes (at most 10) or lease_ttl_seconds."
+    )
