@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.model import Branch, Commit, Refs, Tag
@@ -11,7 +13,7 @@ _SHORT_PAGE = 100
 _LONG_PAGE = 1_000
 
 
-def walk_refs(server: LakeFSServer, repository_id: str) -> Refs:
+def walk_refs(server: LakeFSServer, repository_id: str, *, also: Iterable[str] = ()) -> Refs:
     """Read every commit that a branch, hidden or not, or a tag reaches.
 
     A dump holds more: commits that nothing leads to any more, such as those of
@@ -26,6 +28,7 @@ def walk_refs(server: LakeFSServer, repository_id: str) -> Refs:
     Args:
         server: The server.
         repository_id: Repository name.
+        also: Commit ids to begin at besides, such as those that somebody holds.
 
     Returns:
         The commits that are reached, all branches and all tags.
@@ -44,7 +47,7 @@ def walk_refs(server: LakeFSServer, repository_id: str) -> Refs:
         if ref.commit_id not in walk.commits:
             walk.follow_name(ref.id)
     # Branches that moved or vanished since they were listed, and what a list that broke off left out.
-    named = {ref.commit_id for ref in refs}
+    named = {ref.commit_id for ref in refs}.union(also)
     while left := walk.missing | (named - walk.commits.keys()):
         walk.follow_commit(min(left))
     return Refs(walk.commits, tuple(branches), tuple(tags))
@@ -100,7 +103,7 @@ class _Walk:
 
     def _unreached(self, commit_id: str, why: str) -> IncompleteReadError:
         return IncompleteReadError(
-            f"commit {commit_id} of repository {self._repository_id} is named by a branch, a tag or another commit, and cannot "
+            f"commit {commit_id} of repository {self._repository_id} is named by a branch, a tag, a hold or another commit, and cannot "
             f"be read ({why}); its objects would look unreachable, so nothing was deleted. After a cherry-pick the server "
             "answers so for some ten minutes: run again later, or give the user fs:ListCommits, so that the commits are "
             "read from a dump."

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import chain, retention, tables
+from spark_core import chain, holds, retention, tables
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
+from spark_core.holds import Holds
 from spark_core.lakefs import NoSuchCallError, PreparedCommits, RefsDump, read_refs_dump, read_retained, walk_refs
 from spark_core.model import Refs, RetentionRules
 from spark_core.run import Run
@@ -70,6 +71,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "heads_retained": pc.sum(table.column("is_head")).as_py() or 0,
         "metaranges": len(set(table.column("metarange_id").to_pylist()) - {""}),
         "tags": len(refs.tags),
+        "holds": found.holds.facts,
         "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
         # A walk finds no commit that nothing leads to, so only a dump can contradict the server's list.
         "unknown_to_dump": [] if dump is None else unknown,
@@ -94,7 +96,8 @@ class ReadCommits:
         dump: What the graph was read from; None where it was walked.
         prepared: The server's list; None without rules.
         server_rows: Its rows.
-        table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings.
+        table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of what is held.
+        holds: What is kept by name.
     """
 
     rules: RetentionRules | None
@@ -103,6 +106,7 @@ class ReadCommits:
     prepared: PreparedCommits | None
     server_rows: pa.Table | None
     table: pa.Table
+    holds: Holds = holds.NONE
 
 
 def read_commits(run: Run, prefix: str) -> ReadCommits:
@@ -115,9 +119,10 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     Returns:
         What was read, and the commits that keep their objects.
     """
+    held = holds.load(run.store)
     rules = run.server.retention_rules(run.repository.id)
     prepared = _server_list(run, rules)
-    refs, dump = _read_refs(run, prefix, has_rules=rules is not None)
+    refs, dump = _read_refs(run, prefix, has_rules=rules is not None, held=held)
     if dump is None:
         # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
         # after the walk has the commit, as one that nothing leads to.
@@ -126,8 +131,8 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
         refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
     )
     server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
-    table = retention.merge(ours, server_rows, refs)
-    return ReadCommits(rules, refs, dump, prepared, server_rows, table)
+    table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
+    return ReadCommits(rules, refs, dump, prepared, server_rows, table, held)
 
 
 def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:
@@ -150,13 +155,13 @@ def tables_prefix(run: Run) -> str:
     return prefix
 
 
-def _read_refs(run: Run, prefix: str, *, has_rules: bool) -> tuple[Refs, RefsDump | None]:
+def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds) -> tuple[Refs, RefsDump | None]:
     """Read the commit graph from a dump, or by walking it where there can be none; the dump is None then."""
     for attempt in range(1, DUMP_TRIES + 1):
         try:
             dump = run.server.dump_refs(run.repository.id)
         except (PermissionDeniedError, NoSuchCallError) as refusal:
-            return _walk(run, refusal, has_rules=has_rules), None
+            return _walk(run, refusal, has_rules=has_rules, held=held), None
         try:
             refs = read_refs_dump(run.store, dump, prefix)
             retention.require_whole(refs)
@@ -168,7 +173,7 @@ def _read_refs(run: Run, prefix: str, *, has_rules: bool) -> tuple[Refs, RefsDum
     raise AssertionError  # the last try above either returned or raised
 
 
-def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool) -> Refs:
+def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool, held: Holds) -> Refs:
     # Keys that are no longer good are refused everywhere, and this says so; only a lacking permission is for one call.
     run.server.repository(run.repository.id)
     if not has_rules:
@@ -185,7 +190,7 @@ def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rul
             )
         ) from refusal
     try:
-        refs = walk_refs(run.server, run.repository.id)
+        refs = walk_refs(run.server, run.repository.id, also=held.starting_commits)
     except PermissionDeniedError as denied:
         raise PermissionDeniedError(
             f"{denied} The commits are walked because a refs dump was not possible, which would do without "

@@ -5,6 +5,6 @@ the business of `spark_core.lakefs` and `spark_core.graveler`.
 """
 
 from spark_core.retention.retained import Retention, require_whole, retained_commits
-from spark_core.retention.union import SERVER_ONLY, merge, unknown_commits
+from spark_core.retention.union import SERVER_ONLY, merge, unknown_commits, with_holds
 
-__all__ = ["SERVER_ONLY", "Retention", "merge", "require_whole", "retained_commits", "unknown_commits"]
+__all__ = ["SERVER_ONLY", "Retention", "merge", "require_whole", "retained_commits", "unknown_commits", "with_holds"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -49,6 +50,26 @@ def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -
         columns["retained_until"].append(retention and retention.until)
         columns["is_head"].append(retention is not None and retention.is_head)
     return pa.table(columns, schema=RETAINED_COMMITS)
+
+
+def with_holds(ours: Iterable[Retention], held: Mapping[str, str]) -> list[Retention]:
+    """Add the commits that holds keep, and let no rule's end be the end of one that a hold keeps.
+
+    Args:
+        ours: What `retained_commits` gave.
+        held: Why each held commit is kept, by commit id (`Holds.commits`).
+
+    Returns:
+        One value for each commit, in order of commit id.
+    """
+    kept = {retention.commit_id: retention for retention in ours}
+    for commit_id, why in held.items():
+        retention = kept.get(commit_id)
+        if retention is None:
+            kept[commit_id] = Retention(commit_id, why, None, is_head=False)
+        elif retention.until is not None:
+            kept[commit_id] = replace(retention, reason=why, until=None)
+    return [kept[commit_id] for commit_id in sorted(kept)]
 
 
 def _retained_by(retention: Retention | None, *, listed: bool) -> str:

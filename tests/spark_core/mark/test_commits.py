@@ -1,15 +1,18 @@
 """Rules that one call shows and another one knows nothing of, and users who may not dump."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
+from spark_core import holds
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
+from spark_core.holds import Hold
 from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.commits import retained_commits
 from spark_core.model import Branch, Commit, RetentionRules, RunKey
 from spark_core.run import RunOptions
+from tests.support.memory_store import MemoryStore
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -21,6 +24,7 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
     )
     run = SimpleNamespace(
         server=server,
+        store=MemoryStore(),
         deciding_options={},
         repository=SimpleNamespace(id="repo"),
         begin=lambda _spec: None,
@@ -42,7 +46,7 @@ class _Denied:
         slices = SimpleNamespace(manifest=SimpleNamespace(facts={"table_prefix": "_lakefs", "options": {}}))
         self.run = SimpleNamespace(
             server=self,
-            store=None,
+            store=MemoryStore(),
             deciding_options={},
             repository=SimpleNamespace(id="repo"),
             begin=lambda _spec: None,
@@ -131,9 +135,37 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
     server = _Server(RetentionRules(7, {}))
     server.run.store = SimpleNamespace(
         root="local://r/",
+        list=lambda _prefix: iter(()),
         read=lambda key: f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode(),
     )
     server.run.key = RunKey.at(NOW)
     server.run.options = RunOptions()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))
     assert draft.content["commit_id"].to_pylist() == [head.id, lost]
+
+
+def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
+    head, held = Commit("a" * 64, (), NOW, "1" * 64), Commit("b" * 64, (), NOW - timedelta(days=900), "2" * 64)
+
+    class _Server(_Denied):
+        def branches(self, _repository):
+            return [Branch("main", head.id)]
+
+        def tags(self, _repository):
+            return []
+
+        def log(self, _repository, ref, *, first_page):
+            return iter([held if ref == held.id else head])
+
+    server = _Server(RetentionRules(7, {}))
+    server.run.key, server.run.options = RunKey.at(NOW), RunOptions()
+    hold = Hold("audit", "commit", held.id, held.id, "ann", NOW, "")
+    server.run.store.objects[holds.key("audit")] = hold.to_json()
+    listed = f"commit_id,expired,metarange_id\n{head.id},false,{head.metarange_id}\n"
+    server.run.store.objects["_lakefs/retention/gc/commits/run_id=r/commits.csv"] = listed.encode()
+    draft = retained_commits(server.run, SimpleNamespace(manifest=None))
+    assert draft.content.select(["commit_id", "reason", "retained_until"]).to_pylist() == [
+        {"commit_id": head.id, "reason": "head of main", "retained_until": None},
+        {"commit_id": held.id, "reason": f"hold audit: commit {held.id[:12]}", "retained_until": None},
+    ]
+    assert draft.facts()["holds"] == [{"name": "audit", "kind": "commit", "value": held.id, "commit_id": held.id}]

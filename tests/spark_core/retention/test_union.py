@@ -7,7 +7,7 @@ import pytest
 
 from spark_core.errors import IncompleteReadError
 from spark_core.model import RetentionRules
-from spark_core.retention import merge, retained_commits, unknown_commits
+from spark_core.retention import Retention, merge, retained_commits, unknown_commits, with_holds
 from spark_core.schemas import RETAINED_COMMITS
 from tests.spark_core.retention.graphs import NOW, graph
 
@@ -86,3 +86,17 @@ def test_a_commit_listed_twice_is_one_row_and_refuses_if_its_metaranges_differ()
     assert merge(OURS, pa.concat_tables([server("D"), server("D")]), REFS).num_rows == len(OURS)
     with pytest.raises(IncompleteReadError, match="commit D"):
         merge(OURS, pa.concat_tables([server("D"), rows(D="other")]), REFS)
+
+
+def test_a_held_commit_outlasts_the_rules_and_one_that_no_rule_retains_is_added():
+    ours = [
+        Retention("b", "main: within 7 days", NOW, is_head=False),
+        Retention("c", "head of main", None, is_head=True),
+        Retention("d", "main: within 7 days", NOW, is_head=False),
+    ]
+    assert with_holds(ours, {"a": "hold x: commit a", "b": "hold y: branch z", "c": "hold y: branch z"}) == [
+        Retention("a", "hold x: commit a", None, is_head=False),
+        Retention("b", "hold y: branch z", None, is_head=False),
+        Retention("c", "head of main", None, is_head=True),
+        Retention("d", "main: within 7 days", NOW, is_head=False),
+    ]
