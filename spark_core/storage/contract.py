@@ -24,6 +24,7 @@ from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import parquet
 from spark_core.storage.copies import Sight, copied
+from spark_core.storage.undo import BringBack, Lost, UndeleteOutcome, undeleted
 
 # Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
 LISTING_BATCH_ROWS = 10_000
@@ -240,6 +241,14 @@ class ObjectStore(ABC):
             NotFoundError: If there is no such object.
         """
 
+    def content(self, key: str) -> ObjectInfo:
+        """Describe one object, with a checksum only where it depends on nothing but the content.
+
+        Raises:
+            NotFoundError: If there is no such object.
+        """
+        return self.head(key)
+
     def exists(self, key: str) -> bool:
         """Say whether there is such an object."""
         try:
@@ -352,6 +361,37 @@ class ObjectStore(ABC):
             does not tell, for lack of a permission for instance.
         """
         return None
+
+    def find_deleted(self, lost: Lost) -> BringBack:
+        """Find a deleted object that the store still keeps.
+
+        Args:
+            lost: What is known of it.
+
+        Returns:
+            Brings it back when it is called, and never over an object that exists.
+
+        Raises:
+            NotFoundError: If the store keeps nothing of it; the text says why and what would have helped.
+        """
+        raise NotFoundError(
+            f"{self.root}{lost.key} is gone: this kind of store keeps nothing that was deleted. With quarantine = true a sweep "
+            "moves objects aside instead."
+        )
+
+    def undelete(self, lost: Sequence[Lost], *, dry_run: bool = False) -> Sequence[UndeleteOutcome]:
+        """Bring deleted objects back where the store keeps them, and prove that each is there again.
+
+        Never raises for what the store says, and never replaces an object.
+
+        Args:
+            lost: What was deleted.
+            dry_run: Only say which could come back.
+
+        Returns:
+            One outcome per object, in the order given.
+        """
+        return [undeleted(self, one, dry_run=dry_run) for one in lost]
 
     @abstractmethod
     def open_sink(self, key: str) -> AbstractContextManager[BinaryIO]:

@@ -76,7 +76,8 @@ class Copies:
         )
 
     def _rewritten(self, source: str, target: str, url: str, params: dict[str, str]) -> dict[str, Any]:
-        told, changed = None, False
+        told: Any = None
+        changed = False
         try:
             told = self.ask("copy", source, lambda: self.send("POST", url, params))
         except ObjectExistsError:

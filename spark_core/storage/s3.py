@@ -41,7 +41,9 @@ from spark_core.storage.s3_copies import Bucket, sight_of
 from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 from spark_core.storage.s3_probe import probe_delete
+from spark_core.storage.s3_undelete import find_deleted
 from spark_core.storage.s3_versions import undelete_hint
+from spark_core.storage.undo import BringBack, Lost
 
 T = TypeVar("T")
 
@@ -250,9 +252,18 @@ class S3Store(ObjectStore):
 
     def sight(self, key: str) -> Sight:
         """Describe one object, with the checksums that S3 keeps of it."""
+        return sight_of(key, self._told_of(key))
+
+    def content(self, key: str) -> ObjectInfo:
+        """Describe one object; the tag of one that is encrypted with a key of its own looks like a checksum and is none."""
+        told = self._told_of(key)
+        seen = sight_of(key, told)
+        return ObjectInfo(key, seen.size_bytes, told["LastModified"], seen.digests.get("md5"))
+
+    def _told_of(self, key: str) -> Any:
         asked = {"Bucket": self.namespace.bucket, "Key": self._name(key), "ChecksumMode": "ENABLED"}
         try:
-            return sight_of(key, self._ask("head", "head", key, lambda: self._clients.boto.head_object(**asked)))
+            return self._ask("head", "head", key, lambda: self._clients.boto.head_object(**asked))
         except NotFoundError:
             # As for `head`: the 404 does not say that the bucket is there.
             self._confirm_bucket()
@@ -277,6 +288,11 @@ class S3Store(ObjectStore):
         comes only from stores that tell it. On a versioned bucket a deletion is a marker.
         """
         return delete_in_batches(keys, self._send_deletion, self.options, size=self.delete_batch_size, pace=pace)
+
+    def find_deleted(self, lost: Lost) -> BringBack:
+        """Find the version that a deletion has hidden, on a bucket with versions."""
+        self._name(lost.key)
+        return find_deleted(self._bucket, lost)
 
     def undelete_hint(self) -> str | None:
         """Ask the bucket whether it keeps versions."""

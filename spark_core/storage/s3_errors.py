@@ -39,6 +39,8 @@ _PERMISSIONS = {
     "write": "s3:PutObject",
     "copy": "s3:GetObject and s3:PutObject (of tagged objects also s3:GetObjectTagging and s3:PutObjectTagging)",
     "delete": "s3:DeleteObject",
+    "versions": "s3:ListBucketVersions",
+    "undelete": "s3:DeleteObjectVersion",
 }
 _KEYS_REFUSED = {
     "InvalidAccessKeyId",
