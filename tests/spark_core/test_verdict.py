@@ -1,6 +1,8 @@
 """The lock of the sweep: what opens it, and what must not."""
 
+import hashlib
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -47,7 +49,9 @@ def test_a_mark_that_passed_opens_the_lock(run):
 def test_a_failed_verdict_does_not_pass_by_editing_its_text(run):
     assert not _marked(run, **LOST).passed
     _edit(run, passed=True, checks=[])
-    with pytest.raises(VerdictError, match=rf"holds 0 checks, a mark has {len(guards.CHECKS)} \(they differ in clocks_agree"):
+    with pytest.raises(
+        VerdictError, match=rf"holds 0 checks, a mark has {len(guards.CHECKS)} \(they differ in clocks_agree"
+    ):
         verdict.require_sweepable(run)
 
 
@@ -153,5 +157,88 @@ def test_a_verdict_of_another_shape_is_damaged(run, changes, text):
         verdict.require_sweepable(run)
 
 
-def test_a_verdict_holds_every_check(run):
-    assert [check["name"] for check in _marked(run).checks] == [name for name, _, _ in guards.CHECKS]
+def test_a_verdict_holds_every_check_with_its_limit_and_who_may_lift_it(run):
+    checks = _marked(run).checks
+    assert [check["name"] for check in checks] == [name for name, _, _ in guards.CHECKS]
+    assert all({"figures", "limit", "lifted_by", "passed", "summary", "table"} < check.keys() for check in checks)
+
+
+def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run):
+    _marked(run)
+    document = json.loads(run.store.read(tables.verdict_key(run.key)))
+    stored = verdict.load_mark(run)
+    assert {
+        name: document[name] for name in ("format", "repository", "namespace", "run", "cutoff", "min_age_seconds")
+    } == {
+        "format": 3,
+        "repository": "repo",
+        "namespace": "local://repo",
+        "run": str(run.key),
+        "cutoff": "2026-11-19T02:00:00+00:00",
+        "min_age_seconds": 86_400.0,
+    }
+    assert document["instance"] == run.instance
+    assert document["rules"] == {"default_retention_days": 7, "branches": {}}
+    assert {
+        name: (link["manifest"], link["rows"], link["size_bytes"]) for name, link in document["tables"].items()
+    } == {
+        name: (table.manifest.sha256, table.manifest.rows, table.manifest.size_bytes) for name, table in stored.items()
+    }
+    assert document["tables"]["expired_addresses"]["parents"] == {
+        name: table.manifest.sha256 for name, table in stored.items() if name != "expired_addresses"
+    }
+    (part,) = stored["expired_addresses"].manifest.parts
+    assert document["addresses"] == {part.key: hashlib.sha256(run.store.read(part.key)).hexdigest()}
+    assert {"lakegc", "pyspark", "pyarrow", "lakefs-sdk"} == document["versions"].keys()
+
+
+def test_a_stored_verdict_is_never_written_over(run):
+    _marked(run)
+    before = run.store.read(tables.verdict_key(run.key))
+    found, results = verdict.conclude(_under(run, max_missing_share=0.5))
+    assert run.store.read(tables.verdict_key(run.key)) == before
+    assert found == verdict.load(run)
+    assert len(results) == len(guards.CHECKS)
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.deep)])
+def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
+    _marked(run)
+    key = tables.verdict_key(run.key)
+    written = run.store.read(key)
+    for at in range(0, len(written), every):
+        data = bytearray(written)
+        data[at] ^= 1 << at % 8
+        with pytest.raises((CorruptTableError, VerdictError), match=re.escape(key)):
+            verdict.Verdict.from_json(bytes(data), name=key)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -1])
+def test_a_verdict_that_was_cut_off_refuses_by_name(run, cut):
+    _marked(run)
+    key = tables.verdict_key(run.key)
+    run.store.put(key, run.store.read(key)[:cut])
+    with pytest.raises(CorruptTableError, match=re.escape(key)):
+        verdict.require_sweepable(run)
+
+
+def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run):
+    stored = _marked(run, **LOST)
+    key = tables.verdict_key(run.key)
+    text = run.store.read(key).decode()
+    for edited in (text.replace('"passed": false', '"passed": true'), text.replace("\n ", "\n  "), text + "\n"):
+        assert edited != text
+        run.store.put(key, edited.encode())
+        with pytest.raises(CorruptTableError, match=r"its bytes are not those that were written.*edited or damaged"):
+            verdict.require_sweepable(run)
+    assert not stored.passed
+
+
+def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
+    _marked(run)
+    key = tables.verdict_key(run.key)
+    run.store.put(key, b'{"format": 2, "passed": true, "checks": []}')
+    with pytest.raises(
+        VerdictError, match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under"
+    ):
+        verdict.require_sweepable(run)
