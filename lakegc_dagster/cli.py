@@ -17,6 +17,7 @@ import click
 from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guarded, read_settings, unforeseen
 from lakegc_dagster.cli_confirm import confirm
 from lakegc_dagster.cli_doctor import doctor
+from lakegc_dagster.cli_holds import hold
 from lakegc_dagster.cli_rules import rules
 from spark_core import __version__
 from spark_core.errors import SettingsError
@@ -44,6 +45,7 @@ def main() -> None:
 
 main.add_command(rules)
 main.add_command(doctor)
+main.add_command(hold)
 main.add_command(confirm)
 
 
@@ -90,11 +92,20 @@ _key = click.option(
 )
 
 
+_take_over = click.option(
+    "--take-over",
+    type=RunKeyType(),
+    metavar="RUN",
+    help="Take over the lease of this run, which died while it deleted; refused while it may still be alive.",
+)
+
+
 @main.command()
 @_repositories
 @_key
+@_take_over
 @command_body
-def run(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
+def run(config: Path | None, repositories: Sequence[str], key: RunKey | None, take_over: RunKey | None) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
 
     Without names: every repository of the settings, all under one run key, as
@@ -111,7 +122,7 @@ def run(config: Path | None, repositories: Sequence[str], key: RunKey | None) ->
     def job(settings: Settings, repository_id: str) -> JobName:
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
-    return _launch_each(config, repositories, key, job)
+    return _launch_each(config, repositories, key, job, take_over=take_over)
 
 
 _reference_mark = click.option(
@@ -149,8 +160,11 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, r
 @_repository
 @click.option("--run", "key", type=RunKeyType(), metavar="KEY", help="Which mark, by its run key.")
 @_reference_mark
+@_take_over
 @command_body
-def sweep(config: Path | None, repository: str, key: RunKey | None, reference_mark: str | None) -> int:
+def sweep(
+    config: Path | None, repository: str, key: RunKey | None, reference_mark: str | None, take_over: RunKey | None
+) -> int:
     """Delete what an earlier mark names, if its verdict allows it and the mode is `sweep`.
 
     The run keys of a repository's marks are shown by `lakegc report`.
@@ -163,17 +177,23 @@ def sweep(config: Path | None, repository: str, key: RunKey | None, reference_ma
     Examples:
       lakegc sweep my-repo --run 2026-11-20T02-00-00Z
       lakegc sweep my-repo --reference-mark ft6s0e1ksdufuaulm34g
+      lakegc sweep my-repo --run 2026-11-20T02-00-00Z --take-over 2026-11-19T02-00-00Z
     """  # noqa: D301 - as above
     if reference_mark is not None:
         return _launch_each(
-            config, [repository], key, lambda _settings, _repository_id: "mark_and_sweep", reference_mark=reference_mark
+            config,
+            [repository],
+            key,
+            lambda _settings, _repository_id: "mark_and_sweep",
+            reference_mark=reference_mark,
+            take_over=take_over,
         )
     if key is None:
         raise SettingsError(
             "which mark is to be swept is not said; nothing was deleted. Name its run key with --run (`lakegc report` shows "
             "them), or a mark of lakeFS's own job with --reference-mark."
         )
-    return _launch_each(config, [repository], key, lambda _settings, _repository_id: "sweep")
+    return _launch_each(config, [repository], key, lambda _settings, _repository_id: "sweep", take_over=take_over)
 
 
 @main.command()
@@ -235,6 +255,7 @@ def _launch_each(
     job: Callable[[Settings, str], JobName],
     *,
     reference_mark: str | None = None,
+    take_over: RunKey | None = None,
 ) -> int:
     from lakegc_dagster import console
     from lakegc_dagster.jvm import start_quietly
@@ -260,7 +281,15 @@ def _launch_each(
         for repository_id, name in jobs.items():
             shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
             with console.Steps(shown) as steps:
-                result = launch(settings, name, repository_id, key, on_event=steps, reference_mark=reference_mark)
+                result = launch(
+                    settings,
+                    name,
+                    repository_id,
+                    key,
+                    on_event=steps,
+                    reference_mark=reference_mark,
+                    take_over=None if take_over is None else str(take_over),
+                )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log)
                 console.show_error(console.console(sys.stderr), failure)

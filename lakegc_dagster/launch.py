@@ -104,6 +104,7 @@ def launch(
     clock: Clock | None = None,
     retry_after: timedelta = RETRY_AFTER,
     reference_mark: str | None = None,
+    take_over: str | None = None,
 ) -> LaunchResult:
     """Run a job for one partition, the same assets as the UI runs.
 
@@ -116,6 +117,7 @@ def launch(
         clock: Tells the time; the machine's when None.
         retry_after: How long a step waits before it asks a silent server or store again.
         reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
+        take_over: Key of the dead run whose lease may be taken over.
 
     Returns:
         What became of it; a refusal of the engine is in it, not raised.
@@ -132,6 +134,7 @@ def launch(
         observer=recorder,
         retry_after=retry_after,
         reference_mark=reference_mark,
+        take_over=take_over,
     )
     definitions = build_defs(wiring)
     with open_instance(settings.dagster_home) as instance:

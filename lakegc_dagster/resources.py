@@ -78,6 +78,7 @@ class Wiring:
         observer: Hears what runs do.
         retry_after: How long a step waits before it asks again a server or store that did not answer.
         reference_mark: Id of a mark of lakeFS's own job that every run verifies and stays within.
+        take_over: Key of the dead run whose lease a run may take over.
     """
 
     settings: Settings | None
@@ -85,6 +86,7 @@ class Wiring:
     observer: Observer = field(default_factory=Unobserved)
     retry_after: timedelta = RETRY_AFTER
     reference_mark: str | None = None
+    take_over: str | None = None
 
 
 class SparkResource(LazyPySparkResource):
@@ -208,7 +210,12 @@ class Runs(dg.ConfigurableResource[Any]):
         if found is None:
             options = settings.run_options(repository_id)
             found = self._opened[repository_id, key] = open_run(
-                self.environment, repository_id, key, options, reference_mark=self.wiring.reference_mark
+                self.environment,
+                repository_id,
+                key,
+                options,
+                reference_mark=self.wiring.reference_mark,
+                take_over=self.wiring.take_over,
             )
         return found
 
