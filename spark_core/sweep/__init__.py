@@ -9,15 +9,10 @@ process did what: one that was killed is followed by another that goes on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
-from spark_core import lease, quarantine, tables, verdict
+from spark_core import lease, quarantine, revival, tables, verdict
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.journal import Journal
 from spark_core.run import Run
@@ -28,7 +23,7 @@ from spark_core.sweep.batches import Dispose, delete
 from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
 from spark_core.sweep.plan import Limits, require_same_mark, require_settled, require_unfinished, require_whole_plan
 from spark_core.sweep.progress import OnProgress, Progress, unheard
-from spark_core.sweep.rounds import Look, Plan, Swept, delete_in_rounds
+from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
 from spark_core.tables import Draft, StoredTable
 
 __all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep"]
@@ -80,7 +75,7 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         with lease.held(run) as held:
             if not journal.bind(run.instance) and earlier is not None:
                 raise _no_journal(run)
-            plan = Plan(expired, verdict.load_mark(run), limits, _look_again, _dispose(run))
+            plan = Plan(expired, verdict.load_mark(run), limits, revival.look_again(), _dispose(run))
             swept = delete_in_rounds(run, plan, journal, held, tell)
     content = empty_report()
     if swept is not None:
@@ -94,18 +89,6 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         facts=lambda: _facts(run, expired, swept),
         measure=measure,
     )
-
-
-@dataclass(frozen=True)
-class _Unlooked:
-    began: datetime
-    frame: DataFrame
-    facts: Mapping[str, Any]
-
-
-def _look_again(run: Run, left: DataFrame, mark: Mapping[str, StoredTable]) -> Look:  # noqa: ARG001 - the contract
-    frame = run.spark.createDataFrame(pa.schema([("address", pa.string()), ("why", pa.string())]).empty_table())
-    return _Unlooked(run.now(), frame, {})
 
 
 def _dispose(run: Run) -> Dispose:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from spark_core import schemas, sweep, tables, verdict
+from spark_core import revival, schemas, sweep, tables, verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, PermissionDeniedError
 from spark_core.model import Branch
 from spark_core.storage import DeleteOutcome
@@ -16,6 +16,7 @@ from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
 from spark_core.sweep import rounds
 from spark_core.sweep.outcomes import measure
+from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.written_run import written_run
 
@@ -73,6 +74,12 @@ def _sweepable(folder, spark, store):
         environment=replace(run.environment, server=server),
         options=replace(run.options, may_sweep=True),
     )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_came_back(monkeypatch):
+    """Look nowhere again: there is no server here, and `revival` has tests of its own."""
+    monkeypatch.setattr(revival, "look_again", lambda: looked(()))
 
 
 @pytest.fixture
