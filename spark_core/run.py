@@ -311,9 +311,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
     require_old_enough(repository, run.options.min_age, grace, allow_unsafe=run.options.allow_unsafe_min_age)
     branches = server.branches(repository.id)
     require_branches(repository, branches)
-    others = server.repositories()
-    require_in_list(repository, others)
-    require_own_namespace(repository, run.namespace, others)
+    compared = require_alone(run)
     prefix = server.table_prefix(repository.id)
     require_tables_apart(repository, prefix)
     readings = {"server": server.clock_reading, "store": read_clock(run.store)}
@@ -328,10 +326,28 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "unsafe_min_age": run.options.min_age < grace,
         "grace_period_seconds": int(grace.total_seconds()),
         "branches": len(branches),
-        "repositories": len(others),
+        "repositories": compared,
         "overlapping_repositories": [],
         "table_prefix": prefix,
         "blockstore_type": storage.blockstore_type,
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
         "reference_mark": run.reference_mark,
     }
+
+
+def require_alone(run: Run) -> int:
+    """Refuse where the server shows another repository in, around or inside the namespace (safety 11).
+
+    Asked before a mark, and again before its sweep: one may have been made in
+    between, and would read objects that this repository no longer needs.
+
+    Returns:
+        With how many repositories it was compared, its own included.
+
+    Raises:
+        RepositoryStateError: Naming both, or that the list of repositories is not whole.
+    """
+    repositories = run.server.repositories()
+    require_in_list(run.repository, repositories)
+    require_own_namespace(run.repository, run.namespace, repositories)
+    return len(repositories)

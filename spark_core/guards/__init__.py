@@ -49,8 +49,8 @@ __all__ = [
 CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
     (check.__name__, table, check)
     for table, check in (
-        ("namespace_slices", namespace_is_its_own),
         ("namespace_slices", listing_lies_in_one_repository),
+        ("namespace_slices", namespace_is_its_own),
         ("namespace_slices", clocks_agree),
         ("uncommitted_addresses", uncommitted_was_read_whole),
         ("retained_commits", commits_are_known),

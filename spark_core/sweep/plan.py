@@ -13,7 +13,7 @@ import pyspark.sql.functions as sf
 from spark_core import tables
 from spark_core.errors import ChainError, ClosedPartitionError, RepositoryStateError, UnsafePlanError
 from spark_core.mark.expired import keep_considered
-from spark_core.run import Run
+from spark_core.run import Run, require_alone
 from spark_core.session import surfacing_errors
 from spark_core.tables import Manifest, StoredTable
 
@@ -119,7 +119,7 @@ def require_settled(run: Run, expired: StoredTable) -> None:
 
     Raises:
         NotFoundError: If the repository is gone.
-        RepositoryStateError: If it was replaced, shows no branch, or is not described as before.
+        RepositoryStateError: If it was replaced, shows no branch, is not described as before, or shares its namespace now.
         ChainError: If the mark was made of another instance.
     """
     first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
@@ -134,3 +134,4 @@ def require_settled(run: Run, expired: StoredTable) -> None:
             f"{now} with {len(branches)} branches); nothing was deleted. Mark again under a new run key."
         )
     run.require_same_instance(expired.manifest)
+    require_alone(run)

@@ -21,6 +21,7 @@ class _Server:
     def __init__(self, repository, clock):
         self.described = repository
         self.branch_list = [Branch("main", "c")]
+        self.others = []
         self.clock = clock
         self.asked_at = []
 
@@ -32,6 +33,9 @@ class _Server:
 
     def branches(self, _repository):
         return self.branch_list
+
+    def repositories(self):
+        return [self.described, *self.others]
 
 
 class _Case:
@@ -95,6 +99,15 @@ def test_a_repository_that_is_gone_by_then_refuses(case):
 def test_a_repository_that_answers_as_if_empty_refuses(case):
     case.server.branch_list = []
     with pytest.raises(RepositoryStateError, match=r"changed since run .* with 0 branches\); nothing was deleted"):
+        case.settle()
+
+
+@pytest.mark.parametrize("namespace", ["local://repo", "local://repo/data/inner", "local://repo/"])
+def test_a_repository_that_was_made_in_the_namespace_since_the_mark_refuses(case, namespace):
+    case.server.others = [replace(case.run.repository, id="other", storage_namespace=namespace)]
+    with pytest.raises(
+        RepositoryStateError, match=r"repositories repo \(local://repo\) and other .* share a storage namespace"
+    ):
         case.settle()
 
 

@@ -66,14 +66,14 @@ def test_a_failed_check_does_not_pass_by_editing_its_result(run):
 def test_a_check_that_passed_is_literally_true(run, passed):
     checks = [*_marked(run).checks]
     _edit(run, checks=[{**checks[0], "passed": passed}, *checks[1:]])
-    with pytest.raises(VerdictError, match="did not pass its checks: namespace_is_its_own"):
+    with pytest.raises(VerdictError, match="did not pass its checks: listing_lies_in_one_repository"):
         verdict.require_sweepable(run)
 
 
 def test_a_verdict_that_lacks_a_check_or_has_one_twice_is_refused(run):
     checks = [*_marked(run).checks]
     _edit(run, checks=checks[1:])
-    with pytest.raises(VerdictError, match="differ in namespace_is_its_own"):
+    with pytest.raises(VerdictError, match="differ in listing_lies_in_one_repository"):
         verdict.require_sweepable(run)
     _edit(run, checks=[*checks, checks[0]])
     with pytest.raises(VerdictError, match="one of them twice"):
