@@ -9,7 +9,7 @@ address, and the store is asked again whenever it matters.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -82,18 +82,12 @@ def ends_at(report: tables.Manifest) -> datetime | None:
     return None if days is None else report.reading_ended + timedelta(days=days)
 
 
-def always() -> bool:
-    """Go on."""
-    return True
-
-
 def move(
     store: ObjectStore,
     run_key: RunKey | str,
     addresses: Sequence[str],
     *,
     pace: Pace = unpaced,
-    go_on: Callable[[], bool] = always,
 ) -> Outcomes:
     """Move objects into the quarantine of a run; what `ObjectStore.delete` is to a sweep that deletes.
 
@@ -105,8 +99,7 @@ def move(
         store: Rooted at the namespace.
         run_key: Whose sweep it is.
         addresses: Any number.
-        pace: Called before each request that deletes originals.
-        go_on: Asked before originals are deleted, since copying takes its time: whether they still may be.
+        pace: Called before each request that deletes originals; when it raises, those stay.
 
     Returns:
         One outcome per address, in the order given: `deleted` when the copy is in quarantine and the original is gone;
@@ -121,9 +114,7 @@ def move(
             settled = dict(zip(some, pool.map(partial(_settle, store, run_key), some), strict=True))
             proved = [address for address, outcome in settled.items() if outcome is None]
             told.update((address, outcome) for address, outcome in settled.items() if outcome is not None)
-            if proved and not go_on():
-                told.update((address, _too_late(address)) for address in proved)
-            elif proved:
+            if proved:
                 told.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
     return [told[address] for address in addresses]
 
@@ -169,10 +160,6 @@ def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | 
 def _moved(gone: DeleteOutcome) -> DeleteOutcome:
     """An original that the store calls gone already was deleted by a request whose answer was lost."""
     return DeleteOutcome(gone.key, "deleted") if gone.outcome == "already_gone" else gone
-
-
-def _too_late(address: str) -> DeleteOutcome:
-    return DeleteOutcome(address, "failed", "it was copied, and then no time was left to delete the original safely")
 
 
 def _cause(error: LakegcError) -> str:

@@ -136,6 +136,19 @@ JOURNAL = pa.schema(
     ]
 )
 
+# What became of an object that was to be brought back. Key: address.
+RESTORATIONS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # restored, already_there, not_restorable, failed
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("error", pa.string()),
+        # When the restore began.
+        pa.field("restored_at", INSTANT, nullable=False),
+    ]
+)
+
 # What a mark of lakeFS's own job names, and how it stands today. No key: null where the job wrote none.
 REFERENCE_ADDRESSES = pa.schema(
     [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from spark_core.errors import LakegcError, NotFoundError
+from spark_core.errors import LakegcError, NotFoundError, ObjectExistsError
 
 if TYPE_CHECKING:
     from spark_core.storage.contract import ObjectInfo, ObjectStore
@@ -77,13 +77,20 @@ def brought_back(store: ObjectStore, lost: Lost, find: Callable[[], BringBack], 
         bring_back = _found(find)
         if isinstance(bring_back, str):
             return UndeleteOutcome(lost.key, "not_restorable", bring_back)
-        if dry_run:
-            return UndeleteOutcome(lost.key, "restorable")
-        bring_back()
-        if lost.is_like(store.content(lost.key)):
-            return UndeleteOutcome(lost.key, "restored")
+        return UndeleteOutcome(lost.key, "restorable") if dry_run else _brought(store, lost, bring_back)
     except LakegcError as error:
         return UndeleteOutcome(lost.key, "failed", _cause(error))
+
+
+def _brought(store: ObjectStore, lost: Lost, bring_back: BringBack) -> UndeleteOutcome:
+    try:
+        bring_back()
+    except ObjectExistsError:
+        # Somebody wrote there meanwhile, unless the client sent the request twice: then it is ours.
+        there = _standing(store, lost)
+        return there or UndeleteOutcome(lost.key, "failed", "an object appeared in its place and vanished: run again")
+    if lost.is_like(store.content(lost.key)):
+        return UndeleteOutcome(lost.key, "restored")
     return UndeleteOutcome(
         lost.key, "failed", "what came back is not the object that was deleted: look at it before it is used"
     )

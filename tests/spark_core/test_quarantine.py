@@ -1,0 +1,120 @@
+"""The end of quarantine: what is deleted for good, when, and what never is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core import quarantine, tables
+from spark_core.errors import CorruptTableError
+from spark_core.model import RunKey
+from spark_core.quarantine import Purged, ends_at, key_of, purge
+from spark_core.storage.deletion import Answer
+from tests.support.written_run import NOW, written_run
+
+MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
+
+
+@pytest.fixture
+def written(tmp_path):
+    made = written_run(tmp_path, None)
+    made.run = replace(made.run, options=replace(made.run.options, quarantine=True, quarantine_days=30))
+    return made
+
+
+@pytest.fixture
+def store(written):
+    return written.run.store
+
+
+def keys(store, prefix=""):
+    return {key for batch in store.list(prefix) for key in batch.column("key").to_pylist()}
+
+
+def sweep(written):
+    for address, (size, _, _) in MOVED.items():
+        written.run.store.put(address, b"x" * size)
+    assert {outcome.outcome for outcome in quarantine.move(written.run.store, written.run.key, list(MOVED))} == {
+        "deleted"
+    }
+    return written.sweep(MOVED)
+
+
+def after(run, days, seconds=0, since=NOW):
+    """The house-keeping of a later run."""
+    run.environment.clock.instant = since + timedelta(days=days, seconds=seconds)
+    return run
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-1, 2), (0, 0), (1, 0)])
+def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(written, store, seconds, left):
+    ended = sweep(written).reading_ended
+    store.put("data/s/live", b"live")
+    done = purge(after(written.run, 30, seconds, since=ended))
+    assert len(keys(store, quarantine.FOLDER)) == left
+    assert done == (Purged() if left else Purged((str(written.run.key),), 2, 10))
+    assert "data/s/live" in keys(store)
+    assert left or purge(written.run) == Purged()
+
+
+def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store):
+    sweep(written)
+    after(written.run, 29)
+    written.sweep(MOVED)
+    assert purge(after(written.run, 31)) == Purged()
+    assert purge(after(written.run, 60)).objects == 2
+
+
+def test_without_a_report_nothing_is_deleted_however_old(written, store):
+    for address in MOVED:
+        store.put(key_of(written.run.key, address), b"x")
+    assert purge(after(written.run, 10_000)) == Purged()
+    assert len(keys(store, quarantine.FOLDER)) == 2
+
+
+def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
+    sweep(written)
+    store.put(tables.manifest_key(tables.DELETION_REPORT, written.run.key), b"{")
+    with pytest.raises(CorruptTableError, match="nothing was deleted"):
+        purge(after(written.run, 31))
+    assert len(keys(store, quarantine.FOLDER)) == 2
+
+
+def test_only_what_a_sweep_put_there_is_deleted(written, store):
+    sweep(written)
+    strange = {
+        f"{quarantine.FOLDER}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
+        f"{quarantine.FOLDER}run_id=2026-13-20T02-00-00Z/data/s/a",
+        f"{quarantine.FOLDER}other/data/s/a",
+        f"{quarantine.FOLDER}loose",
+        key_of(written.run.key, "notes.txt"),
+        key_of(written.run.key, "_lakefs/x"),
+        key_of(written.run.key, "data/s/_lakefs/x"),
+        key_of(RunKey.at(NOW - timedelta(days=1)), "data/s/a"),
+    }
+    for key in strange:
+        store.put(key, b"x")
+    done = purge(after(written.run, 31))
+    assert (done.objects, done.strangers, done.left) == (2, 3, 0)
+    assert keys(store, quarantine.FOLDER) == strange
+
+
+def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, store, monkeypatch):
+    sweep(written)
+    unlink = store._unlink_one
+    monkeypatch.setattr(
+        store, "_unlink_one", lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held")
+    )
+    assert purge(after(written.run, 31)) == Purged((str(written.run.key),), 1, 4, left=1)
+    monkeypatch.undo()
+    assert purge(written.run) == Purged((str(written.run.key),), 1, 6)
+
+
+def test_the_report_knows_until_when(written):
+    assert ends_at(sweep(written)) is None
+    facts = quarantine.facts(written.run)
+    manifest = replace(sweep(written), facts=facts)
+    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    assert quarantine.facts(replace(written.run, options=replace(written.run.options, quarantine=False))) == {}
