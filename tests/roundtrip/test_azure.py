@@ -8,6 +8,8 @@ from tests.support.moved_repository import collected_exactly
 
 pytestmark = [
     pytest.mark.spark,
+    # The same with the least permissions is in tests/security.
+    pytest.mark.deep,
     pytest.mark.skipif(azurite.why_not() is not None, reason=str(azurite.why_not())),
 ]
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def collected_exactly(
     *,
     put: Callable[[str, bytes], object],
     names: Callable[[], set[str]],
+    sweep_with: StoreOptions | None = None,
 ) -> Run:
     """Mark and sweep the repository in a namespace, and find exactly what was recorded as dead gone from it.
 
@@ -42,6 +44,7 @@ def collected_exactly(
         spark: The session.
         put: Writes an object below the namespace, by a client that is not lakegc's.
         names: Lists what lies below the namespace, by the same client.
+        sweep_with: How the sweep reaches the namespace, when that is otherwise.
 
     Returns:
         The run, swept.
@@ -76,6 +79,9 @@ def collected_exactly(
         assert marked.addresses(run) == expected
         assert marked.tables.uncommitted.manifest.facts["from_diffs"] > 0
         assert verdict.passed, [result for result in results if not result.passed]
+        if sweep_with is not None:
+            environment = replace(environment, store_options=sweep_with)
+            run = open_run(environment, NAME, RunKey.at(recorded.now), options)
         assert sweep_only(run) == dict.fromkeys(expected, "deleted")
     after = names()
     own = {name for name in after if f"/run_id={run.key}" in name or name.startswith(PROBE_FOLDER)}
