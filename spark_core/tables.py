@@ -21,6 +21,7 @@ from spark_core import schemas
 from spark_core.datasources import read_partitions, write_partitions
 from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, NotFoundError
 from spark_core.model import RunKey
+from spark_core.schemas import spark_type
 from spark_core.storage import ObjectStore
 
 ROOT = "_lakefs/retention/gc/"
@@ -28,6 +29,13 @@ MANIFEST_FORMAT = 1
 
 # A part is read into memory whole, to compare its hash before any row is believed.
 MAX_PART_ROWS = 1_000_000
+
+# A table that is not larger than both is read by the driver: starting tasks would take longer than reading it. Constants,
+# so what comes to the driver does not grow with the number of objects; a larger table is read by executors alone.
+DRIVER_ROWS = 10_000
+DRIVER_BYTES = 2**22
+# Rows of such a table that are worth a task of their own.
+_ROWS_OF_A_TASK = 1_000
 
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
@@ -221,18 +229,20 @@ class StoredTable:
     store: ObjectStore
 
     def frame(self, spark: SparkSession, columns: Sequence[str] | None = None) -> DataFrame:
-        """Read the table as a frame, a partition per part.
+        """Read the table as a frame; a small one is read here and now, a larger one by whoever runs the frame.
 
         Args:
             spark: The session.
             columns: Columns to read; all by default.
 
         Returns:
-            The columns asked for, in the schema's order. A part whose bytes are
-            not those of the manifest raises CorruptTableError when it is read.
+            The columns asked for, in the schema's order.
+
+        Raises:
+            CorruptTableError: If the bytes of a part are not those of the manifest: from here for a small table, when
+                the frame is run for a larger one.
         """
-        schema = self._schema(columns)
-        return read_partitions(spark, schema, self.manifest.parts, partial(read_part, self.store, schema))
+        return frame_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the table here, without Spark; for tables that do not grow with the number of objects."""
@@ -242,6 +252,30 @@ class StoredTable:
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
         schema = {**BY_NAME, **{spec.name: spec for spec in _BESIDE}}[self.manifest.table].schema
         return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
+
+def frame_of_parts(spark: SparkSession, store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> DataFrame:
+    """Make a frame of Parquet parts, each compared with its hash before a row of it is believed.
+
+    Args:
+        spark: The session.
+        store: Where they lie.
+        schema: Columns to read.
+        parts: What was written.
+
+    Returns:
+        The columns of `schema`: a partition per part, read by executors when the frame is run; or, when all parts
+        together are within `DRIVER_ROWS` and `DRIVER_BYTES`, their rows in no more partitions than are worth a task.
+
+    Raises:
+        CorruptTableError: If a part that is read here is not what was written.
+    """
+    rows = sum(part.rows for part in parts)
+    if rows > DRIVER_ROWS or sum(part.size_bytes for part in parts) > DRIVER_BYTES:
+        return read_partitions(spark, schema, parts, partial(read_part, store, schema))
+    batches = [batch for part in parts for batch in read_part(store, schema, part)]
+    content = spark.createDataFrame(pa.Table.from_batches(batches, schema), spark_type(schema))
+    return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
 
 
 def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:

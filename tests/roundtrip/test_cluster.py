@@ -60,8 +60,11 @@ from pathlib import Path
 from lakegc_dagster.jvm import start_quietly
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import load_settings
+from spark_core import tables
 from spark_core.model import RunKey
 
+# The few rows of the test take the way of many.
+tables.DRIVER_ROWS = 0
 settings = load_settings(Path(sys.argv[1]))
 start_quietly(settings)
 result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_core import tables
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 
@@ -22,7 +23,9 @@ def _keys(s3, bucket):
 @pytest.mark.parametrize(
     "prefix", [pytest.param("lake/ns", marks=pytest.mark.deep), "lake/ns/", pytest.param("", marks=pytest.mark.deep)]
 )
-def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark):
+def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark, monkeypatch):
+    # Executors read the tables, as they do those that are larger.
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
     bucket, client = s3.bucket(), s3.client()
     at = f"{prefix.rstrip('/')}/" if prefix else ""
     collected_exactly(

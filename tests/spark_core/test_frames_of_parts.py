@@ -1,0 +1,69 @@
+"""A stored table read back as a frame: by the driver when it is small, else by executors, and the same either way."""
+
+import pytest
+
+from spark_core import tables
+from spark_core.errors import CorruptTableError
+from spark_core.session import surfacing_errors
+from spark_core.tables import NAMESPACE_SLICES
+from tests.support.written_run import OLD, written_run
+
+pytestmark = pytest.mark.spark
+
+OBJECTS = {f"data/s/{number}": (number, OLD) for number in range(7)}
+BY_EXECUTORS = {"a row too many": ("DRIVER_ROWS", len(OBJECTS) - 1), "a byte too many": ("DRIVER_BYTES", 1)}
+
+
+@pytest.fixture
+def stored(tmp_path, spark):
+    written = written_run(tmp_path, spark=spark)
+    written.mark(OBJECTS)
+    return written.run.load(NAMESPACE_SLICES)
+
+
+def _damage(stored):
+    (part,) = stored.manifest.parts
+    stored.store.put(part.key, stored.store.read(part.key)[:-1])
+
+
+@pytest.mark.parametrize("limit", BY_EXECUTORS)
+def test_driver_and_executors_read_the_same_rows_in_the_same_columns(stored, spark, monkeypatch, limit):
+    small = stored.frame(spark)
+    monkeypatch.setattr(tables, *BY_EXECUTORS[limit])
+    large = stored.frame(spark)
+    assert "BatchScan" not in _plan(small)
+    assert "BatchScan" in _plan(large)
+    assert sorted(small.collect()) == sorted(large.collect())
+    assert len(small.collect()) == len(OBJECTS)
+    assert small.dtypes == large.dtypes
+    assert stored.frame(spark, ["size_bytes"]).columns == ["size_bytes"]
+
+
+def _plan(frame):
+    return frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_a_damaged_part_of_a_small_table_is_refused_before_there_is_a_frame(stored, spark):
+    _damage(stored)
+    with pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"):
+        stored.frame(spark)
+
+
+def test_a_damaged_part_of_a_larger_table_fails_whatever_reads_it(stored, spark, monkeypatch):
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    _damage(stored)
+    frame = stored.frame(spark)
+    with pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"), surfacing_errors():
+        frame.collect()
+
+
+def test_a_small_table_takes_no_more_tasks_than_it_has_thousands_of_rows(stored, spark):
+    assert stored.frame(spark).rdd.getNumPartitions() == 1
+
+
+def test_a_small_table_without_a_row_has_its_columns(tmp_path, spark):
+    written = written_run(tmp_path, spark=spark)
+    written.mark({})
+    frame = written.run.load(NAMESPACE_SLICES).frame(spark)
+    assert frame.columns == NAMESPACE_SLICES.schema.names
+    assert frame.count() == 0
