@@ -57,7 +57,7 @@ class Settings(Section):
         storages: For a server with several: what differs for one of them, by its storage id.
         spark: The Spark session.
         dagster: Dagster's home.
-        throwaway_repositories: Repositories that may be swept.
+        throwaway_repositories: Repositories whose data may be lost: only they may have `allow_unsafe_min_age`.
         defaults: What holds for every repository that does not say otherwise.
         repositories: The repositories to collect; each value says only what differs.
         schedule: The nightly run.
@@ -106,7 +106,7 @@ class Settings(Section):
                 f"started. Add the line `[repositories.{repository_id}]`; an empty table takes the defaults."
             )
         merged = self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
-        self._refuse_beyond_throwaway(repository_id, merged)
+        self._refuse_unsafe_age(repository_id, merged)
         return merged
 
     def server_options(self) -> ServerOptions:
@@ -285,20 +285,12 @@ class Settings(Section):
             )
         return dict(pairs)
 
-    def _refuse_beyond_throwaway(self, repository_id: str, merged: RepositorySettings) -> None:
-        if repository_id in self.throwaway_repositories:
-            return
-        where = f"{self._file or 'the settings'}: [repositories.{repository_id}]"
-        if merged.mode == "sweep":
+    def _refuse_unsafe_age(self, repository_id: str, merged: RepositorySettings) -> None:
+        if merged.allow_unsafe_min_age and repository_id not in self.throwaway_repositories:
             raise SettingsError(
-                f'{where} has mode "sweep", and {repository_id} is not in throwaway_repositories; nothing was deleted. '
-                "Sweeping is limited to throw-away repositories for now. "
-                'Set mode = "mark", or name it there if its data may be lost.'
-            )
-        if merged.allow_unsafe_min_age:
-            raise SettingsError(
-                f"{where} has allow_unsafe_min_age, and {repository_id} is not in throwaway_repositories; nothing was "
-                "deleted. Uploads in flight could look old. Take it out, or name the repository there if its data may be lost."
+                f"{self._file or 'the settings'}: [repositories.{repository_id}] has allow_unsafe_min_age, and {repository_id} is "
+                "not in throwaway_repositories; nothing was deleted. Uploads in flight could look old. Take it out, or name "
+                "the repository there if its data may be lost."
             )
 
 

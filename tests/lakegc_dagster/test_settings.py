@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lakegc_dagster import settings_file
 from lakegc_dagster.settings import Settings, load_settings, settings_are_given
 from lakegc_dagster.settings_sections import RepositorySettings, ServerSettings, StorageSettings
+from spark_core.errors import SettingsError
 from spark_core.lakefs import ServerOptions
 from spark_core.run import RunOptions
 from spark_core.storage import StoreOptions
@@ -284,18 +285,19 @@ def test_no_secret_shows_in_the_settings(write, tmp_path):
 @given(
     st.lists(st.sampled_from(["one", "two", "three"]), unique=True), st.sets(st.sampled_from(["one", "two", "three"]))
 )
-def test_only_throwaway_repositories_may_ever_sweep(listed, throwaway):
-    settings = Settings.model_validate(
-        {
-            "server": {"endpoint": "http://127.0.0.1"},
-            "throwaway_repositories": sorted(throwaway),
-            "defaults": {"mode": "sweep"},
-            "repositories": {name: {} for name in listed},
-        }
-    )
+def test_every_repository_may_be_swept_and_only_throwaway_ones_with_an_unsafe_age(listed, throwaway):
+    document = {
+        "server": {"endpoint": "http://127.0.0.1"},
+        "throwaway_repositories": sorted(throwaway),
+        "repositories": {name: {} for name in listed},
+    }
+    settings = Settings.model_validate({**document, "defaults": {"mode": "sweep"}})
+    unsafe = Settings.model_validate({**document, "defaults": {"allow_unsafe_min_age": True}})
     for name in listed:
+        assert settings.run_options(name).may_sweep
+        assert not settings.run_options(name).allow_unsafe_min_age
         if name in throwaway:
-            assert settings.run_options(name).may_sweep
+            assert unsafe.run_options(name).allow_unsafe_min_age
         else:
-            with pytest.raises(Exception, match="limited to throw-away repositories"):
-                settings.run_options(name)
+            with pytest.raises(SettingsError, match="is not in throwaway_repositories; nothing was deleted"):
+                unsafe.run_options(name)

@@ -164,24 +164,19 @@ def test_a_url_that_is_none_or_carries_a_password_is_refused_without_being_shown
     assert "hush" not in message
 
 
-def test_a_repository_that_may_not_lose_data_cannot_be_swept(refusal):
-    message = refusal(f'{SERVER}[repositories.production]\nmode = "sweep"')
+def test_an_unsafe_age_is_for_repositories_whose_data_may_be_lost(refusal):
+    message = refusal(f"{SERVER}[repositories.production]\nallow_unsafe_min_age = true")
     assert message == (
-        'FILE: [repositories.production] has mode "sweep", and production is not in throwaway_repositories; nothing was '
-        "deleted. Sweeping is limited to throw-away repositories for now. "
-        'Set mode = "mark", or name it there if its data may be lost.'
+        "FILE: [repositories.production] has allow_unsafe_min_age, and production is not in throwaway_repositories; nothing was "
+        "deleted. Uploads in flight could look old. Take it out, or name the repository there if its data may be lost."
     )
 
 
 def test_neither_the_defaults_nor_the_environment_are_a_way_around_that(refusal):
     wanted = "production is not in throwaway_repositories; nothing was deleted"
-    assert wanted in refusal(f'{SERVER}[defaults]\nmode = "sweep"\n[repositories.production]')
-    assert wanted in refusal(f"{SERVER}[repositories.production]", {"LAKEGC__REPOSITORIES__PRODUCTION__MODE": "sweep"})
-
-
-def test_an_unsafe_age_is_for_throwaway_repositories_too(refusal):
-    message = refusal(f"{SERVER}[repositories.production]\nallow_unsafe_min_age = true")
-    assert "has allow_unsafe_min_age, and production is not in throwaway_repositories; nothing was deleted" in message
+    assert wanted in refusal(f"{SERVER}[defaults]\nallow_unsafe_min_age = true\n[repositories.production]")
+    variable = "LAKEGC__REPOSITORIES__PRODUCTION__ALLOW_UNSAFE_MIN_AGE"
+    assert wanted in refusal(f"{SERVER}[repositories.production]", {variable: "true"})
 
 
 def test_a_repository_that_is_not_named_says_the_line_to_add(tmp_path):
