@@ -295,7 +295,8 @@ def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
         )
         for check in found.checks
     )
-    return found.passed or all(check.passed or check.confirmed for check in checks), checks
+    lifted = bool(checks) and all(check.passed or check.confirmed for check in checks)
+    return found.passed or lifted, checks
 
 
 def with_verdict(run: Run, report: Report) -> Report:

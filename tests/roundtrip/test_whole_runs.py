@@ -75,44 +75,6 @@ def _fresh(sandbox):
     repositories.create(sandbox.core, "repo", "local://repo")
 
 
-def _empty_head(sandbox):
-    _fresh(sandbox)
-    objects.upload(sandbox.core, "repo", "main", "a", b"1")
-    refs.commit(sandbox.core, "repo", "main", message="add")
-    objects.delete(sandbox.core, "repo", "main", ["a"])
-    refs.commit(sandbox.core, "repo", "main", message="remove")
-
-
-def _imports_only(sandbox):
-    _fresh(sandbox)
-    objects.stage(
-        sandbox.core,
-        "repo",
-        "main",
-        "imported",
-        physical_address=f"local://{sandbox.blockstore.parent}/elsewhere/object",
-        checksum="0" * 32,
-        size_bytes=3,
-        content_type=None,
-        metadata=None,
-        mtime=None,
-        link=False,
-    )
-    refs.commit(sandbox.core, "repo", "main", message="import")
-
-
-@pytest.mark.parametrize("make", [_fresh, _empty_head, _imports_only])
-def test_a_healthy_repository_without_garbage_passes_every_check(make, sandbox, spark):
-    with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
-        make(sandbox)
-    sandbox.clock.set(NOW)
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    marked, verdict, results = mark_and_conclude(run)
-    assert marked.addresses(run) == []
-    assert verdict.passed, [result for result in results if not result.passed]
-    assert sweep_only(run) == {}
-
-
 def test_without_rules_only_uncommitted_garbage_goes(sandbox, spark):
     with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=400)):
         _fresh(sandbox)

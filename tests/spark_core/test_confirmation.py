@@ -6,14 +6,18 @@ from datetime import timedelta
 import pytest
 
 from spark_core import confirmation, sealed, tables, verdict
+from spark_core import report as reports
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
+from spark_core.report import Group, Report
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
 SHARE = "expired_share_is_plausible"
 MOST = {"expired_addresses": {"expired_objects": 9_000}}
 LOST = {"expired_addresses": {"live_objects": 5_000, "missing_objects": 4_000, "missing_named": ["data/s/lost"]}}
+NONE = Group("", 0, 0)
+REPORT = Report("repo", "", "local://repo/", NOW, "", NONE, NONE, (), (), (), (), {}, (), None, {})
 
 
 @pytest.fixture
@@ -132,3 +136,21 @@ def test_a_confirmation_of_another_shape_is_damaged(run):
     run.store.put(key, sealed.seal({"format": confirmation.CONFIRMATION_FORMAT, "check": SHARE}))
     with pytest.raises(CorruptTableError, match="not a confirmation of lakegc"):
         verdict.require_sweepable(run)
+
+
+def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
+    _marked(run, **MOST)
+    stored = replace(
+        REPORT,
+        mark=run.load(tables.EXPIRED_ADDRESSES).manifest.sha256,
+        run=str(run.key),
+        passed=False,
+        refused={SHARE: "most"},
+    )
+    reports.save(run.store, stored)
+    assert reports.load(run) == stored
+    verdict.confirm(run, SHARE, who="ann@desk")
+    found = reports.load(run)
+    assert (found.passed, found.refused) == (True, {})
+    assert [check.name for check in found.checks if check.confirmed == "ann@desk at 2026-11-20 02:00 UTC"] == [SHARE]
+    assert "confirmed by ann@desk" in run.store.read(reports.keys(run.key, swept=False)["html"]).decode()

@@ -11,7 +11,7 @@ import pytest
 
 from lakegc_dagster.console import console, show_report
 from spark_core import report
-from spark_core.report import Group, Named, Report
+from spark_core.report import Check, Group, Named, Report
 from spark_core.report.cautions import cautions
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -99,6 +99,39 @@ def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():
     earlier = json.loads(REPORT.to_json())
     del earlier["cautions"]
     assert Report.from_json(json.dumps(earlier).encode(), name="r") == REPORT
+
+
+CHECKED = replace(
+    REPORT,
+    passed=False,
+    refused={"share": "90.0% would go; nothing was deleted. Confirm it."},
+    checks=(
+        Check("clocks_agree", True, "server agrees", "300 s", "nothing lifts it"),
+        Check("share", False, "90.0% would go; nothing was deleted. Confirm it.", "50.0% <of all>", "`lakegc confirm`"),
+    ),
+)
+
+
+def test_every_check_is_shown_with_its_limit_and_a_failed_one_with_the_way_on():
+    shown = StringIO()
+    show_report(console(shown), CHECKED)
+    assert "50.0% &lt;of all&gt;" in report.page(CHECKED)
+    assert "50.0% <of all>" in shown.getvalue()
+    for text in (report.page(CHECKED), shown.getvalue()):
+        for word in ("clocks_agree", "passed", "300 s", "refused", "90.0% would go; nothing was deleted. Confirm it."):
+            assert word in text
+        assert "`lakegc confirm`" in text
+    assert Report.from_json(CHECKED.to_json(), name="r") == CHECKED
+
+
+def test_a_finding_that_was_confirmed_says_by_whom():
+    checks = (replace(CHECKED.checks[1], confirmed="ann@desk at 2026-11-20 02:00 UTC"),)
+    confirmed = replace(CHECKED, passed=True, refused={}, checks=checks)
+    shown = StringIO()
+    show_report(console(shown), confirmed)
+    for text in (report.page(confirmed), shown.getvalue()):
+        assert "confirmed by ann@desk at 2026-11-20 02:00 UTC" in text
+    assert "Every check passed" not in report.page(confirmed)
 
 
 def test_a_page_without_a_verdict_says_that_it_cannot_be_swept():
