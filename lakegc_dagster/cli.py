@@ -18,6 +18,7 @@ from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guard
 from lakegc_dagster.cli_confirm import confirm
 from lakegc_dagster.cli_doctor import doctor
 from lakegc_dagster.cli_holds import hold
+from lakegc_dagster.cli_restore import restore
 from lakegc_dagster.cli_rules import rules
 from spark_core import __version__
 from spark_core.errors import SettingsError
@@ -46,6 +47,7 @@ def main() -> None:
 main.add_command(rules)
 main.add_command(doctor)
 main.add_command(hold)
+main.add_command(restore)
 main.add_command(confirm)
 
 
