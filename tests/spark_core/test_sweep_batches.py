@@ -1,0 +1,258 @@
+"""What one task of a sweep does to a store: a last look, the intent, the deletion, the outcome; and what it does not."""
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import schemas
+from spark_core.clocks import ClockReading
+from spark_core.errors import IncompleteReadError, UnsafePlanError
+from spark_core.journal import Journal
+from spark_core.storage.contract import DeleteOutcome, unpaced
+from spark_core.storage.local import LocalStore
+from spark_core.sweep import sight
+from spark_core.sweep.batches import Orders, Tally, run_task
+from spark_core.sweep.deadline import Clocks, Deadline
+from spark_core.sweep.plan import Limits
+from tests.support.written_run import NOW, OLD, written_run
+
+A, B, C, D, E = (f"data/s/{name}" for name in "abcde")
+PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.string())])
+
+
+class Clock:
+    """A machine's clocks, which move only when told; the store's agrees with them."""
+
+    def __init__(self):
+        self.seconds = 0.0
+        self.wall = lambda: NOW + timedelta(seconds=self.seconds)
+        self.clocks = Clocks(self.wall, lambda: self.seconds, lambda _: ClockReading(timedelta(0), timedelta(0)))
+
+
+class Store(LocalStore):
+    """A local store that notes what it is asked, and answers as a test wants."""
+
+    def watch(self, clock):
+        self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
+        self.answers, self.unreadable, self.takes, self.repeats = {}, set(), 0.0, 0
+        return self
+
+    def list(self, prefix):
+        if prefix.startswith("data/"):
+            self.listed.append(prefix)
+        if prefix in self.unreadable:
+            raise IncompleteReadError(f"{prefix} could not be listed to its end; nothing was deleted.")
+        return super().list(prefix)
+
+    def head(self, key):
+        self.headed.append(key)
+        if key in self.unreadable:
+            raise IncompleteReadError(f"{key} could not be asked for; nothing was deleted.")
+        return super().head(key)
+
+    def delete(self, keys, *, pace=unpaced):
+        for _ in range(1 + self.repeats):
+            pace()
+            self.clock.seconds += self.takes
+        self.deleted.append(list(keys))
+        rest = iter(super().delete([key for key in keys if key not in self.answers]))
+        return [self.answers.get(key) or next(rest) for key in keys]
+
+
+class Case:
+    def __init__(self, folder):
+        run = written_run(folder, spark=None).run
+        self.clock = Clock()
+        self.folder = folder / "repo"
+        self.store = Store(run.namespace, run.store.options).watch(self.clock)
+        self.journal = Journal(self.store, str(run.key), "5" * 64)
+        deadline = Deadline(NOW + timedelta(minutes=10), NOW, timedelta(0))
+        self.orders = Orders(
+            self.journal, Limits(run.cutoff, flat=True), deadline, "ab", 1, batch_rows=3, clocks=self.clock.clocks
+        )
+
+    def plant(self, *addresses, data=b"1234", written=OLD):
+        for address in addresses:
+            self.store.put(address, data)
+            os.utime(self.folder / address, (written.timestamp(), written.timestamp()))
+
+    def run(self, *addresses, why=None, **orders):
+        rows = [
+            {"address": address, "size_bytes": 4, "last_modified": OLD, "why": (why or {}).get(address)}
+            for address in sorted(addresses)
+        ]
+        batch = pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()[0]
+        (told,) = run_task(replace(self.orders, **orders), iter([batch]))
+        return Tally.from_json(told.column("tally")[0].as_py())
+
+    def journaled(self, kind):
+        """Rows of the journal, batch by batch: address -> (outcome, error)."""
+        parts = sorted((part for part in self.journal.parts() if part.kind == kind), key=lambda part: part.batch)
+        return [
+            {row["address"]: (row["outcome"], row["error"]) for row in self.journal.read(part).to_pylist()}
+            for part in parts
+        ]
+
+    def outcomes(self):
+        return {address: told for rows in self.journaled("outcome") for address, told in rows.items()}
+
+    def there(self):
+        return {key for batch in LocalStore.list(self.store, "data/") for key in batch.column("key").to_pylist()}
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+def test_a_batch_is_intended_before_it_is_sent_and_concluded_after(case):
+    case.plant(A, B, C, D, E)
+    tally = case.run(A, B, C, D, E)
+    assert case.store.deleted == [[A, B, C], [D, E]]
+    assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}, {D, E}]
+    assert case.outcomes() == dict.fromkeys((A, B, C, D, E), ("deleted", None))
+    assert (tally.objects, tally.size_bytes) == ({"deleted": 5}, {"deleted": 20})
+    assert case.there() == set()
+
+
+def test_what_is_gone_before_is_neither_intended_nor_asked_for(case):
+    case.plant(A)
+    tally = case.run(A, B)
+    assert case.store.deleted == [[A]]
+    assert case.journaled("intent") == [{A: ("intended", None)}]
+    assert case.outcomes() == {A: ("deleted", None), B: ("already_gone", None)}
+    assert tally.objects == {"deleted": 1, "already_gone": 1}
+
+
+def test_what_something_references_again_is_kept_and_why_is_said(case):
+    case.plant(A, B)
+    case.run(A, B, C, why={A: "staged on main", C: "staged on main"})
+    assert case.there() == {A}
+    assert case.outcomes() == {
+        A: ("kept", "referenced again: staged on main"),
+        B: ("deleted", None),
+        C: ("already_gone", None),
+    }, "what is gone is not called kept"
+
+
+@pytest.mark.parametrize("rows", [1, sight.HEADS + 1], ids=["asked one by one", "listed"])
+def test_an_object_that_was_overwritten_since_the_mark_is_kept(case, rows):
+    others = [f"data/s/x{number:03}" for number in range(rows - 1)]
+    case.plant(*others)
+    case.plant(A, written=OLD + timedelta(seconds=1))
+    case.plant(B, data=b"12345")
+    case.plant(C, data=b"12345", written=datetime.now(UTC))
+    case.run(A, B, C, *others, batch_rows=1000)
+    assert case.there() == {A, B, C}
+    told = case.outcomes()
+    assert told[A][0] == told[B][0] == told[C][0] == "kept"
+    assert "changed since the mark: it was written at 2026-11-10T02:00:01" in told[A][1]
+    assert told[B][1] == "changed since the mark: it has 5 bytes, the mark saw 4"
+    assert bool(case.store.listed) == (rows > 1)
+
+
+def test_each_slice_is_listed_once_and_few_objects_are_asked_for_one_by_one(case):
+    many = [f"data/{name}/{number:03}" for name in ("s", "t") for number in range(100)]
+    case.plant(*many, "data/u/1", "data/direct")
+    tally = case.run(*many, "data/u/1", "data/direct", batch_rows=50)
+    assert case.store.listed == ["data/s/", "data/t/"]
+    assert sorted(case.store.headed) == ["data/direct", "data/u/1"]
+    assert tally.objects == {"deleted": 202}
+
+
+def test_an_error_of_the_last_look_fails_the_batch_and_deletes_nothing_of_it(case, monkeypatch):
+    monkeypatch.setattr(sight, "HEADS", 1)
+    case.plant(A, B, "data/t/x")
+    case.store.unreadable = {"data/s/"}
+    tally = case.run(A, B, C, "data/t/x", why={C: "a tag"}, batch_rows=1000)
+    assert case.there() == {A, B}
+    told = case.outcomes()
+    assert told["data/t/x"] == ("deleted", None)
+    assert told[C] == ("kept", "referenced again: a tag")
+    assert told[A][0] == told[B][0] == "failed"
+    assert "could not be looked at before the deletion: data/s/ could not be listed to its end" in told[A][1]
+    assert tally.left == [(A, "failed", told[A][1]), (B, "failed", told[B][1])]
+
+
+def test_an_object_that_cannot_be_asked_for_is_no_absent_one(case):
+    case.plant(A)
+    case.store.unreadable = {A}
+    case.run(A)
+    assert case.outcomes()[A][0] == "failed"
+    assert case.there() == {A}
+
+
+def test_refusals_and_failures_of_the_store_are_told_object_by_object(case):
+    case.plant(A, B, C)
+    case.store.answers = {A: DeleteOutcome(A, "refused", "AccessDenied"), B: DeleteOutcome(B, "failed", "SlowDown")}
+    tally = case.run(A, B, C)
+    assert case.outcomes() == {A: ("refused", "AccessDenied"), B: ("failed", "SlowDown"), C: ("deleted", None)}
+    assert tally.left == [(A, "refused", "AccessDenied"), (B, "failed", "SlowDown")]
+
+
+def test_an_object_that_was_there_and_is_gone_when_asked_for_again_counts_as_deleted(case):
+    case.plant(A)
+    case.store.answers = {A: DeleteOutcome(A, "already_gone")}
+    case.run(A)
+    assert case.outcomes() == {A: ("deleted", None)}
+
+
+def test_a_store_that_answers_for_other_objects_ends_the_sweep_and_leaves_its_intent(case):
+    case.plant(A, B)
+    case.store.answers = {A: DeleteOutcome(B, "deleted")}
+    with pytest.raises(UnsafePlanError, match="what it did is unknown"):
+        case.run(A, B)
+    assert case.journaled("outcome") == []
+    assert [set(rows) for rows in case.journaled("intent")] == [{A, B}]
+
+
+def test_a_row_that_may_not_be_deleted_at_all_stops_its_batch(case):
+    case.plant(A)
+    case.store.put("_lakefs/x", b"1234")
+    with pytest.raises(UnsafePlanError, match=r"the plan names '_lakefs/x', which lies outside data/"):
+        case.run(A, "_lakefs/x")
+    assert case.there() == {A}
+
+
+class TestADeadline:
+    """A round's end falls into the work of a task."""
+
+    def test_nothing_is_sent_after_it_and_what_is_left_is_told(self, case):
+        case.plant(A, B, C, D, E)
+        case.store.takes = 601.0
+        tally = case.run(A, B, C, D, E)
+        assert case.store.deleted == [[A, B, C]]
+        assert case.there() == {D, E}
+        assert tally.objects == {"deleted": 3, "unsent": 2}
+        assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}], "what is not sent is not intended"
+
+    def test_a_repetition_is_a_request_too_and_leaves_the_intent_open(self, case):
+        case.plant(A, B)
+        case.store.takes, case.store.repeats = 601.0, 1
+        tally = case.run(A, B)
+        assert tally.objects == {"unsent": 2}
+        assert case.journaled("outcome") == [], "nobody knows what the first request did"
+        assert [set(rows) for rows in case.journaled("intent")] == [{A, B}]
+
+    def test_requests_that_never_began_are_taken_back(self, case, monkeypatch):
+        monkeypatch.setattr(Store, "delete_batch_size", 2)
+        case.plant(A, B, C)
+        case.store.takes = 601.0
+        tally = case.run(A, B, C)
+        assert tally.objects == {"deleted": 2, "unsent": 1}
+        assert case.outcomes() == {A: ("deleted", None), B: ("deleted", None), C: ("unsent", None)}
+
+    def test_a_task_that_begins_after_it_does_nothing(self, case):
+        case.plant(A)
+        case.clock.seconds = 600.0
+        assert case.run(A).objects == {"unsent": 1}
+        assert case.journal.parts() == []
+        assert case.there() == {A}
+
+    def test_a_tenth_of_a_second_before_it_may_still_send(self, case):
+        case.plant(A)
+        case.clock.seconds = 599.9
+        assert case.run(A).objects == {"deleted": 1}
