@@ -122,6 +122,19 @@ def paged(root: Path, store: ObjectStore) -> ObjectStore:
     return store
 
 
+def test_a_file_of_which_fewer_rows_are_read_than_it_says_refuses(
+    paged: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's answers tell no number of rows; the footer of each file does."""
+    file = uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 6))[0]
+    schema, rows = paged.parquet_footer(file)
+    monkeypatch.setattr(type(paged), "parquet_footer", lambda *_: (schema, rows + 1))
+    with pytest.raises(
+        IncompleteReadError, match=rf"says that it has {rows + 1} rows, and {rows} were read;.*nothing was"
+    ):
+        list(read_uncommitted(paged, file))
+
+
 def test_every_file_of_a_scan_is_read(paged: ObjectStore) -> None:
     files = uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 6))
     batches = [batch for file in files for batch in read_uncommitted(paged, file)]
