@@ -71,7 +71,7 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
                 _show(shown, repository_id, examined[repository_id])
     if as_json:
         document = {name: [asdict(probe) for probe in probes] for name, probes in examined.items()}
-        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
     return max(_code(probes) for probes in examined.values())
 
 

@@ -14,8 +14,10 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from spark_core.errors import LakegcError, RefusedError, SettingsError
+from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
     from spark_core.report import Group, ReferenceReport, Report
@@ -34,6 +36,18 @@ STEPS: Mapping[str, str] = {
 }
 
 
+class _PlainConsole(Console):
+    """Shows text for what it is: no character of it drives the terminal.
+
+    Every string that is printed, in a table's cell or a panel too, comes by
+    here; colours are added after it.
+    """
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Turn a string into text to show."""
+        return super().render_str(visible(text, lines=True), **how)
+
+
 def console(stream: TextIO | None = None) -> Console:
     """Make a console.
 
@@ -42,7 +56,7 @@ def console(stream: TextIO | None = None) -> Console:
     """
     target = stream or sys.stdout
     plain = not target.isatty() and "COLUMNS" not in os.environ
-    return Console(file=target, width=_WIDTH_WITHOUT_TERMINAL if plain else None, highlight=False)
+    return _PlainConsole(file=target, width=_WIDTH_WITHOUT_TERMINAL if plain else None, highlight=False, emoji=False)
 
 
 def bytes_text(size_bytes: int) -> str:
@@ -176,7 +190,7 @@ def show_report(shown: Console, report: Report) -> None:
     """Show a report: totals, what may go and stays and why, and what a sweep did."""
     found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
     shown.print()
-    shown.print(f"[bold]{escape(report.repository)}[/bold], run {report.run}: {found}, of {report.listed}")
+    shown.print(f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}")
     for title, groups, what in (
         ("What may go, by reason", report.by_reason, "why"),
         ("What may go, by age", report.by_age, "written"),

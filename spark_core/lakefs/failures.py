@@ -24,6 +24,7 @@ from spark_core.lakefs.calls import (
     Call,
 )
 from spark_core.lakefs.options import ServerOptions
+from spark_core.plain_text import visible
 
 _MESSAGE_SHOWN = 300
 
@@ -163,7 +164,7 @@ class Failures:
         """Shorten foreign text for a message and take the keys and any signature out of it."""
         for secret in (self.options.secret_access_key, self.options.access_key_id):
             text = text.replace(secret, "***")
-        text = " ".join(text.partition("X-Amz-")[0].split())
+        text = visible(" ".join(text.partition("X-Amz-")[0].split()))
         return text if len(text) <= _MESSAGE_SHOWN else f"{text[:_MESSAGE_SHOWN]}..."
 
     def _why(self, error: urllib3.exceptions.HTTPError) -> str:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from spark_core.plain_text import visible
 from spark_core.report.values import Group, Report
 
 if TYPE_CHECKING:
@@ -39,9 +40,10 @@ def chart(report: Report, form: Literal["png", "svg"]) -> bytes:
     ]
     panels = [(title, groups) for title, groups in panels if groups]
     heights = [len(groups) + 1.2 for _, groups in panels]
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakegc", "font.size": 9}):
+    # Names are texts: a dollar sign in one begins no formula.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakegc", "font.size": 9, "text.parse_math": False}):
         figure = Figure(figsize=(9, _BAR_INCHES * sum(heights) + 0.8), layout="constrained")
-        figure.suptitle(f"{report.repository}, run {report.run}", fontsize=11, x=0.01, ha="left")
+        figure.suptitle(visible(f"{report.repository}, run {report.run}"), fontsize=11, x=0.01, ha="left")
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         widest = max(group.size_bytes for _, groups in panels for group in groups)
         for axis, (title, groups) in zip(axes, panels, strict=True):
@@ -54,7 +56,7 @@ def chart(report: Report, form: Literal["png", "svg"]) -> bytes:
 def _bars(axis: Axes, title: str, groups: Sequence[Group], widest: int, may_go: str) -> None:
     """Draw one panel; all panels share one scale, so that their bars can be compared."""
     kept = {group.name for group in groups if group.name != may_go} if any(g.name == may_go for g in groups) else set()
-    names = [_shortened(group.name) for group in groups]
+    names = [_shortened(visible(group.name)) for group in groups]
     colours = [KEPT if group.name in kept else GOES for group in groups]
     bars = axis.barh(range(len(groups)), [group.size_bytes for group in groups], color=colours, height=0.7)
     axis.bar_label(bars, labels=[str(group) for group in groups], padding=4)

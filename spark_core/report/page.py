@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as html_escape
 
+from spark_core.plain_text import visible
 from spark_core.report.chart import chart
 from spark_core.report.values import Group, Report, bytes_text
 
@@ -70,8 +71,15 @@ def page(report: Report) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        # Should markup get past the escaping all the same, a browser runs and fetches nothing.
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
+
+
+def escape(text: str) -> str:
+    """Make text that came from elsewhere a text of the page: no markup, and nothing that cannot be seen."""
+    return html_escape(visible(text))
 
 
 def _picture(report: Report) -> str:
