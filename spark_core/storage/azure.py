@@ -21,6 +21,7 @@ from spark_core.storage.azure_clients import check_options, open_service, place_
 from spark_core.storage.azure_copies import Copies
 from spark_core.storage.azure_errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
 from spark_core.storage.azure_pages import FOLDER, Page, batch_answers, checksum_of, page_of
+from spark_core.storage.azure_undelete import find_deleted
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
     Names,
@@ -37,6 +38,7 @@ from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.probes import CLOCK
 from spark_core.storage.s3_pages import gathered
+from spark_core.storage.undo import BringBack, Lost
 
 T = TypeVar("T")
 
@@ -345,6 +347,11 @@ class AzureStore(ObjectStore):
         except CLIENT_ERRORS as error:
             return deletion_answer(failure_of(error), again=False)
         return Answer("deleted")
+
+    def find_deleted(self, lost: Lost) -> BringBack:
+        """Find a blob that soft delete or versions keep."""
+        self._name(lost.key)
+        return find_deleted(self._copies, lost)
 
     def undelete_hint(self) -> str | None:
         """Tell for how long soft delete keeps what is deleted, and whether versions do; a sweep needs neither answer."""

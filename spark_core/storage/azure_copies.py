@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 from azure.core import MatchConditions
 from azure.core.credentials import AzureSasCredential
@@ -150,11 +151,12 @@ class Copies:
 
     def _url(self, key: str, version: str | None) -> str:
         """Name the source; where a signature shows who we are, the service wants it for the source as well."""
-        url = self.client.get_blob_client(self.before + key, version_id=version).url
+        params = [] if version is None else [f"versionid={quote(version, safe='')}"]
         credential = self.client.credential
-        if not isinstance(credential, AzureSasCredential):
-            return url
-        return f"{url}{'&' if '?' in url else '?'}{credential.signature.lstrip('?')}"
+        if isinstance(credential, AzureSasCredential):
+            params.append(credential.signature.lstrip("?"))
+        url = self._blob(key).url
+        return "&".join([f"{url}?{params[0]}", *params[1:]]) if params else url
 
 
 def _is_left_over(found: Any) -> bool:

@@ -36,6 +36,8 @@ _PERMISSIONS = {
     "read": "Storage Blob Data Reader (of a SAS: r)",
     "write": "Storage Blob Data Contributor (of a SAS: r, c and w)",
     "delete": "Storage Blob Data Contributor (of a SAS: d)",
+    "versions": "Storage Blob Data Reader (of a SAS: l, for lists)",
+    "undelete": "Storage Blob Data Contributor (of a SAS: w)",
     "copy": "Storage Blob Data Contributor (of a SAS: r, c and w)",
     "ask the properties of": "Storage Account Contributor, or an account key",
 }
@@ -150,7 +152,9 @@ def _absent_or_there(failure: Failure, action: str) -> _Told | None:
             "there is such an object already, and it was left as it is",
             "Another writer was first.",
         )
-    elif failure.code == "ContainerNotFound" or (failure.status == 404 and action not in ("read", "head", "copy")):
+    elif failure.code == "ContainerNotFound" or (
+        failure.status == 404 and action not in ("read", "head", "copy", "undelete")
+    ):
         found = SettingsError, "there is no such container", "Look at the storage namespace and the endpoint."
     elif failure.absent or (failure.status == 404 and failure.code == "CannotVerifyCopySource"):
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."

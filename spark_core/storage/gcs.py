@@ -38,6 +38,7 @@ from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder
 from spark_core.storage.s3_pages import gathered
+from spark_core.storage.undo import BringBack, Lost
 
 try:
     from google.api_core.exceptions import from_http_response
@@ -63,6 +64,7 @@ try:
         page_prefixes,
         undelete_hint,
     )
+    from spark_core.storage.gcs_undelete import find_deleted
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "google":
         raise
@@ -363,6 +365,11 @@ class GcsStore(ObjectStore):
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         parts = batch_answers(answer.headers.get("Content-Type", ""), answer.content)
         return {keys[number]: told for number, told in parts.items() if number < len(keys)}
+
+    def find_deleted(self, lost: Lost) -> BringBack:
+        """Find a generation that versions or soft delete keep."""
+        name = self._name(lost.key)
+        return find_deleted(self._copies, lost, name, self._clients.objects_url(self.namespace.bucket))
 
     def undelete_hint(self) -> str | None:
         """Say whether the bucket keeps what is deleted, where storage.buckets.get allows to ask."""

@@ -45,6 +45,8 @@ PERMISSIONS = {
     "head": "storage.objects.get (and storage.objects.list)",
     "read": "storage.objects.get (and storage.objects.list)",
     "write": "storage.objects.create (and, to replace, storage.objects.delete)",
+    "versions": "storage.objects.list",
+    "undelete": "storage.objects.restore and storage.objects.create",
     "copy": "storage.objects.get and storage.objects.create",
     "delete": "storage.objects.delete",
     "describe": "storage.buckets.get",
@@ -177,7 +179,7 @@ def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcE
         found = _passing(failure)
     elif failure.refuses:
         found = PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
-    elif failure.status == 404 and action not in ("read", "head", "copy"):
+    elif failure.status == 404 and action not in ("read", "head", "copy", "undelete"):
         found = SettingsError, "there is no such bucket", "Look at the storage namespace and gcs_endpoint."
     elif failure.status == 404:
         found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."

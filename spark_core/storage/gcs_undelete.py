@@ -1,0 +1,92 @@
+"""Deleted objects of a bucket with versions or soft delete: found by listing what is hidden, rewritten or restored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from spark_core.errors import IncompleteReadError, NotFoundError, SettingsError
+from spark_core.schemas import INSTANT
+from spark_core.storage.contract import ObjectInfo
+from spark_core.storage.copies import Sight
+from spark_core.storage.gcs_copies import Copies
+from spark_core.storage.gcs_pages import KIND, checksum_of
+from spark_core.storage.undo import BringBack, Lost, chosen
+
+_FIELDS = "kind,nextPageToken,items(name,generation,size,updated,timeCreated,md5Hash)"
+_MOST_PAGES = 100
+
+
+def find_deleted(copies: Copies, lost: Lost, name: str, objects_url: str) -> BringBack:
+    """Find what the bucket keeps of a deleted object.
+
+    Args:
+        copies: The bucket, and how to ask.
+        lost: The object.
+        name: Its name in the bucket.
+        objects_url: URL of the bucket's listing.
+
+    Raises:
+        NotFoundError: If it keeps nothing of it, or only others.
+    """
+    versions = _hidden(copies, lost, name, objects_url, {"versions": "true"})
+    generation = _generation(lost, versions)
+    if generation is not None:
+        # A generation that is not the current one is copied as any other; the bytes stay where they are.
+        source = Sight(lost.key, lost.size_bytes, generation)
+        return lambda: copies.transfer(source, lost.key)
+    try:
+        soft = _hidden(copies, lost, name, objects_url, {"softDeleted": "true"})
+    except SettingsError:
+        # Without the policy Google calls the question a bad request.
+        soft = []
+    generation = _generation(lost, soft)
+    if generation is not None:
+        params = {"generation": generation, "ifGenerationMatch": "0", "fields": "generation"}
+        return lambda: _restore(copies, lost.key, params)
+    kept = len(versions) + len(soft)
+    raise NotFoundError(
+        f"the bucket keeps {f'{kept} deleted generations' if kept else 'no deleted generation'} of it"
+        f"{', none of this size and time' if kept else ''}. Soft delete, versioning or quarantine must be on before a sweep."
+    )
+
+
+def _restore(copies: Copies, key: str, params: dict[str, str]) -> None:
+    copies.ask("undelete", key, lambda: copies.send("POST", f"{copies.url(key)}/restore", params))
+
+
+def _hidden(copies: Copies, lost: Lost, name: str, url: str, which: dict[str, str]) -> list[dict[str, Any]]:
+    """List what is hidden under exactly this name."""
+    asked = {"prefix": name, "fields": _FIELDS, **which}
+    found: list[dict[str, Any]] = []
+    for _ in range(_MOST_PAGES):
+        answer = copies.ask("versions", lost.key, lambda: copies.send("GET", url, dict(asked)))
+        if not isinstance(answer, dict) or answer.get("kind") != KIND:
+            break
+        items = answer.get("items", [])
+        found += [item for item in items if item.get("name") == name]
+        # Names come in order, and the shortest first.
+        if "nextPageToken" not in answer or any(item.get("name") != name for item in items):
+            return found
+        asked["pageToken"] = answer["nextPageToken"]
+    raise IncompleteReadError(
+        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one that was deleted cannot be told; "
+        "nothing was deleted. Look at gcs_endpoint, or bring it back with gcloud."
+    )
+
+
+def _generation(lost: Lost, hidden: list[dict[str, Any]]) -> str | None:
+    """Choose among generations; both of their times count, since it is not said which one a deletion leaves alone."""
+    by_generation = sorted(hidden, key=lambda item: int(item["generation"]), reverse=True)
+    for time in ("updated", "timeCreated"):
+        infos = {item["generation"]: _info(lost.key, item, time) for item in by_generation if item.get(time)}
+        found = chosen(lost, infos.values())
+        if found is not None:
+            return next(str(generation) for generation, info in infos.items() if info is found)
+    return None
+
+
+def _info(key: str, item: dict[str, Any], time: str) -> ObjectInfo:
+    at = pa.array([item[time]], pa.string()).cast(INSTANT)[0].as_py()
+    return ObjectInfo(key, int(item["size"]), at, checksum_of(item.get("md5Hash")))
