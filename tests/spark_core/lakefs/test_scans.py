@@ -209,3 +209,32 @@ def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
     server, _ = client({BRANCHES: listing("main"), DIFF: Reply(200, b"{")})
     with pytest.raises(IncompleteReadError, match="no JSON"):
         diffs(server, "docs", NAMESPACE)
+
+
+def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_refuses(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_core.lakefs.scans.LOT", 2)
+    addresses = {name: f"local:///bs/docs/data/{name}" for name in "abcde"}
+    answers = {BRANCHES: listing("main"), DIFF: changed(*addresses), ENTRIES: entries(**addresses)}
+    server, _ = client(answers)
+    kept: list[pa.RecordBatch] = []
+    assert diff_addresses(server, "docs", NAMESPACE, kept.append) == 5
+    assert [batch.num_rows for batch in kept] == [2, 2, 1]
+    assert sorted(pa.Table.from_batches(kept)["address"].to_pylist()) == [f"data/{name}" for name in "abcde"]
+
+    shown = entries(**{name: address for name, address in addresses.items() if name not in "be"})
+    server, _ = client({**answers, ENTRIES: shown})
+    with pytest.raises(IncompleteReadError, match=r"2 staged entries are in the diff.*'b'.*nothing was deleted"):
+        diffs(server, "docs", NAMESPACE)
+
+
+def test_what_is_spelt_in_another_way_than_the_namespace_is_found_by_its_diff(client: Client) -> None:
+    """A branch shows what is staged as `s3://x@lake/ns/data/x` in the spelling that the server reads from."""
+    namespace = Namespace.parse("s3://lake/ns")
+    spelt = {"p": "s3://lake/ns/data/x", "q": "S3://lake/ns/data/y", "r": "s3://lake/other/data/z"}
+    server, _ = client({BRANCHES: listing("main"), DIFF: changed(*spelt), ENTRIES: entries(**spelt)})
+    assert diffs(server, "docs", namespace)["address"].to_pylist() == ["data/x", "data/y"]
+    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: entries(p="s3://x@lake/ns/data/x")})
+    with pytest.raises(AddressError, match=r"'s3://...@lake/ns/data/x' could be read as"):
+        diffs(server, "docs", namespace)
