@@ -17,7 +17,7 @@ from lakegc_dagster import console
 from lakegc_dagster.submit_keys import OWN, Job, read_job
 from spark_core import collect
 from spark_core import report as reports
-from spark_core.errors import LakegcError, RepositoryStateError, SettingsError, UnsafePlanError
+from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.reference_writer import mark_id
@@ -33,9 +33,6 @@ FAILED = 1
 
 # Set by `spark-submit` for the Python programs that it starts: Java runs already.
 GATEWAY = "PYSPARK_GATEWAY_PORT"
-
-# What makes a mark one that a later command can name.
-OWN_WRITE = "lakegc.defaults.write_reference_mark"
 
 # What the job or a store could be told; Hadoop's own defaults are not meant by anybody.
 _MEANT = r"^(lakefs|fs\.s3a|fs\.azure|fs\.gs|google\.cloud)\..*"
@@ -134,17 +131,19 @@ def _session(job: Job, conf: SparkConf) -> SparkSession:
 def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> None:
     environment = _environment(job, spark)
     options = job.settings.run_options(job.repository_id)
-    _require_verifiable(job)
+    own_key = _run_key(job.mark_id)
     if job.mark:
         _require_rules(environment, job.repository_id)
-    key = RunKey.at(environment.clock.now())
-    opened = open_run(environment, job.repository_id, key, options, reference_mark=job.mark_id or None)
+    key = own_key or RunKey.at(environment.clock.now())
+    verifying = job.mark_id if job.mark_id and own_key is None else None
+    opened = open_run(environment, job.repository_id, key, options, reference_mark=verifying)
     shown.print(f"run {key}", markup=False)
     with console.Steps(shown) as steps:
-        found = collect.mark_and_conclude(opened, steps)
-        if not found.passed or not job.sweep:
-            _report(shown, opened)
-        collect.require_passed(opened, found)
+        if own_key is None:
+            found = collect.mark_and_conclude(opened, steps)
+            if not found.passed or not job.sweep:
+                _report(shown, opened)
+            collect.require_passed(opened, found)
         if not job.sweep:
             return
         stored = collect.sweep(opened, steps)
@@ -186,24 +185,12 @@ def _require_rules(environment: Environment, repository_id: str) -> None:
         )
 
 
-def _require_verifiable(job: Job) -> None:
-    """Refuse to sweep an earlier mark of lakegc's own: here nobody may have named the repository a throw-away one.
-
-    What came back to life since such a mark is not read again. A mark in the
-    reference job's form is: it is verified by a new one.
-
-    Raises:
-        UnsafePlanError: If the id is a run key.
-    """
+def _run_key(mark_id: str) -> RunKey | None:
+    """Return the run key that a mark id is, None where it is in the reference job's form: such a mark is verified by a new one."""
     try:
-        RunKey.parse(job.mark_id)
+        return RunKey.parse(mark_id)
     except SettingsError:
-        return
-    raise UnsafePlanError(
-        f"mark {job.mark_id} is a run of lakegc's own, made by an earlier command: what came back to life since then would not be "
-        "seen; nothing was deleted. Mark and sweep in one command (leave do_mark and mark_id out), or mark with "
-        f"--conf spark.{OWN_WRITE}=true and give the mark id that it prints, which is verified before it is swept."
-    )
+        return None
 
 
 def _report(shown: Console, opened: Run) -> None:
@@ -212,11 +199,8 @@ def _report(shown: Console, opened: Run) -> None:
     page = reports.keys(opened.key, swept=found.swept)["html"]
     shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)
     if not found.swept and found.passed:
+        shown.print(f"mark id  {opened.key}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)
         if opened.options.write_reference_mark:
-            shown.print(f"mark id  {mark_id(opened)}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)
-        else:
             shown.print(
-                f"mark id  none: to sweep it by a command of its own, set spark.{OWN_WRITE}=true",
-                markup=False,
-                soft_wrap=True,
+                f"         {mark_id(opened)}  (the same mark, for the reference job)", markup=False, soft_wrap=True
             )

@@ -65,7 +65,8 @@ class Job:
         repository_id: The repository.
         mark: Whether to mark.
         sweep: Whether to delete.
-        mark_id: Mark in the reference job's form to sweep, once a new one has verified it; else empty.
+        mark_id: Mark to sweep when there is to be none of its own: a run key, or one in the reference job's form, which a
+            new mark verifies first; else empty.
         settings: As `lakegc.toml` would say it.
         stores: What it says about object stores and their credentials.
         ignored: Key -> why nothing becomes of it.
@@ -230,7 +231,7 @@ def _validated(repository_id: str, variables: Mapping[str, str], *, sweep: bool)
     own = _own_words(repository_id, source.document, sweep=sweep)
     document = {
         **source.document,
-        # Whoever names a repository on this command line, with sweeping on, means that one and no other.
+        # The reference job takes any minimum age; whoever gives a short one on this command line means this repository.
         "throwaway_repositories": [repository_id],
         "repositories": {repository_id: {**own, "mode": "sweep" if sweep else "mark"}},
     }
