@@ -108,6 +108,6 @@ def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
     """Read the columns of a Parquet file, and how many rows it says it has; see `read`."""
     try:
         file = pq.ParquetFile(source)
-        return file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
+    return file.schema_arrow, file.metadata.num_rows
