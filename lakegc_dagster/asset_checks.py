@@ -2,14 +2,15 @@
 
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from lakegc_dagster.metadata import figures_metadata
-from lakegc_dagster.partitions import REPOSITORY_RUN
+from lakegc_dagster.partitions import REPOSITORY_RUN, forget_runs
 from lakegc_dagster.resources import Runs
-from spark_core import guards, reference_writer, sweep, tables, verdict
+from spark_core import guards, housekeeping, reference_writer, sweep, tables, verdict
 from spark_core.errors import DeletionFailedError
 from spark_core.guards import CheckResult
 from spark_core.run import Run
@@ -43,7 +44,20 @@ def judge_report(report: StoredTable) -> CheckResult:
     return CheckResult(_NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)
 
 
-def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
+def keep_house(context: dg.AssetCheckExecutionContext, runs: Runs, run: Run) -> Mapping[str, Any]:
+    """Prune old runs after one that did its work, in the store and among Dagster's partitions; return the figures."""
+    house = housekeeping.keep_house(run)
+    settings = runs.wiring.settings
+    longest = (
+        max((settings.repository(name).keep_runs for name in settings.repository_ids), default=0) if settings else 0
+    )
+    forget_runs(context.instance, house.pruned.runs, max(longest, run.options.keep_runs))
+    runs.observer.kept_house(house)
+    context.log.info(house.words)
+    return {"house_keeping": house.facts}
+
+
+def as_dagster(result: CheckResult, more: Mapping[str, Any] | None = None) -> dg.AssetCheckResult:
     """Show a result: the sentence, the figures behind it, its limit, and what lifts it."""
     said = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
@@ -51,7 +65,7 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
         asset_key=result.table,
         check_name=result.name,
         description=result.summary,
-        metadata=figures_metadata({**result.figures, **said}),
+        metadata=figures_metadata({**result.figures, **said, **(more or {})}),
     )
 
 
@@ -74,8 +88,11 @@ def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
     def check_table(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
         with runs.opened(context.partition_key, spec) as run:
             results = judge(run, spec)
+            only_marked = spec is tables.EXPIRED_ADDRESSES and not run.options.may_sweep
+            done = only_marked and all(result.passed for result in results)
+            more = keep_house(context, runs, run) if done else {}
         runs.observer.checked(results)
-        yield from map(as_dagster, results)
+        yield from (as_dagster(result, more if result is results[-1] else None) for result in results)
 
     return check_table
 
@@ -94,8 +111,9 @@ def check_deletion_report(context: dg.AssetCheckExecutionContext, runs: Runs) ->
     """Say whether the sweep deleted everything that it was to delete."""
     with runs.opened(context.partition_key, tables.DELETION_REPORT) as run:
         result = judge_report(run.load(tables.DELETION_REPORT))
+        more = keep_house(context, runs, run) if result.passed else {}
     runs.observer.checked([result])
-    yield as_dagster(result)
+    yield as_dagster(result, more)
 
 
 MARK_CHECKS = [_checks_on(spec) for spec in tables.MARK_TABLES]

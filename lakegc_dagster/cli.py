@@ -298,6 +298,8 @@ def _launch_each(
                 code = max(code, exit_code(failure))
                 continue
             _show_report(settings, repository_id, key, earlier=False)
+            if result.house is not None:
+                shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
             shown.print()
     return code
 

@@ -19,11 +19,13 @@ from lakegc_dagster.settings import Settings
 from spark_core import verdict
 from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.guards import CheckResult
+from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
+from spark_core.sweep import Progress
 from spark_core.tables import DELETION_REPORT, Manifest
 
-Kind = Literal["started", "stored", "checked", "failed"]
+Kind = Literal["started", "progressed", "stored", "checked", "failed"]
 OnEvent = Callable[[Kind, str, Mapping[str, Any]], None]
 
 
@@ -38,6 +40,7 @@ class LaunchResult:
         message: One text for people when it did not succeed.
         manifests: The tables that this job stored, by name.
         checks: What the checks said, in the order in which they ran.
+        house: What house-keeping did and found, in words; None if there was none.
     """
 
     success: bool
@@ -46,6 +49,7 @@ class LaunchResult:
     message: str | None
     manifests: Mapping[str, Manifest]
     checks: Sequence[CheckResult]
+    house: str | None = None
 
 
 @dataclass
@@ -56,10 +60,14 @@ class _Recorder:
     manifests: dict[str, Manifest] = field(default_factory=dict)
     checks: list[CheckResult] = field(default_factory=list)
     error: LakegcError | None = None
+    house: str | None = None
 
     def started(self, table: str) -> None:
         self.error = None  # a retry that begins has not failed yet
         self.on_event("started", table, {})
+
+    def progressed(self, table: str, progress: Progress) -> None:
+        self.on_event("progressed", table, {"summary": str(progress), "progress": progress})
 
     def stored(self, manifest: Manifest) -> None:
         self.manifests[manifest.table] = manifest
@@ -82,6 +90,9 @@ class _Recorder:
     def failed(self, table: str, error: LakegcError) -> None:
         self.error = error
         self.on_event("failed", table, {"error": error, "message": str(error)})
+
+    def kept_house(self, house: House) -> None:
+        self.house = house.words
 
     def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
         """Return what ended the run: what was raised, else the checks that failed."""
@@ -113,7 +124,7 @@ def launch(
         job: Which job.
         repository_id: Repository.
         key: Run key.
-        on_event: Told of each table as it is started, stored, checked or failed, while the job works.
+        on_event: Told of each table as it is started, progressed, stored, checked or failed, while the job works.
         clock: Tells the time; the machine's when None.
         retry_after: How long a step waits before it asks a silent server or store again.
         reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
@@ -151,7 +162,9 @@ def launch(
             raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
         message = None if result.success else str(error or _unforeseen(result.all_events))
-    return LaunchResult(result.success, result.run_id, error, message, recorder.manifests, recorder.checks)
+    return LaunchResult(
+        result.success, result.run_id, error, message, recorder.manifests, recorder.checks, recorder.house
+    )
 
 
 def _was_interrupted(events: Sequence[Any]) -> bool:

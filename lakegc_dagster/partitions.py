@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
@@ -35,3 +35,28 @@ def add_partitions(instance: dg.DagsterInstance, repository_ids: Iterable[str], 
     """Let Dagster know repositories and runs; what it knows already stays, and what is said twice is added once."""
     instance.add_dynamic_partitions("repository", sorted(set(repository_ids)))
     instance.add_dynamic_partitions("run", sorted({str(key) for key in keys}))
+
+
+def forget_runs(instance: dg.DagsterInstance, pruned: Sequence[RunKey], keep_runs: int) -> list[str]:
+    """Take the keys of runs whose tables are pruned from Dagster's partitions.
+
+    All repositories share them, so the newest ones stay whatever was pruned. A
+    key that another repository still has tables for comes back when it is named
+    again; its events are in Dagster's log all the time.
+
+    Args:
+        instance: Dagster's instance.
+        pruned: Runs of which some repository's tables were pruned.
+        keep_runs: How many of the newest keys stay: the most that any repository keeps.
+
+    Returns:
+        The keys that are gone.
+    """
+    if not pruned:
+        return []
+    # Somebody may have added a key that is no instant; it is not ours to take away.
+    newest = sorted(instance.get_dynamic_partitions("run"), reverse=True)[:keep_runs]
+    gone = [key for key in map(str, pruned) if key not in newest and instance.has_dynamic_partition("run", key)]
+    for key in gone:
+        instance.delete_dynamic_partition("run", key)
+    return gone

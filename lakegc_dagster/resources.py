@@ -21,11 +21,13 @@ from lakegc_dagster.settings_sections import StorageSettings
 from spark_core.cluster import prepare_cluster
 from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult
+from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
+from spark_core.sweep import Progress
 from spark_core.tables import Manifest, TableSpec
 
 if TYPE_CHECKING:
@@ -43,12 +45,20 @@ class Observer(Protocol):
         """A table was stored."""
         ...
 
+    def progressed(self, table: str, progress: Progress) -> None:
+        """A table that takes its time has come so far."""
+        ...
+
     def checked(self, results: Sequence[CheckResult]) -> None:
         """The checks of a table were run."""
         ...
 
     def failed(self, table: str, error: LakegcError) -> None:
         """A table or its checks raised."""
+        ...
+
+    def kept_house(self, house: House) -> None:
+        """House-keeping after the run has ended."""
         ...
 
 
@@ -58,6 +68,9 @@ class Unobserved:
     def started(self, table: str) -> None:
         """Let it pass."""
 
+    def progressed(self, table: str, progress: Progress) -> None:
+        """Let it pass."""
+
     def stored(self, manifest: Manifest) -> None:
         """Let it pass."""
 
@@ -65,6 +78,9 @@ class Unobserved:
         """Let it pass."""
 
     def failed(self, table: str, error: LakegcError) -> None:
+        """Let it pass."""
+
+    def kept_house(self, house: House) -> None:
         """Let it pass."""
 
 

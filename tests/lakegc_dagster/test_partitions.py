@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from lakegc_dagster.partitions import REPOSITORY_RUN, add_partitions, parse_partition_key, partition_key
+from lakegc_dagster.partitions import REPOSITORY_RUN, add_partitions, forget_runs, parse_partition_key, partition_key
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 
@@ -30,3 +30,25 @@ def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_noth
         add_partitions(instance, ["two", "two"], [KEY, KEY])
         with dg.partition_loading_context(dynamic_partitions_store=instance):
             assert set(REPOSITORY_RUN.get_partition_keys()) == {partition_key("one", KEY), partition_key("two", KEY)}
+
+
+def _days(*days):
+    return [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in days]
+
+
+def test_the_keys_of_pruned_runs_are_forgotten_and_all_others_stay():
+    with dg.instance_for_test() as instance:
+        add_partitions(instance, ["one"], _days(17, 18, 19, 20))
+        assert forget_runs(instance, _days(17), keep_runs=2) == ["2026-11-17T02-00-00Z"]
+        left = [str(key) for key in _days(18, 19, 20)]
+        assert sorted(instance.get_dynamic_partitions("run")) == left
+        assert forget_runs(instance, _days(17), keep_runs=2) == [], "it is gone already"
+        assert instance.get_dynamic_partitions("repository") == ["one"]
+
+
+def test_a_key_that_another_repository_keeps_is_not_forgotten():
+    with dg.instance_for_test() as instance:
+        add_partitions(instance, ["one"], _days(17, 18, 19, 20))
+        assert forget_runs(instance, _days(17, 18), keep_runs=3) == ["2026-11-17T02-00-00Z"]
+        assert forget_runs(instance, (), keep_runs=1) == []
+        assert len(instance.get_dynamic_partitions("run")) == 3

@@ -1,0 +1,312 @@
+"""House-keeping: takes away lakegc's own tables of old runs, and counts what the server leaves behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from spark_core import lease, quarantine, report, tables
+from spark_core.errors import LakegcError, LeaseHeldError
+from spark_core.model import RunKey
+from spark_core.report.values import bytes_text
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.tables import (
+    DELETION_REPORT,
+    EXPIRED_ADDRESSES,
+    MISSING_ADDRESSES,
+    NAMESPACE_SLICES,
+    REFERENCE_ADDRESSES,
+)
+
+JOURNAL = "journal"
+
+_RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
+# The tables of a mark, and those beside it. The deletion report is the record of what is gone, and stays.
+PRUNED_TABLES = (*tables.MARK_TABLES, MISSING_ADDRESSES, REFERENCE_ADDRESSES)
+# Exactly what `tables.store_table` and the journal write; manifests, verdicts and reports begin with an underscore.
+_PARTS = re.compile(
+    rf"{re.escape(tables.ROOT)}(?:"
+    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/part-\d{{5}}-\d{{3}}-[0-9a-f]{{32}}-[0-9a-f]{{8}}\.parquet"
+    rf"|{JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
+)
+_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, JOURNAL)
+_ANY_OF_A_RUN = re.compile(rf"{re.escape(tables.ROOT)}(?P<folder>[a-z]+)/{_RUN}/.+")
+
+# Ids of the server's own runs (xid).
+_SERVER_RUN = r"[0-9a-v]{20}"
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What one prune took away.
+
+    Attributes:
+        runs: The runs whose tables are gone now.
+        objects: Files taken away ...
+        size_bytes: ... and their bytes.
+        left: Files that the store did not let go of; they are tried again the next time.
+        kept: Why runs older than those that are kept stay, by run key.
+        not_now: Why nothing was done at all; None if it was.
+        quarantine: What the end of quarantine deleted; None where there is none.
+    """
+
+    runs: tuple[RunKey, ...] = ()
+    objects: int = 0
+    size_bytes: int = 0
+    left: int = 0
+    kept: Mapping[str, str] = field(default_factory=dict)
+    not_now: str | None = None
+    quarantine: quarantine.Purged | None = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the server wrote for collections and never takes away.
+
+    Attributes:
+        lists: Lists of retained commits, and their bytes.
+        list_bytes: As said.
+        scans: Files of scans of staged entries, and their bytes.
+        scan_bytes: As said.
+    """
+
+    lists: int
+    list_bytes: int
+    scans: int
+    scan_bytes: int
+
+    @property
+    def objects(self) -> int:
+        """All files."""
+        return self.lists + self.scans
+
+    @property
+    def size_bytes(self) -> int:
+        """All bytes."""
+        return self.list_bytes + self.scan_bytes
+
+    def __str__(self) -> str:
+        return f"{self.objects:,} files, {bytes_text(self.size_bytes)}"
+
+
+@dataclass
+class _Files:
+    """What there is of one run, by key."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    newest: datetime | None = None
+
+    def add(self, key: str, size: int, modified: datetime) -> None:
+        self.sizes[key] = size
+        self.newest = modified if self.newest is None else max(self.newest, modified)
+
+    @property
+    def parts(self) -> list[str]:
+        """What may be pruned."""
+        return [key for key in self.sizes if _PARTS.fullmatch(key)]
+
+
+def prune(run: Run) -> Pruned:
+    """Take away the tables and journals of runs older than the newest `keep_runs`, and what is out of quarantine's days.
+
+    Verdicts, manifests, deletion reports and the reports for people stay. So
+    does everything of a run of which an object was written within
+    `max_mark_age`, which may still be at work or be swept; of one whose sweep
+    did not end; of one with objects in quarantine; and of one whose report
+    cannot be made before its tables go.
+
+    Args:
+        run: The run that has just ended; its own tables stay.
+
+    Returns:
+        What was done. A namespace that somebody else collects is left for the next time.
+
+    Raises:
+        LakegcError: If the store cannot be listed or written.
+    """
+    files, quarantined = _by_run(run.store), _quarantined(run.store)
+    old = sorted(files, reverse=True)[run.options.keep_runs :]
+    kept = {key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None}
+    chosen = [key for key in old if key not in kept and files[key].parts]
+    told = {str(key): why for key, why in kept.items() if files[key].parts}
+    if not chosen and not quarantined:
+        return Pruned(kept=told)
+    for key in list(chosen):
+        try:
+            _keep_report(run, key, files[key])
+        except LakegcError as problem:
+            chosen.remove(key)
+            told[str(key)] = f"its report cannot be made: {str(problem).partition(';')[0]}"
+    try:
+        with lease.held(run, "prune") as held:
+            gone = [_removed(run.store, files[key], held) for key in chosen]
+            purged = quarantine.purge(run) if quarantined else None
+    except LeaseHeldError as busy:
+        return Pruned(kept=told, not_now=str(busy).partition(";")[0])
+    objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)
+    return Pruned(tuple(chosen), objects, size_bytes, left, told, None, purged)
+
+
+def left_by_server(store: ObjectStore, prefix: str) -> Left:
+    """Count what the server wrote when it was asked to prepare collections; nothing ever deletes it.
+
+    Dumps of refs are not among it: they are tables like a repository's own, by their content.
+
+    Args:
+        store: Rooted at the namespace.
+        prefix: Where the server keeps its tables.
+
+    References:
+        `lakefs-facts` 5: prepare calls.
+    """
+    where = f"{prefix}/retention/gc/"
+    lists = re.compile(rf"{re.escape(where)}commits/run_id={_SERVER_RUN}/.+")
+    scans = re.compile(rf"{re.escape(where)}uncommitted/{_SERVER_RUN}/.+")
+    counts = [0, 0, 0, 0]
+    for number, folder, pattern in ((0, "commits/", lists), (2, "uncommitted/", scans)):
+        for key, size, _ in _listed(store, f"{where}{folder}"):
+            if pattern.fullmatch(key):
+                counts[number] += 1
+                counts[number + 1] += size
+    return Left(*counts)
+
+
+@dataclass(frozen=True)
+class House:
+    """What house-keeping did after a run, and what it found.
+
+    Attributes:
+        pruned: What was taken away.
+        left: What the server left; None if it could not be counted.
+        problem: What stood in the way; the run has done its work all the same.
+    """
+
+    pruned: Pruned
+    left: Left | None
+    problem: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Both as figures; JSON values only."""
+        pruned, left = self.pruned, self.left
+        return {
+            "pruned_runs": [str(key) for key in pruned.runs],
+            "pruned_objects": pruned.objects,
+            "pruned_bytes": pruned.size_bytes,
+            "not_pruned": dict(pruned.kept),
+            "not_now": pruned.not_now,
+            "problem": self.problem,
+            **(
+                {}
+                if left is None
+                else {"left_by_server_objects": left.objects, "left_by_server_bytes": left.size_bytes}
+            ),
+        }
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        said = [] if self.left is None else [f"the server's files of earlier collections: {self.left}"]
+        if self.pruned.runs:
+            said.append(
+                f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} files, "
+                f"{bytes_text(self.pruned.size_bytes)})"
+            )
+        if self.pruned.left:
+            said.append(f"{self.pruned.left} of their files are left for the next time")
+        if self.pruned.not_now is not None:
+            said.append(f"nothing pruned now: {self.pruned.not_now}")
+        if self.problem is not None:
+            said.append(f"not finished: {self.problem}")
+        return "; ".join(said)
+
+
+def keep_house(run: Run) -> House:
+    """Prune, and count what the server left, after a run has done its work; whatever stands in the way fails no run.
+
+    Args:
+        run: The run that has ended well.
+    """
+    left, pruned = None, Pruned()
+    try:
+        left = left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"])
+        pruned = prune(run)
+    except LakegcError as problem:
+        return House(pruned, left, str(problem))
+    return House(pruned, left)
+
+
+def _listed(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:
+    for batch in store.list(prefix):
+        columns = (batch.column(name).to_pylist() for name in ("key", "size_bytes", "last_modified"))
+        yield from zip(*columns, strict=True)
+
+
+def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
+    found: dict[RunKey, _Files] = {}
+    for folder in _FOLDERS:
+        for key, size, modified in _listed(store, f"{tables.ROOT}{folder}/"):
+            match = _ANY_OF_A_RUN.fullmatch(key)
+            # The server keeps files of its own in folders of the same names.
+            if match is not None:
+                found.setdefault(RunKey.parse(match["run"]), _Files()).add(key, size, modified)
+    return found
+
+
+def _quarantined(store: ObjectStore) -> set[RunKey]:
+    """Return the runs with objects in quarantine; a file system keeps their folders when those are gone."""
+    return {
+        key for key in quarantine.runs(store) if any(batch.num_rows for batch in store.list(quarantine.folder(key)))
+    }
+
+
+def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) -> str | None:
+    """Say why an old run's tables stay; None if they may go."""
+    if key == run.key:
+        return "it is this run"
+    if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
+        return f"something of it was written less than {run.options.max_mark_age} ago"
+    journaled = any(f"/{JOURNAL}/" in name for name in files.parts)
+    if journaled and tables.manifest_key(DELETION_REPORT, key) not in files.sizes:
+        return "its sweep did not end"
+    if key in quarantined:
+        return "objects of it are in quarantine"
+    return None
+
+
+def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
+    """Make the report of a run that nobody looked at yet, as long as its tables are there."""
+    if tables.verdict_key(key) not in files.sizes:
+        return  # never marked to its end: there is nothing to report
+    swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
+    if report.keys(key, swept=swept)["json"] in files.sizes:
+        return
+    asked = tables.load_table(run.store, NAMESPACE_SLICES, key).manifest.facts
+    then = replace(
+        run,
+        key=key,
+        cutoff=datetime.fromisoformat(asked["cutoff"]),
+        options=replace(run.options, flat=asked["options"]["flat"]),
+        reference_mark=asked.get("reference_mark"),
+    )
+    report.load(then)
+
+
+def _removed(store: ObjectStore, files: _Files, held: lease.Lease) -> tuple[int, int, int]:
+    """Delete the parts of one run; return files, bytes, and files that are left."""
+    objects = size_bytes = left = 0
+    parts = files.parts
+    # The addresses last: while they are there, the run counts as one that was marked.
+    parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
+    for begin in range(0, len(parts), store.delete_batch_size):
+        held.beat()
+        for outcome in store.delete(parts[begin : begin + store.delete_batch_size]):
+            if outcome.outcome in ("deleted", "already_gone"):
+                objects, size_bytes = objects + 1, size_bytes + files.sizes[outcome.key]
+            else:
+                left += 1
+    return objects, size_bytes, left

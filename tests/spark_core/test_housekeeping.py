@@ -1,0 +1,254 @@
+"""House-keeping: old tables go, by exact names only; verdicts, manifests and reports stay, and so does what may be needed."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core import holds, housekeeping, lease, quarantine, report, tables
+from spark_core.errors import PermissionDeniedError
+from spark_core.model import RunKey
+from spark_core.storage import DeleteOutcome
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, Written, written_run
+
+KEPT_RUNS = 2
+INTENT = f"intent-ab12.0.0.0.0-1-{'0' * 64}.parquet"
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    # What is stored now, by the machine's clock, is long past.
+    run.environment.clock.instant = run.environment.clock.instant + timedelta(days=365)
+    return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS))
+
+
+def _key(day):
+    return RunKey.at(NOW - timedelta(days=day))
+
+
+def _then(run, day):
+    return replace(run, key=_key(day))
+
+
+def _mark(run, day, *, concluded=True, reported=True, swept=False):
+    """Store an earlier run, with its verdict, its report and its deletion report or without."""
+    then = _then(run, day)
+    passing_mark(then)
+    written = Written(then)
+    if concluded:
+        written.conclude()
+    if swept:
+        then.store.put(f"{tables.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
+        then.store.put(f"{tables.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
+        written.sweep({"data/s/x": (4, "deleted", None)})
+    if reported:
+        then.store.put(report.keys(then.key, swept=swept)["json"], b"{}")
+    return then
+
+
+def _keys(run, day):
+    return {
+        key
+        for batch in run.store.list(tables.ROOT)
+        for key in batch.column("key").to_pylist()
+        if f"run_id={_key(day)}/" in key
+    }
+
+
+def _parts(run, day):
+    return {key for key in _keys(run, day) if key.endswith(".parquet") and "/reports/" not in key}
+
+
+def test_the_tables_of_runs_beyond_the_newest_go_and_the_others_stay(run):
+    for day in (0, 1, 2, 3):
+        _mark(run, day)
+    before = {day: _keys(run, day) for day in (0, 1)}
+    done = housekeeping.prune(run)
+    assert done.runs == (_key(2), _key(3))
+    assert done.objects == 4
+    assert done.left == 0
+    assert {day: _keys(run, day) for day in (0, 1)} == before
+    assert _parts(run, 2) == _parts(run, 3) == set()
+
+
+def test_verdicts_manifests_and_reports_stay(run):
+    for day in (0, 1):
+        _mark(run, day)
+    old = _mark(run, 2, swept=True)
+    housekeeping.prune(run)
+    left = _keys(run, 2)
+    assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
+    assert {tables.verdict_key(old.key), report.keys(old.key, swept=True)["json"]} <= left
+    assert f"{tables.ROOT}journal/run_id={old.key}/_plan.json" in left
+    assert not any(INTENT in key for key in left)
+    assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, "the record of what is gone"
+
+
+def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    assert housekeeping.prune(run).runs == (_key(2),)
+    epochs = len(list(run.store.list(f"{tables.ROOT}lease/")))
+    assert housekeeping.prune(run) == housekeeping.Pruned()
+    assert len(list(run.store.list(f"{tables.ROOT}lease/"))) == epochs
+
+
+def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    run.environment.clock.instant -= timedelta(days=365)
+    done = housekeeping.prune(run)
+    assert done.runs == ()
+    assert "written less than 7 days" in done.kept[str(_key(2))]
+
+
+def test_this_run_stays_however_old_its_key(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    done = housekeeping.prune(_then(run, 2))
+    assert done.runs == ()
+    assert done.kept == {str(_key(2)): "it is this run"}
+
+
+def test_a_run_whose_sweep_did_not_end_stays(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    run.store.put(f"{tables.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
+    done = housekeeping.prune(run)
+    assert done.kept == {str(_key(2)): "its sweep did not end"}
+    assert len(_parts(run, 2)) == 3
+
+
+def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run):
+    for day in (0, 1):
+        _mark(run, day)
+    _mark(run, 2, swept=True)
+    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
+    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    first = housekeeping.prune(run)
+    assert first.kept == {str(_key(2)): "objects of it are in quarantine"}
+    assert first.quarantine.objects == 1, "its days are over"
+    assert housekeeping.prune(run).runs == (_key(2),)
+
+
+def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):
+    for day in (0, 1):
+        _mark(run, day)
+    _mark(run, 2, concluded=False, reported=False)
+    assert housekeeping.prune(run).runs == (_key(2),)
+
+
+@pytest.mark.spark
+def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, spark):
+    run = written_run(tmp_path, spark=spark).run
+    run.environment.clock.instant += timedelta(days=365)
+    run = replace(run, options=replace(run.options, keep_runs=1))
+    _mark(run, 0)
+    _mark(run, 1, reported=False)
+    assert housekeeping.prune(run).runs == (_key(1),)
+    again = report.load(_then(run, 1))
+    assert [group.objects for group in again.by_reason] == [1]
+    assert report.keys(_key(1), swept=False)["html"] in _keys(run, 1)
+
+
+def test_a_run_whose_report_cannot_be_made_stays(run):
+    for day in (0, 1):
+        _mark(run, day)
+    _mark(run, 2, reported=False)
+    run.store.put(tables.manifest_key(tables.NAMESPACE_SLICES, _key(2)), b"{")
+    done = housekeeping.prune(run)
+    assert done.runs == ()
+    assert "its report cannot be made" in done.kept[str(_key(2))]
+    assert len(_parts(run, 2)) == 2
+
+
+STRANGERS = [
+    "slices/run_id={run}/_manifest.json.bak",
+    "slices/run_id={run}/part-00000.parquet",
+    "slices/run_id={run}/deeper/part-00000-000-{hex32}-{hex8}.parquet",
+    "slices/run_id={run}/part-00000-000-{hex32}-{hex8}.parquet.bak",
+    "slices/run_id=x/part-00000-000-{hex32}-{hex8}.parquet",
+    "commits/run_id=gp0n1l7d77pn0cke6jjg/commits.csv",
+    "uncommitted/gp0n1l7d77pn0cke6jjg/uncommitted/gp0n1l7d77pn0cke6jj0",
+    "reports/run_id={run}/part-00000-000-{hex32}-{hex8}.parquet",
+    "journal/run_id={run}/notes.parquet",
+    "addresses/run_id=gp0n1l7d77pn0cke6jjg/part-00000-{hex32}.parquet",
+    "rules/config.json",
+]
+
+
+def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
+    for day in (0, 1, 2):
+        _mark(run, day, swept=day == 2)
+    names = {"run": _key(2), "hex32": "0" * 32, "hex8": "0" * 8}
+    strangers = {tables.ROOT + name.format(**names) for name in STRANGERS} | {
+        "_lakefs/" + "0" * 64,
+        "data/s/x",
+        "dummy",
+    }
+    hold = f"{holds.FOLDER}audit.json"
+    for key in (*strangers, hold):
+        run.store.put(key, b"1")
+    assert housekeeping.prune(run).runs == (_key(2),)
+    left = {key for batch in run.store.list("") for key in batch.column("key").to_pylist()}
+    assert strangers | {hold} <= left
+
+
+def test_while_somebody_collects_nothing_is_pruned(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    with lease.acquire(_then(run, 9)):
+        done = housekeeping.prune(run)
+    assert done.runs == ()
+    assert "sweep of run" in done.not_now
+    assert housekeeping.prune(run).runs == (_key(2),)
+
+
+def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypatch):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    real = run.store.delete
+
+    def deny(keys):
+        return [DeleteOutcome(key, "refused", "HTTP 403") if "/addresses/" in key else real([key])[0] for key in keys]
+
+    with monkeypatch.context() as denying:
+        denying.setattr(run.store, "delete", deny)
+        done = housekeeping.prune(run)
+    assert (done.objects, done.left) == (1, 1)
+    assert housekeeping.prune(run).objects == 1
+
+
+def test_what_the_server_left_is_counted_and_stays(run):
+    _mark(run, 0)
+    for name in STRANGERS:
+        if "gp0n1l7d77pn0cke6jjg" in name:
+            run.store.put(tables.ROOT + name.format(hex32="0" * 32), b"12345")
+    run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
+    left = housekeeping.left_by_server(run.store, "_lakefs")
+    assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
+    assert housekeeping.keep_house(run).words == "the server's files of earlier collections: 2 files, 10 bytes"
+    assert housekeeping.left_by_server(run.store, "_lakefs") == left
+
+
+def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
+    _mark(run, 0)
+    monkeypatch.setattr(housekeeping, "prune", _denied)
+    house = housekeeping.keep_house(run)
+    assert house.problem == "listing was refused"
+    assert "not finished: listing was refused" in house.words
+    assert house.facts["left_by_server_objects"] == 0
+
+
+def _denied(_run):
+    raise PermissionDeniedError("listing was refused")
+
+
+def test_pruning_says_what_it_did(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    house = housekeeping.keep_house(run)
+    assert "tables of 1 old runs pruned (2 files" in house.words
+    assert house.facts["pruned_runs"] == [str(_key(2))]
