@@ -145,14 +145,15 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
         mark_id: Which one.
 
     Raises:
-        UnsafePlanError: If that is no id, or the mark is one of a failed run.
+        UnsafePlanError: If that is no id, or the mark is one of a failed run or of another namespace.
         NotFoundError: If the namespace has no such mark.
         CorruptTableError: If its files are not what the job writes.
     """
     where = folder(mark_id)
     key = f"{where}{SUMMARY}"
     try:
-        summary = Summary.from_json(store.read(key), name=f"{store.root}{key}")
+        data = store.read(key)
+        summary = Summary.from_json(data, name=f"{store.root}{key}")
     except NotFoundError as missing:
         raise NotFoundError(
             f"mark {mark_id} does not exist in {store.root} ({key} is not there): it is of another repository, or its run "
@@ -162,12 +163,39 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
         raise CorruptTableError(
             f"{store.root}{key}", None, f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}"
         )
+    _require_own_namespace(store, key, data)
     if not summary.success:
         raise UnsafePlanError(
             f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: false): its list may be anything; "
             f"nothing was deleted. Name another one ({_known(store)}), or mark with lakegc."
         )
     return ReferenceMark(mark_id, summary, _parts(store, where))
+
+
+def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
+    """Refuse a summary that speaks of another place: whoever copied the mark here, it is of other objects.
+
+    The job of today names no place in it; one of tomorrow may.
+
+    Raises:
+        UnsafePlanError: Naming the place.
+    """
+    for text in _texts(json.loads(data)):
+        if "://" in text and not f"{text}/".startswith(store.root):
+            raise UnsafePlanError(
+                f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another namespace: the mark is not of this "
+                "repository; nothing was deleted. Look where it was copied from."
+            )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, list):
+        yield from (text for each in value for text in _texts(each))
 
 
 def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
