@@ -7,11 +7,6 @@ is none. So the answer that it cannot be done says that it may be.
 
 from __future__ import annotations
 
-from lakefs_sdk.api.health_check_api import HealthCheckApi
-from lakefs_sdk.api.internal_api import InternalApi
-from lakefs_sdk.api.repositories_api import RepositoriesApi
-from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
-
 from spark_core.clocks import ClockReading
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.answers import unreadable
@@ -39,6 +34,10 @@ class Permissions:
     """
 
     def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
+        from lakefs_sdk.api.health_check_api import HealthCheckApi
+        from lakefs_sdk.api.internal_api import InternalApi
+        from lakefs_sdk.api.repositories_api import RepositoriesApi
+
         self._transport = Transport(options, clock or SystemClock())
         self._internal = InternalApi(self._transport.client)
         self._repositories = RepositoriesApi(self._transport.client)
@@ -88,6 +87,8 @@ class Permissions:
         Raises:
             PermissionDeniedError: If it is not allowed.
         """
+        from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
+
         call = self._call("prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted")
         answer = self._transport.call(
             call,

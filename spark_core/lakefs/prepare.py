@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from lakefs_sdk.api.internal_api import InternalApi
-from lakefs_sdk.api.repositories_api import RepositoriesApi
-from lakefs_sdk.api_response import ApiResponse
-from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
+from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import UNKNOWN_REPOSITORY, Answer, Call
 from spark_core.lakefs.transport import Transport
 from spark_core.lakefs.values import PreparedCommits, PreparedUncommitted, RefsDump
+
+if TYPE_CHECKING:
+    # Imported where a call is made: executors import this package, and never call the server.
+    from lakefs_sdk.api.internal_api import InternalApi
+    from lakefs_sdk.api_response import ApiResponse
 
 # What the server says of a repository without rules, in a task's error and in the 404 of the sync call.
 NO_RULES = "get gc rules: not found"
@@ -54,6 +54,8 @@ def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits
     References:
         `lakefs-facts` 5.3, 6.3, 11.20-11.22, 11.25.
     """
+    from lakefs_sdk.api.internal_api import InternalApi
+
     internal = InternalApi(transport.client)
     call = _prepare_call("prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits")
     poll = _prepare_call("prepare_commits_status", repository_id, "retention:PrepareGarbageCollectionCommits")
@@ -119,6 +121,9 @@ def prepare_uncommitted(transport: Transport, repository_id: str) -> PreparedUnc
     References:
         `lakefs-facts` 5.4, 11.26-11.29.
     """
+    from lakefs_sdk.api.internal_api import InternalApi
+    from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
+
     internal = InternalApi(transport.client)
     call = _prepare_call("prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted")
     tokens: set[str] = set()
@@ -181,6 +186,9 @@ def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     References:
         `lakefs-facts` 3.3.
     """
+    from lakefs_sdk.api.internal_api import InternalApi
+    from lakefs_sdk.api.repositories_api import RepositoriesApi
+
     repositories = RepositoriesApi(transport.client)
     action = "fs:ListTags, fs:ListBranches and fs:ListCommits"
     call = Call("dump_refs", f"refs dump of repository {repository_id}", action)

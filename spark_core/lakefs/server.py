@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
-
-from lakefs_sdk.api.branches_api import BranchesApi
-from lakefs_sdk.api.config_api import ConfigApi
-from lakefs_sdk.api.internal_api import InternalApi
-from lakefs_sdk.api.metadata_api import MetadataApi
-from lakefs_sdk.api.objects_api import ObjectsApi
-from lakefs_sdk.api.refs_api import RefsApi
-from lakefs_sdk.api.repositories_api import RepositoriesApi
-from lakefs_sdk.api.tags_api import TagsApi
-from lakefs_sdk.api_response import ApiResponse
-from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
-from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
+from typing import TYPE_CHECKING, Any
 
 from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
@@ -34,6 +22,10 @@ from spark_core.lakefs.values import (
     StorageConfig,
 )
 from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
+
+if TYPE_CHECKING:
+    # Imported where a call is made: executors import this package, and never call the server.
+    from lakefs_sdk.api_response import ApiResponse
 
 # The server keeps days in 32 bits and wraps silently: 4294967301 became 5 (`lakefs-facts` 11.17).
 LONGEST_RETENTION_DAYS = 36_500
@@ -55,6 +47,15 @@ class LakeFSServer:
     """
 
     def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
+        from lakefs_sdk.api.branches_api import BranchesApi
+        from lakefs_sdk.api.config_api import ConfigApi
+        from lakefs_sdk.api.internal_api import InternalApi
+        from lakefs_sdk.api.metadata_api import MetadataApi
+        from lakefs_sdk.api.objects_api import ObjectsApi
+        from lakefs_sdk.api.refs_api import RefsApi
+        from lakefs_sdk.api.repositories_api import RepositoriesApi
+        from lakefs_sdk.api.tags_api import TagsApi
+
         self._transport = Transport(options, clock or SystemClock())
         self.requests: Counter[str] = self._transport.requests
         client = self._transport.client
@@ -206,6 +207,9 @@ class LakeFSServer:
                 "Add a rule for a branch, or delete the rules if that is what you want."
             )
         call = self._on(repository_id, "set_rules", "setting the rules", "retention:SetGarbageCollectionRules")
+        from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
+        from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
+
         sent = GarbageCollectionRules(
             default_retention_days=rules.default_retention_days,
             branches=[

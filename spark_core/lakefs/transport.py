@@ -11,13 +11,9 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import urllib3.exceptions
-from lakefs_sdk.api_client import ApiClient
-from lakefs_sdk.api_response import ApiResponse
-from lakefs_sdk.configuration import Configuration
-from lakefs_sdk.exceptions import ApiException
 
 from spark_core import __version__
 from spark_core.clocks import ClockReading, http_date, narrower
@@ -25,6 +21,10 @@ from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
 from spark_core.lakefs.failures import Failures, ServerAwayError
 from spark_core.lakefs.options import Clock, ServerOptions
+
+if TYPE_CHECKING:
+    # Imported where a call is made: executors import this package, and never call the server.
+    from lakefs_sdk.api_response import ApiResponse
 
 
 class Transport:
@@ -42,6 +42,9 @@ class Transport:
     def __init__(self, options: ServerOptions, clock: Clock) -> None:
         self.options = options
         self.clock_reading: ClockReading | None = None
+        from lakefs_sdk.api_client import ApiClient
+        from lakefs_sdk.configuration import Configuration
+
         self.clock = clock
         self.failures = Failures(options)
         self.requests: Counter[str] = Counter()
@@ -126,6 +129,8 @@ class Transport:
         self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
     ) -> tuple[Answer, float]:
         """Call once; a broken connection counts as an overloaded server."""
+        from lakefs_sdk.exceptions import ApiException
+
         timeouts = (self.options.connect_timeout.total_seconds(), self.options.read_timeout.total_seconds())
         sent = datetime.now(UTC)
         try:

@@ -1,6 +1,7 @@
 """Executors get this very package, or the run is refused by naming what they have instead."""
 
 import os
+import subprocess
 import sys
 import zipfile
 from types import SimpleNamespace
@@ -118,3 +119,11 @@ def test_the_interpreter_of_the_operator_s_properties_is_taken(monkeypatch):
 
 def test_no_second_copy_of_a_task_deletes_beside_the_first():
     assert spark_config(master="yarn")["spark.speculation"] == "false"
+
+
+def test_what_tasks_import_does_not_bring_the_client_of_the_server():
+    """Every Python worker imports it anew, and the client alone would take longer than all the rest."""
+    modules = "', '".join(cluster._ENTRANCES)
+    code = f"import importlib, sys; [importlib.import_module(name) for name in ['{modules}']]; print('lakefs_sdk' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
