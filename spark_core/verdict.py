@@ -240,7 +240,8 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
     if check not in failed:
         raise VerdictError(
             f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing to confirm; nothing was deleted. "
-            f"What the mark found is in its report (`lakegc report {run.repository.id} --run {run.key}`)."
+            f"What the mark found is in its report (`lakegc report {run.repository.id} --run {run.key}`); if a sweep refuses it now, "
+            "a limit became stricter since: mark again under a new run key."
         )
     said = Confirmation(
         repository=run.repository.id,
