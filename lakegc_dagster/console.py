@@ -126,12 +126,15 @@ class Steps:
         """Show one event of a run.
 
         Args:
-            kind: `started`, `stored`, `checked` or `failed`.
+            kind: `started`, `progressed`, `stored`, `checked` or `failed`.
             step: Name of the table.
-            details: `rows`, `size_bytes` and `seconds` of a stored table; `name`, `passed` and `summary` of a check.
+            details: `rows`, `size_bytes` and `seconds` of a stored table; `name`, `passed` and `summary` of a check; `summary`
+                of how far a step has come.
         """
         if kind == "started":
             self._start(step)
+        elif kind == "progressed":
+            self._advance(step, str(details["summary"]))
         elif kind == "stored":
             self._end(
                 step, f"{details['rows']:>9,} rows  {bytes_text(details['size_bytes']):>10}", details.get("seconds")
@@ -145,6 +148,12 @@ class Steps:
         self._began[step] = time.monotonic()
         if self._live:
             self._tasks[step] = self._progress.add_task(self._words(step), total=1, found="")
+
+    def _advance(self, step: str, found: str) -> None:
+        if self._live and step in self._tasks:
+            self._progress.update(self._tasks[step], found=found)
+            return
+        self._console.print(f"  {step:<22} {found}", markup=False, soft_wrap=True)
 
     def _end(self, step: str, found: str, seconds: float | None) -> None:
         if self._live and step in self._tasks:
@@ -203,10 +212,9 @@ def show_report(shown: Console, report: Report) -> None:
             shown.print(groups_table(title, groups, what))
     if report.reference is not None:
         _show_reference(shown, report.reference)
-    if report.failures:
-        shown.print()
-        rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
-        shown.print(table("Not deleted", ("address", "outcome", "what the store said"), rows))
+    _show_not_deleted(shown, report)
+    if report.undo:
+        shown.print(f"\n{report.undo}", markup=False, soft_wrap=True)
     for caution in report.cautions:
         shown.print(f"\n[yellow]Caution[/yellow]: {escape(caution)}.", soft_wrap=True)
     if report.passed is None:
@@ -221,6 +229,18 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}", soft_wrap=True)
         if name in lifted_by:
             shown.print(f"What lifts it: {lifted_by[name]}.", markup=False, soft_wrap=True)
+
+
+def _show_not_deleted(shown: Console, report: Report) -> None:
+    """Name some objects that a sweep did not delete: those that the store kept, and those that something references again."""
+    if report.failures:
+        shown.print()
+        rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
+        shown.print(table("Not deleted", ("address", "outcome", "what the store said"), rows))
+    if report.spared:
+        shown.print()
+        kept = [(spared.address, spared.error) for spared in report.spared[:20]]
+        shown.print(table("Let go by the mark, and kept by the sweep", ("address", "why"), kept))
 
 
 def _show_reference(shown: Console, found: ReferenceReport) -> None:

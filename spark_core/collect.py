@@ -11,7 +11,7 @@ from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable, TableSpec
 from spark_core.verdict import Verdict
 
-# Told (`started`, `stored` or `checked`, name of the table, details) while the work goes on.
+# Told (`started`, `progressed`, `stored` or `checked`, name of the table, details) while the work goes on.
 OnEvent = Callable[[str, str, Mapping[str, Any]], None]
 
 
@@ -54,7 +54,11 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
     Raises:
         LakegcError: Why the sweep was refused.
     """
-    return _keep(run, tables.DELETION_REPORT, lambda: sweeping.sweep(run), on_event)
+
+    def tell(progress: sweeping.Progress) -> None:
+        on_event("progressed", tables.DELETION_REPORT.name, {"summary": str(progress), "progress": progress})
+
+    return _keep(run, tables.DELETION_REPORT, lambda: sweeping.sweep(run, tell), on_event)
 
 
 def require_passed(run: Run, found: Verdict) -> None:

@@ -12,5 +12,10 @@ from spark_core.tables import Draft
 @table_asset(tables.DELETION_REPORT, "sweep", deps=[expired_addresses])
 def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Draft:
     """Deletes the expired addresses of a mark whose stored verdict passed, and says what happened to each object."""
+
+    def tell(progress: sweep.Progress) -> None:
+        context.log.info(str(progress))
+        runs.observer.progressed(tables.DELETION_REPORT.name, progress)
+
     with runs.making(context.partition_key, tables.DELETION_REPORT) as run:
-        return sweep.sweep(run)
+        return sweep.sweep(run, tell)

@@ -135,11 +135,22 @@ def _cautions(report: Report) -> str:
 def _outcomes(report: Report) -> str:
     if report.outcomes is None:
         return ""
-    return _groups("What the sweep did", report.outcomes) + _table(
-        "Objects that were not deleted",
-        ("address", "outcome", "what the store said"),
-        ((row.address, row.outcome, row.error) for row in report.failures),
-        code=True,
+    undo = f'<p class="undo">{escape(report.undo)}</p>' if report.undo else ""
+    return (
+        _groups("What the sweep did", report.outcomes)
+        + undo
+        + _table(
+            "Objects that were not deleted",
+            ("address", "outcome", "what the store said"),
+            ((row.address, row.outcome, row.error) for row in report.failures),
+            code=True,
+        )
+        + _table(
+            "Objects that the mark let go and the sweep kept",
+            ("address", "why"),
+            ((row.address, row.error) for row in report.spared),
+            code=True,
+        )
     )
 
 

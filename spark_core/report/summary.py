@@ -19,6 +19,7 @@ from spark_core.holds import Holds
 from spark_core.mark.expired import keep_considered
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
+from spark_core.report.undo import undo_words
 from spark_core.report.values import Check, Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
@@ -126,21 +127,33 @@ def of_sweep(run: Run, mark: Report) -> Report:
     stored = run.load(tables.DELETION_REPORT)
     frame = stored.frame(run.spark).persist()
     try:
-        failures = (
-            frame.where(sf.col("outcome").isin("refused", "failed"))
-            .orderBy("address")
-            .select("address", "outcome", sf.coalesce("error", sf.lit("")).alias("error"))
-            .limit(NAMED)
-            .collect()
-        )
         return replace(
             mark,
             sweep=stored.manifest.sha256,
-            outcomes=_by_size(_groups(frame, sf.col("outcome"))),
-            failures=tuple(Failure(row.address, row.outcome, row.error) for row in failures),
+            outcomes=_by_size(_groups(frame, _outcome())),
+            failures=_named_with(frame, "refused", "failed"),
+            spared=_named_with(frame, "kept"),
+            undo=undo_words(run, stored.manifest),
         )
     finally:
         frame.unpersist()
+
+
+def _outcome() -> Column:
+    """Name what became of an object, and of a kept one the kind of reason: what stands before the first colon."""
+    why = sf.substring_index("error", ":", 1)
+    return sf.when(sf.col("outcome") == "kept", sf.concat(sf.lit("kept: "), why)).otherwise(sf.col("outcome"))
+
+
+def _named_with(frame: DataFrame, *outcomes: str) -> tuple[Failure, ...]:
+    rows = (
+        frame.where(sf.col("outcome").isin(*outcomes))
+        .orderBy("address")
+        .select("address", "outcome", sf.coalesce("error", sf.lit("")).alias("error"))
+        .limit(NAMED)
+        .collect()
+    )
+    return tuple(Failure(row["address"], row["outcome"], row["error"]) for row in rows)
 
 
 def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict[str, Group]:

@@ -52,12 +52,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Failure:
-    """One object that a sweep could not delete.
+    """One object that a sweep did not delete.
 
     Attributes:
         address: Relative address.
-        outcome: `refused` or `failed`.
-        error: What the store said.
+        outcome: `refused`, `failed` or `kept`.
+        error: What the store said, or why it is kept.
     """
 
     address: str
@@ -148,9 +148,11 @@ class Report:
         sweep: sha256 of the manifest of the deletion report; None before a sweep.
         outcomes: What the sweep did, by outcome; None before one.
         failures: Objects that the sweep could not delete, at most as many as are named of the largest.
+        spared: Objects that the sweep kept although the mark let them go, at most as many.
         cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
         reference: The mark of lakeFS's own job that the run stayed within; None when there was none.
         checks: Every check of the verdict with its limit; empty without one.
+        undo: How what a sweep deleted comes back, in sentences; empty where it does not.
     """
 
     repository: str
@@ -171,9 +173,11 @@ class Report:
     sweep: str | None = None
     outcomes: tuple[Group, ...] | None = None
     failures: tuple[Failure, ...] = ()
+    spared: tuple[Failure, ...] = ()
     cautions: tuple[str, ...] = ()
     reference: ReferenceReport | None = None
     checks: tuple[Check, ...] = ()
+    undo: str = ""
 
     @property
     def swept(self) -> bool:
@@ -207,6 +211,7 @@ class Report:
             document["outcomes"] = None if document["outcomes"] is None else _groups(document["outcomes"])
             document["largest"] = tuple(_named(row) for row in document["largest"])
             document["failures"] = tuple(Failure(**row) for row in document["failures"])
+            document["spared"] = tuple(Failure(**row) for row in document.get("spared", ()))
             document["reference"] = _reference(document.get("reference"))
             document["checks"] = tuple(Check(**row) for row in document.get("checks", ()))
             document["cautions"] = tuple(document.get("cautions", ()))
