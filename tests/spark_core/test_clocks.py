@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, http_date, narrower
+from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, http_date, narrower, require_near
+from spark_core.errors import UnsafePlanError
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -36,6 +37,25 @@ def test_the_time_that_the_question_took_is_not_taken_for_skew():
     slow = reading(NOON + MAX_CLOCK_SKEW + 30 * SECOND, took=30 * SECOND)
     assert not slow.too_far
     assert slow.skew == MAX_CLOCK_SKEW
+
+
+@pytest.mark.parametrize(
+    ("off", "at_most", "refused"),
+    [
+        (60, timedelta(seconds=60), None),
+        (61, timedelta(seconds=60), "the clock of the store is 0:01:01 ahead of .*, at most 0:01:00 is accepted"),
+        (301, MAX_CLOCK_SKEW, "at most 0:05:00 is accepted.*nothing was deleted"),
+        # No setting makes more of five minutes.
+        (301, timedelta(days=1), "at most 0:05:00 is accepted"),
+    ],
+)
+def test_the_limit_can_be_narrower_and_never_wider(off, at_most, refused):
+    other = reading(NOON + timedelta(seconds=off))
+    if refused is None:
+        require_near(other, "the store", at_most=at_most)
+        return
+    with pytest.raises(UnsafePlanError, match=refused):
+        require_near(other, "the store", at_most=at_most)
 
 
 def test_an_answer_that_took_minutes_or_no_time_at_all_says_nothing():
