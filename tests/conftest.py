@@ -26,11 +26,10 @@ def spark():
     from pyspark.sql import SparkSession
 
     from spark_core.session import spark_config
+    from tests.support.small_spark import SMALL_SPARK
 
     builder = SparkSession.builder
-    # Compiling a query costs more than running it on a few rows.
-    extra = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
-    for key, value in spark_config(master="local[2]", extra=extra).items():
+    for key, value in spark_config(master="local[2]", extra=SMALL_SPARK).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session

@@ -17,10 +17,11 @@ from spark_core import tables
 from spark_core.model import RunKey
 from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
+from tests.support.small_spark import SMALL_SPARK
 
 # Few and small Spark tasks: these repositories are tiny.
 SMALL = {"range_partitions": 2, "table_parts": 1, "repository_cache_seconds": 0}
-SPARK = {"master": "local[2]", "config": {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}}
+SPARK = {"master": "local[2]", "config": SMALL_SPARK}
 
 
 @dataclass

@@ -1,0 +1,10 @@
+"""Spark properties of the sessions that tests share."""
+
+# On a few rows, compiling a query and starting a task cost more than what is computed. Runs in processes of their own,
+# such as those of the cluster and the command line, have the product's settings.
+SMALL_SPARK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
