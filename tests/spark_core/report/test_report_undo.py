@@ -1,0 +1,50 @@
+"""What a report says about getting objects back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core.errors import TransientError
+from spark_core.report.undo import undo_words
+from tests.support.written_run import NOW, written_run
+
+GONE = {"data/s/a": (4, "deleted", None)}
+
+
+@pytest.fixture
+def written(tmp_path):
+    return written_run(tmp_path, None)
+
+
+def swept(written, **facts):
+    manifest = written.sweep(GONE)
+    return replace(manifest, facts={"deleted_objects": 1, **facts})
+
+
+def test_objects_in_quarantine_are_said_to_be_there_until_when_and_how_they_come_back(written):
+    manifest = swept(written, quarantine_days=30)
+    words = undo_words(written.run, manifest)
+    assert f"under local://repo/_lakefs/retention/gc/quarantine/run_id={written.run.key}/" in words
+    assert f"until {NOW + timedelta(days=30):%Y-%m-%d %H:%M} UTC" in words
+    assert words.endswith("`lakegc restore repo 2026-11-20T02-00-00Z` brings them back.")
+
+
+def test_what_the_store_itself_keeps_is_said_in_its_words(written, monkeypatch):
+    monkeypatch.setattr(written.run.store, "undelete_hint", lambda: "The bucket keeps versions.")
+    assert undo_words(written.run, swept(written)) == (
+        "The bucket keeps versions. As long as that holds, `lakegc restore repo 2026-11-20T02-00-00Z` brings them back."
+    )
+
+
+def test_where_nothing_comes_back_nothing_is_promised(written, monkeypatch):
+    assert undo_words(written.run, swept(written)) == ""
+    assert undo_words(written.run, swept(written, deleted_objects=0, quarantine_days=30)) == ""
+
+    def unsure():
+        raise TransientError("the store did not answer")
+
+    monkeypatch.setattr(written.run.store, "undelete_hint", unsure)
+    assert undo_words(written.run, swept(written)) == ""
