@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
     from lakegc_dagster.settings import Settings
@@ -71,7 +72,8 @@ def guarded(body: Callable[[], int], *, debug: bool) -> int:
         return body()
     except LakegcError as error:
         if debug:
-            traceback.print_exc()
+            # What an error quotes must not drive the terminal that it is shown on.
+            sys.stderr.write(visible(traceback.format_exc(), lines=True))
         console.show_error(console.console(sys.stderr), error)
         return exit_code(error)
     except KeyboardInterrupt:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from datetime import timedelta
+from urllib.parse import quote
 
 import urllib3.exceptions
 
@@ -27,6 +30,12 @@ from spark_core.lakefs.options import ServerOptions
 from spark_core.plain_text import visible
 
 _MESSAGE_SHOWN = 300
+# What a store's URL or a header carries besides: of a signed one only the name of the parameter is shown.
+_SIGNED = re.compile(
+    r"((?:\b(?:basic|bearer)\s+)|(?:\b(?:x-(?:amz|goog)-[a-z-]+|sig|se|sp|signature|awsaccesskeyid|[a-z_-]*token|authorization)"
+    r"[\"']?\s*[=:]\s*[\"']?(?:(?:basic|bearer)\s+)?))[^\s\"'&,;]+",
+    re.IGNORECASE,
+)
 
 
 class ServerAwayError(TransientError):
@@ -162,10 +171,19 @@ class Failures:
 
     def shown(self, text: str) -> str:
         """Shorten foreign text for a message and take the keys and any signature out of it."""
-        for secret in (self.options.secret_access_key, self.options.access_key_id):
+        for secret in self._secrets:
             text = text.replace(secret, "***")
-        text = visible(" ".join(text.partition("X-Amz-")[0].split()))
+        text = visible(" ".join(_SIGNED.sub(r"\1***", text).split()))
         return text if len(text) <= _MESSAGE_SHOWN else f"{text[:_MESSAGE_SHOWN]}..."
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        """The keys as they are, and as they go over the wire, should the server or a proxy repeat what it was sent."""
+        options = self.options
+        pair = base64.b64encode(f"{options.access_key_id}:{options.secret_access_key}".encode()).decode()
+        plain = (options.secret_access_key, options.access_key_id)
+        forms = {pair, *plain, *(quote(each, safe="") for each in (pair, *plain))}
+        return tuple(sorted((form for form in forms if form), key=len, reverse=True))
 
     def _why(self, error: urllib3.exceptions.HTTPError) -> str:
         """Take the system's own words off the end of urllib3's."""
