@@ -20,6 +20,7 @@ from spark_core.tables import (
     MISSING_ADDRESSES,
     NAMESPACE_SLICES,
     REFERENCE_ADDRESSES,
+    RETAINED_COMMITS,
 )
 
 JOURNAL = "journal"
@@ -72,21 +73,25 @@ class Left:
         list_bytes: As said.
         scans: Files of scans of staged entries, and their bytes.
         scan_bytes: As said.
+        dump_files: Tables of this run's dump of refs, and their bytes; such tables cannot be told from a repository's own.
+        dump_bytes: As said.
     """
 
     lists: int
     list_bytes: int
     scans: int
     scan_bytes: int
+    dump_files: int = 0
+    dump_bytes: int = 0
 
     @property
     def objects(self) -> int:
-        """All files."""
+        """All files but dumps."""
         return self.lists + self.scans
 
     @property
     def size_bytes(self) -> int:
-        """All bytes."""
+        """All bytes but those of dumps."""
         return self.list_bytes + self.scan_bytes
 
     def __str__(self) -> str:
@@ -154,7 +159,7 @@ def prune(run: Run) -> Pruned:
 def left_by_server(store: ObjectStore, prefix: str) -> Left:
     """Count what the server wrote when it was asked to prepare collections; nothing ever deletes it.
 
-    Dumps of refs are not among it: they are tables like a repository's own, by their content.
+    Dumps of refs are not among it: they are tables like a repository's own, named by their content.
 
     Args:
         store: Rooted at the namespace.
@@ -193,6 +198,16 @@ class House:
     def facts(self) -> Mapping[str, Any]:
         """Both as figures; JSON values only."""
         pruned, left = self.pruned, self.left
+        counted = (
+            {
+                "left_by_server_objects": left.objects,
+                "left_by_server_bytes": left.size_bytes,
+                "dump_files": left.dump_files,
+                "dump_bytes": left.dump_bytes,
+            }
+            if left is not None
+            else {}
+        )
         return {
             "pruned_runs": [str(key) for key in pruned.runs],
             "pruned_objects": pruned.objects,
@@ -200,17 +215,17 @@ class House:
             "not_pruned": dict(pruned.kept),
             "not_now": pruned.not_now,
             "problem": self.problem,
-            **(
-                {}
-                if left is None
-                else {"left_by_server_objects": left.objects, "left_by_server_bytes": left.size_bytes}
-            ),
+            **counted,
         }
 
     @property
     def words(self) -> str:
         """One line for people."""
-        said = [] if self.left is None else [f"the server's files of earlier collections: {self.left}"]
+        said = [] if self.left is None else [f"the server keeps files of every collection: {self.left}"]
+        if self.left is not None and self.left.dump_files:
+            said.append(
+                f"and this one's dump of refs: {self.left.dump_files} files, {bytes_text(self.left.dump_bytes)}"
+            )
         if self.pruned.runs:
             said.append(
                 f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} files, "
@@ -233,7 +248,12 @@ def keep_house(run: Run) -> House:
     """
     left, pruned = None, Pruned()
     try:
-        left = left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"])
+        dumped = run.load(RETAINED_COMMITS).manifest.facts
+        left = replace(
+            left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"]),
+            dump_files=dumped.get("dump_files", 0),
+            dump_bytes=dumped.get("dump_bytes", 0),
+        )
         pruned = prune(run)
     except LakegcError as problem:
         return House(pruned, left, str(problem))

@@ -65,6 +65,8 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "server_run": None if prepared is None else prepared.run_id,
         "refs_read_by": WALK if dump is None else DUMP,
         "dump": None if dump is None else vars(dump),
+        "dump_files": found.dumped[0],
+        "dump_bytes": found.dumped[1],
         "commits": len(refs.commits),
         "branches": len(refs.branches),
         "heads": len({branch.commit_id for branch in refs.branches}),
@@ -98,6 +100,7 @@ class ReadCommits:
         server_rows: Its rows.
         table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of what is held.
         holds: What is kept by name.
+        dumped: Files and bytes of the dump, which the server never takes away.
     """
 
     rules: RetentionRules | None
@@ -107,6 +110,7 @@ class ReadCommits:
     server_rows: pa.Table | None
     table: pa.Table
     holds: Holds = holds.NONE
+    dumped: tuple[int, int] = (0, 0)
 
 
 def read_commits(run: Run, prefix: str) -> ReadCommits:
@@ -122,7 +126,8 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     held = holds.load(run.store)
     rules = run.server.retention_rules(run.repository.id)
     prepared = _server_list(run, rules)
-    refs, dump = _read_refs(run, prefix, has_rules=rules is not None, held=held)
+    sizes: list[int] = []
+    refs, dump = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
     if dump is None:
         # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
         # after the walk has the commit, as one that nothing leads to.
@@ -132,7 +137,7 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     )
     server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
     table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
-    return ReadCommits(rules, refs, dump, prepared, server_rows, table, held)
+    return ReadCommits(rules, refs, dump, prepared, server_rows, table, held, (len(sizes), sum(sizes)))
 
 
 def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:
@@ -155,7 +160,9 @@ def tables_prefix(run: Run) -> str:
     return prefix
 
 
-def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds) -> tuple[Refs, RefsDump | None]:
+def _read_refs(
+    run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]
+) -> tuple[Refs, RefsDump | None]:
     """Read the commit graph from a dump, or by walking it where there can be none; the dump is None then."""
     for attempt in range(1, DUMP_TRIES + 1):
         try:
@@ -163,7 +170,8 @@ def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds) -> tuple[
         except (PermissionDeniedError, NoSuchCallError) as refusal:
             return _walk(run, refusal, has_rules=has_rules, held=held), None
         try:
-            refs = read_refs_dump(run.store, dump, prefix)
+            sizes.clear()
+            refs = read_refs_dump(run.store, dump, prefix, sizes=sizes)
             retention.require_whole(refs)
         except IncompleteReadError:
             if attempt == DUMP_TRIES:

@@ -229,7 +229,7 @@ def test_what_the_server_left_is_counted_and_stays(run):
     run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
     left = housekeeping.left_by_server(run.store, "_lakefs")
     assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
-    assert housekeeping.keep_house(run).words == "the server's files of earlier collections: 2 files, 10 bytes"
+    assert housekeeping.keep_house(run).words == "the server keeps files of every collection: 2 files, 10 bytes"
     assert housekeeping.left_by_server(run.store, "_lakefs") == left
 
 
