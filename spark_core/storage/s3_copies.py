@@ -8,8 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
 from spark_core.errors import LakegcError, NotFoundError, ObjectExistsError, TransientError
 from spark_core.storage.copies import Sight
+from spark_core.storage.s3_errors import failure_of
 from spark_core.storage.s3_pages import checksum_of
 
 T = TypeVar("T")
@@ -89,7 +93,7 @@ class Bucket:
                 self._in_parts(source, where, told)
             else:
                 # An error can come with 200, once S3 has begun; the client makes an error of it.
-                self.ask("copy", source.key, lambda: self.boto.copy_object(**where, **told, IfNoneMatch="*"))
+                self.ask("copy", source.key, lambda: self._where_nothing_is("CopyObject", **where, **told))
         except ObjectExistsError:
             # S3 says the same whichever of the two conditions fails.
             if self._is_there(target):
@@ -100,6 +104,20 @@ class Bucket:
             f"{self.root}{source.key} was written again while it was copied, so the copy was not made; nothing was deleted. "
             "Look who writes there, and run again."
         )
+
+    def _where_nothing_is(self, operation: str, **asked: Any) -> Any:
+        """Send a request on the condition that there is no object, where client and store know it for that request.
+
+        Where they do not, what protects an object is that it was asked for just before.
+        """
+        known = "IfNoneMatch" in self.boto.meta.service_model.operation_model(operation).input_shape.members
+        send = getattr(self.boto, xform_name(operation))
+        try:
+            return send(**asked, **({"IfNoneMatch": "*"} if known else {}))
+        except ClientError as error:
+            if not known or failure_of(error).code != "NotImplemented":
+                raise
+        return send(**asked)
 
     def _is_there(self, key: str) -> bool:
         try:
@@ -125,9 +143,8 @@ class Bucket:
         try:
             with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
                 parts = list(pool.map(copy_part, enumerate(_spans(source.size_bytes), start=1)))
-            ask(
-                lambda: self.boto.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*")
-            )
+            named = {"Parts": parts}
+            ask(lambda: self._where_nothing_is("CompleteMultipartUpload", **upload, MultipartUpload=named))
         except LakegcError:
             self._abort(upload)
             raise

@@ -82,6 +82,22 @@ def test_a_copy_is_asked_for_on_both_conditions_and_its_bytes_stay_in_the_store(
     assert reads(asked) == []
 
 
+@pytest.mark.parametrize("size", [10, 12_000])
+@pytest.mark.usefixtures("small_parts")
+def test_a_store_that_knows_no_condition_for_copies_copies_without_it(store, s3_proxy, size):
+    store.put("data/s/a", CONTENT[:size])
+
+    def older(request, forward):
+        conditional = "If-None-Match" in request.headers
+        return error(501, "NotImplemented") if conditional else forward(request)
+
+    s3_proxy.meddle(older)
+    store.copy("data/s/a", "copy")
+    assert store.read("copy") == CONTENT[:size]
+    with pytest.raises(ObjectExistsError, match="left as it is"):
+        store.copy("data/s/a", "copy")
+
+
 def test_an_error_that_comes_with_200_is_an_error(store, s3_proxy, client, bucket):
     store.put("data/s/a", CONTENT)
     said = error(500, "InternalError").body
