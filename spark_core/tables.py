@@ -329,8 +329,8 @@ def store_table(
     """Write a draft as Parquet parts and its manifest, and take the parts of an earlier attempt away.
 
     The manifest is put after the last part, so a table whose writing broke off
-    does not exist. Parts of a deletion report are never taken away: they are the
-    record of what is gone, whatever became of their attempt.
+    does not exist. That goes for the deletion report, too: what is gone stands in
+    the journal of its sweep, from which the report can be made again.
 
     Args:
         store: Rooted at the namespace.
@@ -354,8 +354,7 @@ def store_table(
     if isinstance(draft.content, pa.Table):
         receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
     else:
-        abandon = _leave_parts if draft.spec is DELETION_REPORT else partial(_remove_parts, store)
-        receipts = write_partitions(draft.content, write, abandon)
+        receipts = write_partitions(draft.content, write, partial(_remove_parts, store))
     measured: Counter[str] = Counter()
     for receipt in receipts:
         measured.update(receipt.measured)
@@ -374,8 +373,7 @@ def store_table(
     )
     require_open(store, draft.spec, run)
     store.put(manifest_key(draft.spec, run), manifest.to_json())
-    if draft.spec is not DELETION_REPORT:
-        _remove_earlier_attempts(store, where, manifest)
+    _remove_earlier_attempts(store, where, manifest)
     return manifest
 
 
@@ -445,10 +443,6 @@ def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return _Receipt(tuple(parts), measured)
-
-
-def _leave_parts(receipts: list[_Receipt]) -> None:
-    """Do nothing about the parts of a write that failed."""
 
 
 def _remove_parts(store: ObjectStore, receipts: list[_Receipt]) -> None:

@@ -26,7 +26,7 @@ from spark_core.sweep.progress import OnProgress, Progress, unheard
 from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
 from spark_core.tables import Draft, StoredTable
 
-__all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep"]
+__all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep", "unheard"]
 
 
 def sweep(run: Run, tell: OnProgress = unheard) -> Draft:

@@ -134,13 +134,26 @@ def test_refused_checks_stand_in_the_report_and_on_its_page(written):
 
 
 def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
-    written.mark({"data/a/x": (5, OLD), "data/a/y": (7, OLD)}, expired={"data/a/x": WHY, "data/a/y": WHY})
+    sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9, "data/a/w": 11}
+    written.mark({address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY))
     written.conclude()
-    written.sweep({"data/a/x": (5, "deleted", None), "data/a/y": (7, "failed", "AccessDenied")})
+    again, changed = "referenced again: staged: <b>", "changed since the mark: it has 12 bytes, the mark saw 11"
+    outcomes = {"x": ("deleted", None), "y": ("failed", "AccessDenied"), "z": ("kept", again), "w": ("kept", changed)}
+    written.sweep({address: (size, *outcomes[address[-1]]) for address, size in sizes.items()})
     found = report.load(written.run)
-    assert _by_name(found.outcomes) == {"deleted": (1, 5), "failed": (1, 7)}
+    assert _by_name(found.outcomes) == {
+        "deleted": (1, 5),
+        "failed": (1, 7),
+        "kept: referenced again": (1, 9),
+        "kept: changed since the mark": (1, 11),
+    }
     assert [(failure.address, failure.error) for failure in found.failures] == [("data/a/y", "AccessDenied")]
-    assert "AccessDenied" in report.page(found)
+    assert [(spared.address, spared.error) for spared in found.spared] == [("data/a/w", changed), ("data/a/z", again)]
+    page = report.page(found)
+    assert "AccessDenied" in page
+    assert "the sweep kept" in page
+    assert "referenced again: staged: &lt;b&gt;" in page
+    assert Report.from_json(found.to_json(), name="r") == found
 
 
 def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_skip(written):

@@ -1,0 +1,135 @@
+"""The rounds of a sweep: each under a look and a lease that are still good, until everything has an outcome."""
+
+from collections import Counter
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from spark_core.errors import LeaseLostError, TransientError
+from spark_core.journal import Journal
+from spark_core.run import RunOptions
+from spark_core.sweep import rounds
+from spark_core.sweep.batches import Tally
+from spark_core.sweep.plan import Limits
+from tests.support.written_run import NOW, written_run
+
+
+class Driver:
+    """The loop of the rounds over executors and looks that a test plays."""
+
+    def __init__(self, folder, monkeypatch, **options):
+        run = written_run(folder, spark=None).run
+        self.clock = run.environment.clock
+        self.run = SimpleNamespace(
+            key=run.key,
+            repository=run.repository,
+            store=run.store,
+            now=self.clock.now,
+            options=RunOptions(**options),
+            spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2)),
+        )
+        self.journal = Journal(run.store, str(run.key), "5" * 64)
+        self.log, self.told, self.played = [], [], []
+        self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat)
+        self.look_takes = timedelta(seconds=20)
+        monkeypatch.setattr(rounds, "_left", lambda *_: ("left", 0))
+        monkeypatch.setattr(rounds, "_round", self.play)
+
+    def beat(self):
+        self.log.append("beat")
+        self.lease.expires_at = self.clock.instant + self.run.options.lease_ttl
+
+    def look(self, _run, left, _mark):
+        assert left == "left"
+        self.log.append("look")
+        began = self.run.now()
+        self.clock.instant += self.look_takes
+        frame = SimpleNamespace(unpersist=lambda: self.log.append("forget"))
+        return SimpleNamespace(began=began, frame=frame, facts={"number": self.log.count("look")})
+
+    def play(self, _left, _referenced, _tasks, orders):
+        """Let the executors do the next thing of the test's list: objects by outcome, and how long it took."""
+        self.log.append("round")
+        lasts = (orders.deadline.instant - orders.deadline.given_at).total_seconds()
+        objects, took = self.played.pop(0)
+        self.clock.instant += timedelta(seconds=lasts if took is None else took)
+        self.told.append((orders.round, orders.sweep, lasts))
+        return Tally(Counter(objects), Counter(objects), [("data/s/x", "failed", "SlowDown")] * ("failed" in objects))
+
+    def sweep(self, *played, progress=None):
+        self.played = list(played)
+        expired = SimpleNamespace(manifest=SimpleNamespace(rows=10))
+        plan = rounds.Plan(expired, {}, Limits(NOW, flat=False), self.look, None)
+        return rounds.delete_in_rounds(
+            self.run, plan, self.journal, self.lease, [].append if progress is None else progress.append
+        )
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    return Driver(tmp_path, monkeypatch, lease_ttl=timedelta(hours=1))
+
+
+def test_an_ordinary_sweep_is_one_look_one_round_and_then_forgets_what_it_saw(driver):
+    progress = []
+    swept = driver.sweep(({"deleted": 8, "kept": 2}, 1), progress=progress)
+    assert driver.log == ["look", "beat", "round", "forget"]
+    assert (swept.rounds, swept.second_look) == (1, {"number": 1})
+    assert swept.tally.objects == {"deleted": 8, "kept": 2}
+    assert (progress[-1].settled, progress[-1].planned, progress[-1].kept) == (10, 10, 2)
+    assert "round 1: 10 of 10 objects done, 2 kept, 0 failed" in str(progress[-1])
+
+
+def test_a_round_ends_ten_minutes_after_its_look_began_and_the_next_one_looks_again(driver):
+    swept = driver.sweep(({"deleted": 4, "unsent": 6}, None), ({"deleted": 5, "failed": 1}, 1))
+    assert driver.log == ["look", "beat", "round", "forget", "look", "beat", "round", "forget"]
+    (_, first, lasts), (_, second, _) = driver.told
+    assert 579 < lasts <= 580, "ten minutes, less the 20 seconds that the look took"
+    assert first == second, "one process"
+    assert swept.second_look == {"number": 2}
+    assert swept.tally.objects == {"deleted": 9, "failed": 1}, "what was left to the second round is counted once"
+    assert swept.tally.left == [("data/s/x", "failed", "SlowDown")]
+
+
+def test_a_look_that_is_still_good_serves_another_round(tmp_path, monkeypatch):
+    driver = Driver(tmp_path, monkeypatch, lease_ttl=timedelta(minutes=3))
+    driver.sweep(*[({"deleted": 1, "unsent": 1}, None)] * 4, ({"deleted": 1}, 1))
+    lasts = [round(lasts) for _, _, lasts in driver.told]
+    assert lasts[:3] == [150, 150, 150], "the lease, less a margin"
+    assert driver.log[:10] == ["look", "beat", "round", "beat", "round", "beat", "round", "beat", "round", "forget"]
+    assert lasts[3] in (129, 130), "what the look has left"
+
+
+def test_a_shorter_time_between_two_looks_is_kept(tmp_path, monkeypatch):
+    driver = Driver(tmp_path, monkeypatch, reread_every=timedelta(minutes=2))
+    driver.sweep(({"deleted": 4}, 1))
+    assert 99 < driver.told[0][2] <= 100
+
+
+def test_a_lease_that_is_lost_ends_the_sweep_before_the_next_round(driver):
+    def lost():
+        raise LeaseLostError("the lease is lost")
+
+    def beat():
+        driver.beat()
+        driver.lease.beat = lost
+
+    driver.lease.beat = beat
+    with pytest.raises(LeaseLostError):
+        driver.sweep(({"unsent": 4, "deleted": 1}, None), ({"deleted": 4}, 1))
+    assert driver.log.count("round") == 1
+
+
+def test_a_look_that_takes_longer_than_it_is_good_for_deletes_nothing_and_says_so(driver):
+    driver.look_takes = timedelta(minutes=11)
+    with pytest.raises(
+        TransientError, match=r"3 rounds passed without a single deletion.*good for 0:10:00.*reread_minutes"
+    ):
+        driver.sweep(*[({"unsent": 10}, 0)] * 3)
+    assert all(lasts < 0 for _, _, lasts in driver.told)
+
+
+def test_rounds_that_get_on_are_not_counted_as_idle(driver):
+    idle, busy = ({"unsent": 9}, 0), ({"unsent": 9, "deleted": 1}, 0)
+    assert driver.sweep(idle, idle, busy, idle, idle, ({"deleted": 9}, 0)).rounds == 6
