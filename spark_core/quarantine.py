@@ -73,7 +73,13 @@ def key_of(run: RunKey | str, address: str) -> str:
 
 def facts(run: Run) -> Mapping[str, Any]:
     """Return what the report of a sweep keeps about its quarantine: nothing where it deletes at once."""
-    return {"quarantine_days": run.options.quarantine_days} if run.options.quarantine else {}
+    if not run.options.quarantine:
+        return {}
+    return {
+        "quarantine_days": run.options.quarantine_days,
+        "quarantine_folder": folder(run.key),
+        "undo": f"lakegc restore {run.repository.id} {run.key}",
+    }
 
 
 def ends_at(report: tables.Manifest) -> datetime | None:
@@ -183,6 +189,7 @@ def purge(run: Run) -> Purged:
 
     A run's days begin when its report was stored. Without a report it was not
     swept to its end, and what lies in its quarantine may be the only trace of it.
+    What a report promises holds, also when the options say fewer days by now.
 
     Args:
         run: Any run of the repository; its options say how long.
@@ -203,8 +210,9 @@ def purge(run: Run) -> Purged:
 def _is_due(run: Run, key: RunKey) -> bool:
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, key)):
         return False
-    ended = tables.load_table(run.store, tables.DELETION_REPORT, key).manifest.reading_ended
-    return run.now() >= ended + timedelta(days=run.options.quarantine_days)
+    report = tables.load_table(run.store, tables.DELETION_REPORT, key).manifest
+    by_options = report.reading_ended + timedelta(days=run.options.quarantine_days)
+    return run.now() >= max(by_options, ends_at(report) or by_options)
 
 
 def _purged(store: ObjectStore, key: RunKey, done: Purged) -> Purged:

@@ -67,6 +67,17 @@ def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store
     assert purge(after(written.run, 60)).objects == 2
 
 
+@pytest.mark.parametrize("days", [1, 60])
+def test_what_a_report_promised_holds_when_the_days_are_changed(written, store, days):
+    sweep(written)
+    run = written.run
+    manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(run))
+    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    changed = replace(run, options=replace(run.options, quarantine_days=days))
+    assert purge(after(changed, max(30, days), -60)) == Purged()
+    assert purge(after(changed, max(30, days), 60)).objects == 2
+
+
 def test_without_a_report_nothing_is_deleted_however_old(written, store):
     for address in MOVED:
         store.put(key_of(written.run.key, address), b"x")
