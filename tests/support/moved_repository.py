@@ -13,6 +13,7 @@ from spark_core.model import RunKey
 from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from spark_core.storage.probes import PROBE_FOLDER
+from spark_core.tables import ROOT
 from tests.support import golden
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -84,7 +85,7 @@ def collected_exactly(
             run = open_run(environment, NAME, RunKey.at(recorded.now), options)
         assert sweep_only(run) == dict.fromkeys(expected, "deleted")
     after = names()
-    own = {name for name in after if f"/run_id={run.key}" in name or name.startswith(PROBE_FOLDER)}
+    own = {name for name in after if f"/run_id={run.key}" in name or name.startswith((PROBE_FOLDER, f"{ROOT}lease/"))}
     assert after - own == before - set(expected)
     return run
 

@@ -1,0 +1,74 @@
+"""Whole runs that are undone: out of quarantine on files, out of the versions of an S3 bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakegc_dagster.sandbox import history
+from spark_core import quarantine, report
+from spark_core.restore import restore
+from tests.support.moto_s3 import moto_s3
+from tests.support.moved_repository import collected_exactly
+from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+def keys(store, prefix):
+    return {key for batch in store.list(prefix) for key in batch.column("key").to_pylist()}
+
+
+def test_a_sweep_with_quarantine_is_undone_to_the_last_byte_and_purged_when_its_days_are_over(sandbox, spark):
+    story = history.documents_history(sandbox, "repo", now=NOW)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    run = open_sandbox_run(sandbox, "repo", spark, NOW, quarantine=True, quarantine_days=30)
+    mark_and_conclude(run)
+    dead = {file.address: file.data for file in story.deleted}
+    assert sweep_only(run) == dict.fromkeys(dead, "deleted")
+    kept = {file.address for file in story.kept}
+    assert keys(run.store, "data/") == kept
+    assert keys(run.store, quarantine.FOLDER) == {quarantine.key_of(run.key, address) for address in dead}
+    told = report.load(run).undo
+    assert f"`lakegc restore repo {run.key}` brings them back" in told
+
+    one = min(dead)
+    assert restore(run, [one]).objects == Counter(restored=1)
+    assert keys(run.store, "data/") == {*kept, one}
+    done = restore(run)
+    assert (done.objects, done.complete) == (Counter(restored=len(dead) - 1, already_there=1), True)
+    assert {address: run.store.read(address) for address in dead} == dead
+
+    later = replace(run, environment=replace(run.environment, clock=run.environment.clock))
+    later.environment.clock.sleep(31 * 86_400)
+    assert quarantine.purge(later).objects == len(dead)
+    assert keys(run.store, quarantine.FOLDER) == set()
+    assert keys(run.store, "data/") == {*kept, *dead}
+
+
+def test_what_a_sweep_deleted_from_a_bucket_with_versions_comes_back_from_them(tmp_path, spark):
+    with moto_s3() as s3:
+        bucket, client = s3.bucket(), s3.client()
+        client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        written = {}
+
+        def put(key, data):
+            written[key] = data
+            client.put_object(Bucket=bucket, Key=f"ns/{key}", Body=data)
+
+        def names():
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+            return {found["Key"].removeprefix("ns/") for page in pages for found in page.get("Contents", [])}
+
+        run = collected_exactly(f"s3://{bucket}/ns", s3.options(), tmp_path, spark, put=put, names=names)
+        dead = written.keys() - names()
+        assert restore(run, dry_run=True).objects == Counter(restorable=len(dead))
+        done = restore(run)
+        assert (done.objects, done.complete) == (Counter(restored=len(dead)), True), done.left
+        assert {key: run.store.read(key) for key in dead} == {key: written[key] for key in dead}
