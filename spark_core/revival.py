@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
 from typing import Any
@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_core import tables
@@ -28,6 +30,7 @@ from spark_core.mark import twins
 from spark_core.mark.commits import ReadCommits, read_commits
 from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
 from spark_core.mark.expired import said_sizes
+from spark_core.mark.sizes import sizes_of_later
 from spark_core.mark.uncommitted import read_staged
 from spark_core.run import Run
 from spark_core.schemas import spark_type
@@ -58,11 +61,13 @@ class Known:
         metaranges: Id -> whether its entries were read with their paths, as those of a branch head.
         addresses: What they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why. None where nothing was read.
         head_ranges: Ranges (range_id) of which the mark or `addresses` has every entry with its path.
+        later: Objects (address, size_bytes) that heads reach and the mark's listing has not, and their neighbours.
     """
 
     metaranges: Mapping[str, bool] = field(default_factory=dict)
     addresses: DataFrame | None = None
     head_ranges: DataFrame | None = None
+    later: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -83,11 +88,19 @@ class Revived:
 
 
 def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revived]:
-    """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not."""
+    """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not.
+
+    What was read stays with the executors. Where one is lost with it, everything is read once more.
+    """
     last: list[Revived] = []
 
     def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> Revived:
-        last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
+        try:
+            last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
+        except (PySparkException, Py4JJavaError):
+            if not last:
+                raise
+            last[:] = [read_again(run, plan, mark=mark)]
         return last[0]
 
     return again
@@ -125,17 +138,20 @@ def read_again(
     calls = Counter(run.server.requests)
     prefix: str = mark[tables.NAMESPACE_SLICES.name].manifest.facts["table_prefix"]
     staged = read_staged(run, prefix)
+    # Asked three times: what is referenced of it, what sizes the rest has, and what of that is a twin.
+    plan = plan.select("address", "size_bytes").persist()
     try:
         commits = read_commits(run, prefix)
         _require_commits(run, commits)
         known = Known() if previous is None else previous.known
         reached = _Reached.read(run, prefix, mark, _retained(commits), known)
         found = _settled(_referenced(staged.frame, reached.known.addresses, commits.holds, plan))
-        search = _twins(run, _without(plan, found), mark, reached.known)
+        now_known, search = _twins(run, _without(plan, found), mark, reached.known, is_news=reached.known is not known)
         if search.found is not None:
             found = _settled(found.unionByName(search.found).groupBy("address").agg(sf.min("why").alias("why")))
         staged_facts = staged.facts()
     finally:
+        plan.unpersist()
         staged.close()
     facts = {
         "began": began.isoformat(),
@@ -150,7 +166,7 @@ def read_again(
         **reached.facts,
         "twins": search.facts,
     }
-    return Revived(began, found, facts, reached.known)
+    return Revived(began, found, facts, now_known)
 
 
 def _require_commits(run: Run, commits: ReadCommits) -> None:
@@ -218,6 +234,7 @@ class _Reached:
                 {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
                 addresses if known.addresses is None else known.addresses.unionByName(addresses),
                 old_ranges.unionByName(ranges.where("is_head").select("range_id")),
+                known.later,
             ),
             facts,
         )
@@ -263,16 +280,31 @@ class _Search:
     facts: Mapping[str, Any]
 
 
-def _twins(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Known) -> _Search:
-    """Search for twins as the mark does, among the entries of the heads of then and of now."""
+def _twins(
+    run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Known, *, is_news: bool
+) -> tuple[Known, _Search]:
+    """Search for twins as the mark does, among the entries of the heads of then and of now.
+
+    The size that an entry says is compared with its object's, also where the
+    object was written after the mark's listing: what a client made up once, it
+    may have said of a twin as well.
+    """
     columns = ["address", "size_bytes", "head_path", "checksum"]
     heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
     if known.addresses is not None:
         heads = heads.unionByName(known.addresses.select(*columns))
     heads = heads.where("head_path is not null")
+    facts = mark[tables.EXPIRED_ADDRESSES.name].manifest.facts
+    listing = mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address", "size_bytes"])
+    if known.later is not None:
+        listing = listing.unionByName(known.later)
+    if is_news or (known.later is None and facts["missing_objects"]):
+        later = sizes_of_later(run, heads, listing)
+        listing = listing.unionByName(later)
+        known = replace(known, later=later if known.later is None else known.later.unionByName(later))
     said = None
-    if known.addresses is not None or mark[tables.EXPIRED_ADDRESSES.name].manifest.facts["other_sizes"]:
-        said = said_sizes(mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address", "size_bytes"]), heads)
+    if facts["other_sizes"] or known.later is not None:
+        said = said_sizes(listing, heads)
     candidates = plan.select("address", "size_bytes", sf.lit(None).cast("string").alias("checksum"))
     search = twins.find(run, candidates, heads, said)
     causes = []
@@ -284,7 +316,7 @@ def _twins(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Kn
         unchecked = candidates.join(search.unchecked_sizes, on="size_bytes", how="left_semi")
     if unchecked is not None:
         causes.append(unchecked.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
-    return _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.facts)
+    return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.facts)
 
 
 def _address_hash() -> Any:

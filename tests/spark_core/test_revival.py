@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
 from spark_core import holds
@@ -126,7 +127,18 @@ def ground(sandbox, request):
 
 
 def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_plan(ground, spark):
-    ways = ("staged", "linked", "committed", "branched", "tagged", "reverted", "moved", "held", "held-commit")
+    ways = (
+        "staged",
+        "linked",
+        "committed",
+        "branched",
+        "tagged",
+        "reverted",
+        "moved",
+        "held",
+        "held-commit",
+        "of a said size",
+    )
     ground.let_die(*ways, "dead")
     with ground.ago(45):
         ground.dead["twin"] = ground.upload("kept", b"kept")
@@ -134,6 +146,7 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
         ground.dead["never committed"] = ground.upload("x", b"never committed")
         objects.reset(ground.core, ground.name, "main", "reset")
         refs.create_branch(ground.core, ground.name, "aside", "main")
+        refs.create_branch(ground.core, ground.name, "gone", "main")
     ground.mark(spark)
     core, name = ground.core, ground.name
     look = look_again()
@@ -143,14 +156,18 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
 
     with core.lock:
         ground.stage("new/committed", ground.dead["committed"])
+        # Both entries say a size and a checksum that are not their objects'.
+        ground.stage("said", ground.upload("said", b"longer than it says"))
         added = ground.commit()
         merge.revert(core, name, "main", ground.removals["reverted"], parent_number=0)
         refs.create_branch(core, name, "dev", ground.commits["branched"])
         refs.create_tag(core, name, "v1", ground.commits["tagged"])
+        refs.delete_branch(core, name, "gone")
         refs.hard_reset(core, name, "aside", ground.commits["moved"])
         ground.stage("new/staged", ground.dead["staged"])
         ground.stage("new/linked", ground.dead["linked"], link=True, branch="dev")
         ground.stage("kept", ground.dead["twin"], like="kept")
+        ground.stage("said", ground.dead["of a said size"])
     holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
     holds.add(ground.run, "case", "commit", ground.commits["held-commit"], who="t", why="")
 
@@ -171,6 +188,7 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
         "held": f"hold audit: address {ground.dead['held']}",
         "held-commit": f"hold case: commit {ground.commits['held-commit'][:12]}",
         "twin": "twin of an entry at kept",
+        "of a said size": "twin of an entry at said",
     }
     assert second.facts["ranges_read"] > 0
     assert second.facts["new_metaranges"] >= 6
@@ -239,6 +257,25 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground,
     file.unlink()
     with pytest.raises(NotFoundError, match=range_id):
         ground.again()
+
+
+def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
+    asked = []
+
+    def answer(_run, _plan, *, mark, previous=None):
+        asked.append(previous)
+        if previous == "first" or mark == "broken":
+            raise PySparkException("Checkpoint block rdd_7_0 not found")
+        return "second" if len(asked) > 1 else "first"
+
+    monkeypatch.setattr("spark_core.revival.read_again", answer)
+    look = look_again()
+    assert look(None, None, {}) == "first"
+    assert look(None, None, {}) == "second"
+    assert asked == [None, "first", None]
+    for again in (look, look_again()):
+        with pytest.raises(PySparkException):
+            again(None, None, "broken")
 
 
 def _failing(message):
