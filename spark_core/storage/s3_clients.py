@@ -141,6 +141,8 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
             # Adaptive: a store that throttles slows this client down instead of failing the run.
             retries={"mode": "adaptive", "total_max_attempts": options.max_retries + 1},
             s3={"addressing_style": "path" if options.s3_path_style else "virtual"},
+            # Copies and restores keep more requests under way than the client's own ten.
+            max_pool_connections=32,
             # Stores that only speak like S3 do not all know the newer checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",

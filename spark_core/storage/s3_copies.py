@@ -22,7 +22,7 @@ T = TypeVar("T")
 LARGEST_COPY_BYTES = 5_000_000_000
 PART_BYTES = 512 << 20
 _MOST_PARTS = 10_000
-_PARTS_AT_ONCE = 8
+_PARTS_AT_ONCE = 4
 
 # Checksums that S3 can keep of a whole object, in its own names.
 _WHOLE = ("ChecksumCRC64NVME", "ChecksumCRC32C", "ChecksumCRC32", "ChecksumSHA256", "ChecksumSHA1")
