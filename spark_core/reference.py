@@ -312,12 +312,11 @@ def _read(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]
 def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
     try:
         parquet = pq.ParquetFile(io.BytesIO(data))
-    except (pa.ArrowException, OSError) as problem:
+        schema = parquet.schema_arrow
+        names = schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise CorruptTableError(f"{store.root}{key}", None, f"no sound Parquet file ({problem})") from problem
-    schema = parquet.schema_arrow
-    if schema.names != ["address"] or not (
-        pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)
-    ):
+    if names != ["address"] or not (pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)):
         raise CorruptTableError(
             f"{store.root}{key}", None, f"its columns are {schema.to_string()!r}, wanted one string, `address`"
         )

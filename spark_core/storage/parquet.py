@@ -89,13 +89,13 @@ def read(source: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator
         CorruptTableError: If it is no sound Parquet file or lacks a column.
     """
     try:
-        file = pq.ParquetFile(source)
+        file = _opened(source)
         missing = [column for column in columns or [] if column not in file.schema_arrow.names]
         if missing:
             raise CorruptTableError(name, None, f"lacks the columns {missing}, has {file.schema_arrow.names}")
         wanted = None if columns is None else list(columns)
         yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
 
 
@@ -107,7 +107,14 @@ def schema(source: BinaryIO, name: str) -> pa.Schema:
 def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
     """Read the columns of a Parquet file, and how many rows it says it has; see `read`."""
     try:
-        file = pq.ParquetFile(source)
-    except (pa.ArrowException, OSError) as error:
+        file = _opened(source)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
     return file.schema_arrow, file.metadata.num_rows
+
+
+def _opened(source: BinaryIO) -> pq.ParquetFile:
+    """Open a file whose columns have names of UTF-8: Arrow decodes them when they are asked for, and raises only then."""
+    file = pq.ParquetFile(source)
+    _ = file.schema_arrow.names
+    return file

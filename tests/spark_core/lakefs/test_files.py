@@ -178,6 +178,13 @@ def write_parquet(root: Path, schema: pa.Schema = SERVER_UNCOMMITTED, **columns:
     return key
 
 
+def test_a_column_whose_name_is_no_text_refuses(root: Path, store: ObjectStore) -> None:
+    key = write_parquet(root, physical_address=["data/a"], creation_date=[1])
+    (root / key).write_bytes((root / key).read_bytes().replace(b"physical_address", b"physical_\xe1ddress"))
+    with pytest.raises(CorruptTableError, match=rf"{key}.*no sound Parquet file.*can't decode"):
+        list(read_uncommitted(store, key))
+
+
 def test_a_file_without_rows_is_fine(root: Path, store: ObjectStore) -> None:
     key = write_parquet(root, physical_address=[], creation_date=[])
     assert uncommitted_files(store, PreparedUncommitted(RUN_ID, 1, 1)) == [key]
