@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lakegc_dagster import console
 from lakegc_dagster.submit_keys import OWN, Job, read_job
-from spark_core import collect
+from spark_core import collect, housekeeping
 from spark_core import report as reports
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
@@ -136,7 +136,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
         _require_rules(environment, job.repository_id)
     key = own_key or RunKey.at(environment.clock.now())
     verifying = job.mark_id if job.mark_id and own_key is None else None
-    opened = open_run(environment, job.repository_id, key, options, reference_mark=verifying)
+    opened = open_run(environment, job.repository_id, key, options, reference_mark=verifying, take_over=job.take_over)
     shown.print(f"run {key}", markup=False)
     with console.Steps(shown) as steps:
         if own_key is None:
@@ -144,11 +144,11 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
             if not found.passed or not job.sweep:
                 _report(shown, opened)
             collect.require_passed(opened, found)
-        if not job.sweep:
-            return
-        stored = collect.sweep(opened, steps)
-    _report(shown, opened)
-    require_complete(stored)
+        stored = collect.sweep(opened, steps) if job.sweep else None
+    if stored is not None:
+        _report(shown, opened)
+        require_complete(stored)
+    shown.print(f"house    {housekeeping.keep_house(opened).words}", markup=False, soft_wrap=True)
 
 
 def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:

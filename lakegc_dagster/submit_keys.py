@@ -19,8 +19,11 @@ from lakegc_dagster import settings_file
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.submit_stores import StoreKeys, read_store_keys
 from spark_core.errors import SettingsError
+from spark_core.model import RunKey
 
 OWN = "spark.lakegc."
+# No setting: it is said once, of one dead run.
+TAKE_OVER = f"{OWN}take_over"
 
 # A page of prepare_uncommitted works for a minute before it ends itself.
 _SHORTEST_READ_SECONDS = 120
@@ -71,6 +74,7 @@ class Job:
         stores: What it says about object stores and their credentials.
         ignored: Key -> why nothing becomes of it.
         notes: Sentences about keys that became something else than their words say.
+        take_over: Key of the dead run whose lease may be taken over.
     """
 
     repository_id: str
@@ -81,6 +85,7 @@ class Job:
     stores: StoreKeys
     ignored: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    take_over: str | None = None
 
 
 def read_job(arguments: Sequence[str], keys: Mapping[str, str]) -> Job:
@@ -107,7 +112,8 @@ def read_job(arguments: Sequence[str], keys: Mapping[str, str]) -> Job:
     # Last, since lakegc's own words are meant for lakegc alone and win.
     variables |= _variables(keys, notes)
     settings = _settings(arguments[0], variables, sweep=do_sweep, keys=keys)
-    return Job(arguments[0], do_mark, do_sweep, mark_id, settings, stores, ignored, [*notes, *stores.notes])
+    take_over = str(RunKey.parse(keys[TAKE_OVER].strip())) if TAKE_OVER in keys else None
+    return Job(arguments[0], do_mark, do_sweep, mark_id, settings, stores, ignored, [*notes, *stores.notes], take_over)
 
 
 def _unused(keys: Mapping[str, str]) -> dict[str, str]:
@@ -188,7 +194,7 @@ def _variables(keys: Mapping[str, str], notes: list[str]) -> dict[str, tuple[str
     if keys.get("spark.master"):
         found[f"{settings_file.PREFIX}SPARK__MASTER"] = keys["spark.master"], "spark.master"
     for key in sorted(keys):
-        if key.startswith(OWN):
+        if key.startswith(OWN) and key != TAKE_OVER:
             name = settings_file.PREFIX + key.removeprefix(OWN).replace(".", "__").upper()
             found[name] = keys[key], key
     return found

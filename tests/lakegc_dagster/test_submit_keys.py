@@ -211,6 +211,12 @@ def test_lakegcs_own_settings_have_their_own_prefix():
     assert "secrets are not settings" in refusal(KEYS | {"spark.lakegc.storage.secret_key": "x"})
 
 
+def test_a_dead_run_is_taken_over_by_its_name():
+    assert job(keys={"spark.lakegc.take_over": " 2026-11-20T02-00-00Z "}).take_over == "2026-11-20T02-00-00Z"
+    assert job().take_over is None
+    assert "run key 'the last one' is not an instant" in refusal(KEYS | {"spark.lakegc.take_over": "the last one"})
+
+
 def test_what_lakegcs_own_keys_say_of_the_repository_is_not_lost():
     found = job(
         keys={
