@@ -35,7 +35,8 @@ class Backend:
     Attributes:
         uri: The namespace.
         mark: What the page gives for a mark ...
-        sweep: ... and for a sweep, besides.
+        sweep: ... and for a sweep, besides ...
+        restore: ... or for bringing objects back.
         put: Writes an object below the namespace by a plain client.
         names: Lists what lies below the namespace by a plain client.
         take: Takes an object away by a plain client.
@@ -46,6 +47,7 @@ class Backend:
     uri: str
     mark: list[Any]
     sweep: list[Any]
+    restore: list[Any]
     put: Callable[[str, bytes], object]
     names: Callable[[], set[str]]
     take: Callable[[str], object]
@@ -98,6 +100,7 @@ def s3() -> Iterator[Backend]:
             f"s3://{bucket}/{PATH}",
             [policy("s3-mark", **words)],
             [policy("s3-sweep", **words)],
+            [policy("s3-restore", **words)],
             lambda key, data: client.put_object(Bucket=bucket, Key=f"{PATH}/{key}", Body=data),
             names,
             lambda key: client.delete_object(Bucket=bucket, Key=f"{PATH}/{key}"),
@@ -133,6 +136,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
             azurite.uri(container, PATH),
             policy("azure-mark", PATH=PATH),
             policy("azure-sweep", PATH=PATH),
+            policy("azure-restore", PATH=PATH),
             lambda key, data: container.upload_blob(f"{PATH}/{key}", data, overwrite=True),
             lambda: {name.removeprefix(f"{PATH}/") for name in container.list_blob_names()},
             lambda key: container.delete_blob(f"{PATH}/{key}"),
@@ -159,7 +163,8 @@ def gcs() -> Iterator[Backend]:
         yield Backend(
             f"gs://{bucket.name}/{PATH}",
             policy("gcs-mark", **words),
-            policy("gcs-sweep", PATH=PATH, BUCKET=bucket.name),
+            policy("gcs-sweep", **words),
+            policy("gcs-restore", **words),
             lambda key, data: bucket.blob(f"{PATH}/{key}").upload_from_string(data),
             lambda: {blob.name.removeprefix(f"{PATH}/") for blob in bucket.list_blobs()},
             lambda key: bucket.delete_blob(f"{PATH}/{key}"),
@@ -194,6 +199,20 @@ def _sweeps(store: ObjectStore) -> None:
     require_deletable(store)
     assert store.head("data/s/dead").size_bytes == 4
     (outcome,) = store.delete(["data/s/dead"])
+    _require_done(outcome)
+
+
+def _moves(store: ObjectStore) -> None:
+    """What a sweep into quarantine asks of a store, besides."""
+    store.copy("data/s/dead", f"{OWN}quarantined")
+    (outcome,) = store.delete(["data/s/dead"])
+    _require_done(outcome)
+
+
+def _brings_back(store: ObjectStore) -> None:
+    """What bringing an object back out of quarantine asks of a store."""
+    store.copy(f"{OWN}quarantined", "data/s/dead")
+    (outcome,) = store.delete([f"{OWN}quarantined"])
     _require_done(outcome)
 
 
@@ -252,6 +271,25 @@ def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_de
                 _sweeps(store)
             assert {use.action for use in running.refused} == {action}
         assert {"data/s/dead", "data/s/live"} <= backend.names()
+
+
+def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion_of_data(backend: Backend) -> None:
+    _fill(backend)
+    with backend.store(backend.mark + backend.sweep) as (store, running):
+        _moves(store)
+    assert not running.refused
+    assert "data/s/dead" not in backend.names()
+    for action in dict.fromkeys(backend.actions(backend.restore)):
+        with backend.store(backend.mark + _without(backend.restore, action)) as (store, running):
+            with pytest.raises(PermissionDeniedError, match="nothing was deleted"):
+                _brings_back(store)
+            assert {use.action for use in running.refused} == {action}
+        assert f"{OWN}quarantined" in backend.names()
+    with backend.store(backend.mark + backend.restore) as (store, running):
+        _brings_back(store)
+        assert [outcome.outcome for outcome in store.delete(["data/s/live"])] == ["refused"]
+    assert {use.resource.rpartition("/")[2] for use in running.refused} == {"live"}
+    assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
 def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that(s3: Backend) -> None:

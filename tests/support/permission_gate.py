@@ -234,8 +234,10 @@ def azure_needs(request: Request) -> list[Use]:
     if not blob:
         # Without a container it is the account that is asked: no data action.
         return [Use(f"{_BLOBS}/read" if comp == "list" else "account", container, request.query.get("prefix", ""))]
+    source = urlsplit({name.lower(): value for name, value in request.headers.items()}.get("x-ms-copy-source", "")).path
+    read = [Use(f"{_BLOBS}/read", unquote(source).lstrip("/").partition("/")[2])] if source else []
     actions = {"GET": "read", "HEAD": "read", "PUT": "write", "DELETE": "delete"}
-    return [Use(f"{_BLOBS}/{actions[request.method]}", where)]
+    return [*read, Use(f"{_BLOBS}/{actions[request.method]}", where)]
 
 
 def azure_refusal(_request: Request, _lacking: list[Use]) -> Answer:
@@ -284,6 +286,10 @@ class GcsNeeds:
             return [Use("storage.objects.delete", _gcs_name(urlsplit(line.decode()).path)) for line in lines]
         if request.path.startswith(("/upload/", "/resumable/")):
             return self._upload(request)
+        copied = re.search(r"/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)$", request.path)
+        if copied:
+            source, target = (f"{copied[at]}/{unquote(copied[at + 1])}" for at in (1, 3))
+            return [Use("storage.objects.get", source), Use("storage.objects.create", target)]
         name = _gcs_name(request.path)
         if "/" not in name:
             if not request.path.endswith("/o"):
