@@ -52,6 +52,7 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte_and_purged_when_its_
     assert keys(run.store, "data/") == {*kept, *dead}
 
 
+@pytest.mark.deep
 def test_what_a_sweep_deleted_from_a_bucket_with_versions_comes_back_from_them(tmp_path, spark):
     with moto_s3() as s3:
         bucket, client = s3.bucket(), s3.client()
