@@ -122,7 +122,7 @@ class Written:
 
 def written_run(folder, spark):
     """Open a run over an empty local namespace, at `NOW`, minimum age a day."""
-    (folder / "repo").mkdir()
+    (folder / "repo").mkdir(exist_ok=True)
     namespace = Namespace.parse("local://repo", server_path=str(folder))
     store_options = StoreOptions(local_path=str(folder))
     clock = FakeClock(NOW)
