@@ -31,6 +31,8 @@ _ROWS_OF_A_TASK = 100_000
 _GROUPS_WITHOUT_SLICE = 64
 # A look that has less than this share of its time left is taken again before a new round.
 _WORTH_A_ROUND = 0.2
+# Most of a look's time that is left to requests under way: the store's own client may send one again by itself.
+_LONGEST_REPETITION = 0.3
 # A request that is sent at the last moment is under way for a while.
 _LEASE_MARGIN = timedelta(seconds=30)
 _IDLE_ROUNDS = 3
@@ -116,7 +118,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
         while True:
             number += 1
             left, done = _left(run, plan.expired, journal, sweep)
-            if look is None or _age(run, look.began) > run.options.reread_every * (1 - _WORTH_A_ROUND):
+            if look is None or _good_until(run, look.began) - run.now() < run.options.reread_every * _WORTH_A_ROUND:
                 if look is not None:
                     look.frame.unpersist()
                 look = plan.look_again(run, left, plan.mark)
@@ -216,7 +218,13 @@ def _age(run: Run, began: datetime) -> timedelta:
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:
     """Return how long requests may be sent: under a look and under a lease that are both good."""
     margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
-    return min(look_began + run.options.reread_every, lease.expires_at - margin) - run.now()
+    return min(_good_until(run, look_began), lease.expires_at - margin) - run.now()
+
+
+def _good_until(run: Run, look_began: datetime) -> datetime:
+    """Return until when a request may begin under a look, so that its repetitions by the client fall under it, too."""
+    every = run.options.reread_every
+    return look_began + every - min(run.store.options.retry_timeout, every * _LONGEST_REPETITION)
 
 
 def _without_time(run: Run, look_began: datetime) -> TransientError:
