@@ -46,7 +46,7 @@ from types import TracebackType
 from typing import Self
 
 from spark_core.clocks import MAX_CLOCK_SKEW
-from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, UnsafePlanError
+from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, TransientError, UnsafePlanError
 from spark_core.lease_log import Owner, Record, State, Work, last_record, live, newest_epoch, places, write
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -242,7 +242,8 @@ def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
         beating = threading.Thread(target=_keep_beating, args=(lease, ended, pause), name="lakegc-lease", daemon=True)
         beating.start()
         try:
-            prune(run.store, lease)
+            with suppress(TransientError):  # the next holder prunes
+                prune(run.store, lease)
             yield lease
         finally:
             ended.set()

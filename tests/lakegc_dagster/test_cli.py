@@ -129,6 +129,8 @@ def test_debug_shows_where_an_error_came_from(lakegc):
     [
         ("mark", "repo-a", "--run", "yesterday"),
         ("sweep", "repo-a", "--run", "2026-13-01T00-00-00Z"),
+        ("sweep", "repo-a", "--run", "2026-11-20T02-00-00Z", "--take-over", "the-last"),
+        ("run", "repo-a", "--take-over", "tonight"),
     ],
 )
 def test_a_run_key_that_is_no_instant_is_refused(lakegc, words):

@@ -192,6 +192,16 @@ def test_the_tables_of_one_dagster_run_share_one_open_run_and_the_server_is_aske
         assert ground.sandbox.requests["get_repository"] - before == 1
 
 
+@pytest.mark.spark
+def test_the_dead_run_that_may_be_taken_over_reaches_every_run(ground):
+    dead = str(new_key())
+    with (
+        dg.build_resources(build_resources(Wiring(ground.settings, take_over=dead))) as given,
+        given.runs.opened(f"{ground.repository_id}|{new_key()}", tables.NAMESPACE_SLICES) as run,
+    ):
+        assert run.take_over == dead
+
+
 def test_no_secret_is_in_what_dagster_keeps_of_the_resources(monkeypatch, tmp_path):
     (tmp_path / "lakegc.toml").write_text('[server]\nendpoint = "http://127.0.0.1:9"\n')
     from lakegc_dagster.definitions import build_defs

@@ -366,8 +366,10 @@ def test_a_process_that_was_killed_is_known_to_be_gone_even_before_its_parent_lo
 
 
 def test_a_later_process_of_the_same_number_is_another_one(run):
-    owner = replace(lease_log.Owner.here(run, "sweep"), pid=os.getppid())
-    assert owner.is_dead, "its start does not agree"
+    parent = os.getppid()
+    owner = replace(lease_log.Owner.here(run, "sweep"), pid=parent, started=lease_log._started(parent))
+    assert not owner.is_dead
+    assert replace(owner, started=owner.started - 1).is_dead, "its start does not agree"
 
 
 def test_on_another_machine_or_after_a_boot_nobody_is_known_to_be_dead(run):
