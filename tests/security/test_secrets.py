@@ -305,9 +305,11 @@ def played(spark, tmp_path_factory):
 
             server.answer_with("POST", r"/repositories/[^/]+/gc/prepare_uncommited", echo)
             server.answer_with("GET", r"/repositories/[^/]+/branches", echo)
+            server.answer_with("GET", r"/repositories/[^/]+/settings/gc_rules", echo)
             failing = config.read_text().replace("[storage]", "connect_timeout_seconds = 1\n[storage]")
             config.write_text(failing)
             said.append(runner.invoke(main, ["doctor", NAME, "--config", str(config)]))
+            said.append(runner.invoke(main, ["rules", "get", NAME, "--config", str(config), "--debug"]))
             said.append(runner.invoke(main, ["mark", NAME, "--config", str(config), "--debug"]))
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
         keys = [found["Key"] for page in pages for found in page.get("Contents", [])]
@@ -320,7 +322,7 @@ def played(spark, tmp_path_factory):
 def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played, caplog):
     directory, said, stored = played
     assert said[-1].exit_code == 1, said[-1].output
-    assert "Traceback" in said[-1].output
+    assert "Traceback" in said[-2].output, said[-2].output
     assert "answered 500" in said[-1].output
     own = {key: data for key, data in stored.items() if key.startswith("_lakefs/retention/gc/")}
     kinds = {"manifest.json", ".parquet", "verdict.json", "report.html", "report.json", "summary.json"}
