@@ -1,18 +1,28 @@
-"""Losses of the sweep: what it may delete, on whose word, and what it says of it."""
+"""Losses of the sweep: what it may delete, on whose word, together with whom, and what it says of it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from spark_core import verdict
-from spark_core.errors import VerdictError
+from spark_core import lease, verdict
+from spark_core.errors import LeaseHeldError, UnsafePlanError, VerdictError
+from spark_core.holds import Hold, Holds
+from spark_core.journal import Journal
+from spark_core.model import RunKey
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.sweep.batches import Orders, run_task
+from spark_core.sweep.deadline import Deadline
+from spark_core.sweep.plan import Limits
+from tests.support.killing import Killed, KillingStore
+from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
-from tests.support.written_run import written_run
+from tests.support.written_run import NOW, OLD, written_run
 
 
 def test_15_deletions_that_failed_were_counted_as_deleted() -> None:
@@ -35,3 +45,52 @@ def test_18_the_sweep_ran_although_a_check_had_failed(tmp_path: Path) -> None:
     lenient = replace(run, options=replace(run.options, max_missing_share=1.0))
     with pytest.raises(VerdictError, match="did not pass its checks: live_objects_are_listed: 5000 of 10000"):
         verdict.require_sweepable(lenient)
+
+
+def test_19_two_collectors_worked_at_once(tmp_path: Path) -> None:
+    run = replace(written_run(tmp_path, spark=None).run, store=MemoryStore())
+    other = replace(run, key=RunKey.at(NOW + timedelta(days=1)))
+    with lease.acquire(run), pytest.raises(LeaseHeldError, match=f"the sweep of run {run.key}.*it renews its lease"):
+        lease.acquire(other)
+
+
+def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path) -> None:
+    run = written_run(tmp_path, spark=None).run
+    store = KillingStore(run.namespace, run.store.options)
+    journal = Journal(store, str(run.key), "5" * 64)
+    deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
+    orders = Orders(journal, Limits(run.cutoff, flat=False), deadline, "00", 1)
+    store.put("data/s/a", b"1234")
+    columns = {"address": ["data/s/a"], "size_bytes": [4], "last_modified": [datetime.now(UTC)], "why": [None]}
+    schema = pa.schema(
+        [
+            pa.field("address", pa.string()),
+            pa.field("size_bytes", pa.int64()),
+            pa.field("last_modified", pa.timestamp("us", "UTC")),
+            pa.field("why", pa.string()),
+        ]
+    )
+    later = replace(orders, limits=Limits(datetime.now(UTC) + timedelta(days=1), flat=False))
+    # The second change of the store is the deletion; the first one is what will tell of it.
+    store.arm(2, after=True)
+    with pytest.raises(Killed):
+        list(run_task(later, iter([pa.record_batch(columns, schema=schema)])))
+    assert not store.exists("data/s/a")
+    (part,) = journal.parts()
+    assert (part.kind, journal.read(part).column("address").to_pylist()) == ("intent", ["data/s/a"])
+
+
+def test_29_another_repository_imported_objects_of_this_one() -> None:
+    held = Holds((Hold("shared", "prefix", "data/s/", None, "ann", OLD, "the mirror imports them"),))
+    assert held.protecting(pa.array(["data/s/x", "data/t/x"])).to_pylist() == [True, False]
+
+
+class _IgnoresTheCondition(MemoryStore):
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        self.objects[key] = data
+
+
+def test_33_the_store_ignored_the_condition_of_a_put_and_answered_200(tmp_path: Path) -> None:
+    run = replace(written_run(tmp_path, spark=None).run, store=_IgnoresTheCondition())
+    with pytest.raises(UnsafePlanError, match=r"does not keep the condition"), lease.held(run):
+        raise AssertionError
