@@ -73,9 +73,12 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
     assert (result.success, result.error, result.message) == (True, None, None), result.message
     assert ground.objects() == ground.alive
 
-    assert [(kind, table) for kind, table, _ in told if kind != "checked"] == [
+    assert [(kind, table) for kind, table, _ in told if kind not in {"checked", "progressed"}] == [
         (kind, spec.name) for spec in tables.ALL_TABLES for kind in ("started", "stored")
     ]
+    ((table, swept),) = [(table, details["summary"]) for kind, table, details in told if kind == "progressed"]
+    assert table == "deletion_report"
+    assert f"{len(ground.garbage)} of {len(ground.garbage)} objects done, 0 kept, 0 failed" in swept
     assert [details["name"] for kind, _, details in told if kind == "checked"] == [
         *[name for name, _, _ in guards.CHECKS],
         "every_object_was_deleted",
