@@ -108,7 +108,11 @@ def test_a_mark_alone_deletes_nothing_and_is_swept_by_its_id_without_what_came_b
     place.stage("again", address)
     assert run([name], place.pairs(do_mark="false", mark_id=run_key)) == 0
     assert place.everything - place.left() == GONE - {"file_2"}
-    assert "referenced again" in capsys.readouterr().out
+    report = place.sandbox.blockstore / name / f"_lakefs/retention/gc/reports/run_id={run_key}"
+    rows = pq.read_table(report).to_pylist()
+    kept = [(row["address"], row["error"]) for row in rows if row["outcome"] == "kept"]
+    assert kept == [(address, "referenced again: staged")]
+    assert {row["outcome"] for row in rows} == {"deleted", "kept"}
 
     # In the reference job's form it is verified by a new mark.
     objects.reset(place.sandbox.core, name, "main", "reset")
