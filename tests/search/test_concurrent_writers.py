@@ -1,0 +1,151 @@
+"""While a mark and a sweep run, writers go on: whatever is referred to when a sweep looks, and stays so, is kept.
+
+A moment is a call of the collection, to the server or from the driver to the
+store; writers act just before it, each with something of its own, so an
+interleaving is told by one number and can be played again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from spark_core import sweep
+from spark_core.errors import IncompleteReadError
+from tests.support.pipeline import mark_and_conclude
+from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.search_oracle import Options, reachable, young
+from tests.support.writers import Mover, Scene, Schedule, WatchedStore, spread
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+MIN_AGE = timedelta(hours=24)
+OPTIONS = Options()
+# The first call of a look at what is staged.
+LOOK = "prepare_garbage_collection_uncommitted"
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A collection beside writers: when they acted, and whether it refused to go on."""
+
+    schedule: Schedule
+    refused: bool = False
+
+
+def collect(sandbox, spark, moments) -> Collected:
+    """Mark and sweep a new scene while writers act at these moments, and compare what is left."""
+    scene = Scene(sandbox, NOW)
+    repository = scene.repository
+    schedule = Schedule(scene.actions, moments, lambda: reachable(repository, NOW, OPTIONS))
+    before = repository.objects()
+    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=MIN_AGE, **OPTIONS.of_run)
+    run = replace(run, store=WatchedStore(run.store, schedule.told))
+    sandbox.observe(schedule.told)
+    refused = False
+    try:
+        marked, verdict, results = mark_and_conclude(run)
+        assert verdict.passed, [result for result in results if not result.passed]
+        marked_until = len(schedule.calls)
+        report = run.keep(sweep.sweep(run))
+        sweep.require_complete(report)
+    except IncompleteReadError:
+        # Where branches came or went beside every scan.
+        refused = True
+    finally:
+        sandbox.observe(None)
+    assert not schedule.failures
+    if refused:
+        assert before.items() <= repository.objects().items(), schedule.done
+        repository.remove()
+        return Collected(schedule, refused=True)
+    looks = [at for at, call in enumerate(schedule.calls) if at >= marked_until and call == LOOK]
+    outcomes = {row.address: row.outcome for row in report.frame(spark, ["address", "outcome"]).collect()}
+    after = repository.objects()
+    words = (schedule.done, schedule.calls)
+    # Nothing is lost: neither what was referred to when the sweep looked, nor what is young.
+    must_stay = schedule.referred_to_since(looks[0]) | young(repository, before, NOW - MIN_AGE)
+    lost = {address for address in must_stay & set(before) if after.get(address) != before[address]}
+    assert not lost, (lost, words)
+    assert set(before) - set(outcomes) <= set(after), words
+    # What nothing referred to at any moment is gone, and the report says what the store did.
+    plan = set(marked.addresses(run))
+    assert set(outcomes) == plan
+    assert not (plan - schedule.ever_referred_to()) & set(after), words
+    for address, outcome in outcomes.items():
+        assert (outcome == "kept") == (address in after), (address, outcome, words)
+    assert scene.addresses["garbage"] in plan - set(after)
+    repository.remove()
+    return Collected(schedule)
+
+
+def interleave(sandbox, spark, choose, record_property) -> None:
+    """Collect beside writers once for each of the chosen interleavings."""
+    began = time.monotonic()
+    calls = len(collect(sandbox, spark, {}).schedule.calls)
+    assert calls > 40
+    offsets = choose(range(calls))
+    tried = [collect(sandbox, spark, spread(calls, offset)) for offset in offsets]
+    refused = sum(one.refused for one in tried)
+    acted = sum(len(one.schedule.done) for one in tried)
+    record_property(
+        "figures",
+        f"concurrent writers: {len(tried)} interleavings of {calls} possible ones, {acted} actions in them, {refused} times "
+        f"the collection refused to go on, in {time.monotonic() - began:.0f} s (the first ones: {list(offsets)[:5]})",
+    )
+    assert refused <= len(tried) / 3
+
+
+@pytest.mark.timeout(1200)
+def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_property):
+    interleave(shared_sandbox, spark, lambda calls: Random().sample(calls, 3), record_property)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(4 * 3600)
+def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_property):
+    step = int(os.environ.get("LAKEGC_SEARCH_STEP") or 1)
+    interleave(shared_sandbox, spark, lambda calls: calls[::step], record_property)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+def test_writers_who_never_rest_lose_nothing(shared_sandbox, spark, record_property):
+    began, rounds, runs = time.monotonic(), 0, 5
+    for number in range(runs):
+        scene = Scene(shared_sandbox, NOW)
+        repository = scene.repository
+        movers = [Mover(scene, f"m{at}") for at in range(3)]
+        before, alive = repository.objects(), reachable(repository, NOW, OPTIONS)
+        for mover in movers:
+            mover.start()
+        try:
+            options = {**OPTIONS.of_run, "twin_calls": 1_000 if number % 2 else 0}
+            run = open_sandbox_run(shared_sandbox, repository.name, spark, NOW, min_age=MIN_AGE, **options)
+            _, verdict, results = mark_and_conclude(run)
+            assert verdict.passed, [result for result in results if not result.passed]
+            sweep.require_complete(run.keep(sweep.sweep(run)))
+        finally:
+            for mover in movers:
+                mover.rest()
+        assert [mover.failure for mover in movers] == [None] * len(movers)
+        assert min(mover.rounds for mover in movers) > 2
+        rounds += sum(mover.rounds for mover in movers)
+        after, still = repository.objects(), reachable(repository, NOW, OPTIONS)
+        must_stay = alive & still & set(before)
+        assert {scene.addresses[name] for name in ("m0-0", "m1-staged-0", "base")} <= must_stay
+        assert all(after.get(address) == before[address] for address in must_stay)
+        repository.require_readable(sorted(repository.branches()))
+        assert set(before) - set(after) <= set(before) - must_stay
+        repository.remove()
+    record_property(
+        "figures",
+        f"concurrent writers: {runs} whole runs beside {rounds} rounds of restless writers in "
+        f"{time.monotonic() - began:.0f} s",
+    )
