@@ -14,7 +14,7 @@ OBJECTS ?= 100000
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep bench test-live lint format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench test-live lint audit format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
 test-deep: $(READY) ## run the long property tests
 	$(BIN)/python -m pytest -q -m deep --timeout=3600 $(ARGS)
 
+mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
+	$(BIN)/python -m tests.losses.mutate $(ARGS)
+
 bench: $(READY) ## measure: entries per second of the decoder; time, requests and peak memory of a mark (OBJECTS=100000)
 	$(BIN)/python benchmarks/decoder.py
 	$(BIN)/python benchmarks/mark.py --objects $(OBJECTS)
@@ -55,6 +58,9 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: $(READY) ## look for known vulnerabilities in what is installed; fails where they cannot be looked up
+	@.ci/audit $(VENV)
 
 format: $(READY) ## put the code into its form
 	$(BIN)/ruff check --fix-only .

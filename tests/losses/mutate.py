@@ -1,7 +1,7 @@
 """Take each guard out of a copy of the code, one after the other, and look whether the test of its loss fails.
 
-    python tests/losses/mutate.py            every guard of guards.toml
-    python tests/losses/mutate.py 5 12       those of these losses
+    python -m tests.losses.mutate            every guard of guards.toml
+    python -m tests.losses.mutate 5 12       those of these losses
 
 A guard whose test still passes without it guards nothing, or is not tested; the exit code is 1 then. The working tree is
 not touched.

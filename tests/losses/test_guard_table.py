@@ -1,0 +1,36 @@
+"""The table of losses is whole, its guards are where it says, and the operator's page tells of each."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.losses.mutate import ROOT, Mutation, mutations, without
+
+# Rows of the table of losses in docs/references.md.
+LOSSES = range(1, 34)
+
+
+def _tests_of(file: Path) -> set[str]:
+    found = ast.walk(ast.parse(file.read_text()))
+    return {node.name for node in found if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def _ids(mutation: Mutation) -> str:
+    return f"{mutation.loss}-{Path(mutation.file).stem}"
+
+
+@pytest.mark.parametrize("mutation", list(mutations()), ids=_ids)
+def test_a_guard_is_where_the_table_says_and_its_test_exists(mutation):
+    source = (ROOT / mutation.file).read_text()
+    ast.parse(without(source, mutation))
+    file, _, name = mutation.test.partition("::")
+    assert name.partition("[")[0] in _tests_of(ROOT / file)
+
+
+def test_every_loss_has_a_guard_in_the_table_and_a_row_on_the_page_about_safety():
+    page = (ROOT / "docs" / "safety.md").read_text()
+    assert {mutation.loss for mutation in mutations()} == set(LOSSES)
+    for mutation in mutations():
+        assert mutation.test.partition("::")[2] in page
+        assert f"| {mutation.loss} |" in page
