@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -42,6 +42,23 @@ class Seen:
     why: str | None = None
 
 
+@dataclass(frozen=True)
+class _Listing:
+    """What a slice held.
+
+    Attributes:
+        slice: Its name.
+        began: Before the listing, by the examiner's clock.
+        objects: Columns key, size_bytes, last_modified; those of every listing.
+        times: How often it was listed.
+    """
+
+    slice: str
+    began: float
+    objects: pa.Table
+    times: int
+
+
 @dataclass
 class Examiner:
     """Looks at the objects of a task's batches, which come in the order of their slices.
@@ -55,7 +72,7 @@ class Examiner:
     store: ObjectStore
     threads: int = 8
     monotonic: Callable[[], float] = time.monotonic
-    _listed: tuple[str, float, pa.Table] | None = field(init=False, default=None)
+    _listed: _Listing | None = field(init=False, default=None)
 
     def look(self, rows: pa.RecordBatch) -> list[Seen]:
         """Compare objects with the store.
@@ -78,34 +95,40 @@ class Examiner:
         return seen
 
     def _look_in(self, name: str, wanted: list[_Row]) -> list[Seen]:
-        listed = self._fresh(name)
-        if listed is None and (not name or len(wanted) <= HEADS):
-            with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
-                return list(pool.map(self._head, wanted))
-        if listed is None:
-            listed = self._list(name)
-        places = pc.index_in(
-            pa.array([row[0] for row in wanted], pa.string()), value_set=listed.column("key").combine_chunks()
-        )
-        found = listed.select(["size_bytes", "last_modified"]).take(places)
-        pairs = zip(*(column.to_pylist() for column in found.columns), strict=True)
-        return [
-            Seen("absent") if size is None else _compared(row, size, modified)
-            for row, (size, modified) in zip(wanted, pairs, strict=True)
-        ]
+        listing = self._fresh(name)
+        if listing is None and (not name or len(wanted) <= HEADS):
+            return self._heads(wanted)
+        if listing is None:
+            listing = self._list(name)
+        seen = _found(listing, wanted)
+        absent = [at for at, state in enumerate(seen) if state.state == "absent"]
+        # A listing that leaves something out, or everything, must not pass for an absence, of which the report would tell.
+        if absent and listing.times == 1:
+            asked = [wanted[at] for at in absent]
+            second = self._heads(asked) if len(asked) <= HEADS else _found(self._list(name, listing), asked)
+            for at, state in zip(absent, second, strict=True):
+                seen[at] = state
+        return seen
 
-    def _fresh(self, name: str) -> pa.Table | None:
-        if self._listed is None or self._listed[0] != name:
+    def _fresh(self, name: str) -> _Listing | None:
+        if self._listed is None or self._listed.slice != name:
             return None
-        return self._listed[2] if self.monotonic() - self._listed[1] < LISTING_SECONDS else None
+        return self._listed if self.monotonic() - self._listed.began < LISTING_SECONDS else None
 
-    def _list(self, name: str) -> pa.Table:
-        began = self.monotonic()
+    def _list(self, name: str, first: _Listing | None = None) -> _Listing:
+        """List a slice; after a first listing of it, so that both count."""
+        began, times = (self.monotonic(), 1) if first is None else (first.began, first.times + 1)
         self._listed = None
         table = pa.Table.from_batches(self.store.list(f"data/{name}/"), OBJECT_LISTING)
-        listed = table.select(["key", "size_bytes", "last_modified"])
-        self._listed = (name, began, listed)
-        return listed
+        objects = table.select(["key", "size_bytes", "last_modified"])
+        if first is not None:
+            objects = pa.concat_tables([objects, first.objects])
+        self._listed = _Listing(name, began, objects, times)
+        return self._listed
+
+    def _heads(self, wanted: Sequence[_Row]) -> list[Seen]:
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
+            return list(pool.map(self._head, wanted))
 
     def _head(self, row: _Row) -> Seen:
         try:
@@ -113,6 +136,18 @@ class Examiner:
         except NotFoundError:
             return Seen("absent")
         return _compared(row, found.size_bytes, found.last_modified)
+
+
+def _found(listing: _Listing, wanted: Sequence[_Row]) -> list[Seen]:
+    places = pc.index_in(
+        pa.array([row[0] for row in wanted], pa.string()), value_set=listing.objects.column("key").combine_chunks()
+    )
+    found = listing.objects.select(["size_bytes", "last_modified"]).take(places)
+    pairs = zip(*(column.to_pylist() for column in found.columns), strict=True)
+    return [
+        Seen("absent") if size is None else _compared(row, size, modified)
+        for row, (size, modified) in zip(wanted, pairs, strict=True)
+    ]
 
 
 def _slice(row: _Row) -> str:

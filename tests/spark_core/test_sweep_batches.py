@@ -37,7 +37,7 @@ class Store(LocalStore):
 
     def watch(self, clock):
         self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
-        self.answers, self.unreadable, self.takes, self.repeats = {}, set(), 0.0, 0
+        self.answers, self.unreadable, self.takes, self.repeats, self.forgets = {}, set(), 0.0, 0, 0
         return self
 
     def list(self, prefix):
@@ -45,6 +45,9 @@ class Store(LocalStore):
             self.listed.append(prefix)
         if prefix in self.unreadable:
             raise IncompleteReadError(f"{prefix} could not be listed to its end; nothing was deleted.")
+        if prefix.startswith("data/") and self.forgets:
+            self.forgets -= 1
+            return iter(())
         return super().list(prefix)
 
     def head(self, key):
@@ -161,6 +164,34 @@ def test_each_slice_is_listed_once_and_few_objects_are_asked_for_one_by_one(case
     assert case.store.listed == ["data/s/", "data/t/"]
     assert sorted(case.store.headed) == ["data/direct", "data/u/1"]
     assert tally.objects == {"deleted": 202}
+
+
+@pytest.mark.parametrize("rows", [sight.HEADS + 1, 2 * sight.HEADS], ids=["all of them", "many times"])
+def test_what_one_listing_leaves_out_is_no_absent_object(case, rows):
+    many = [f"data/s/{number:03}" for number in range(rows)]
+    case.plant(*many)
+    case.store.forgets = 1
+    tally = case.run(*many, batch_rows=1000)
+    assert tally.objects == {"deleted": rows}
+    assert case.store.listed == ["data/s/", "data/s/"]
+    assert case.there() == set()
+
+
+def test_few_objects_that_a_listing_leaves_out_are_asked_for_one_by_one(case):
+    many = [f"data/s/{number:03}" for number in range(sight.HEADS + 3)]
+    case.plant(*many[3:])
+    tally = case.run(*many, batch_rows=1000)
+    assert tally.objects == {"already_gone": 3, "deleted": sight.HEADS}
+    assert case.store.listed == ["data/s/"]
+    assert sorted(case.store.headed) == many[:3]
+
+
+def test_a_slice_is_listed_no_more_than_twice_however_much_of_it_is_gone(case):
+    many = [f"data/s/{number:03}" for number in range(300)]
+    case.plant(*many[250:])
+    tally = case.run(*many, batch_rows=100)
+    assert tally.objects == {"already_gone": 250, "deleted": 50}
+    assert case.store.listed == ["data/s/", "data/s/"]
 
 
 def test_an_error_of_the_last_look_fails_the_batch_and_deletes_nothing_of_it(case, monkeypatch):
