@@ -209,7 +209,8 @@ def load(store: ObjectStore) -> Holds:
         CorruptTableError: If one cannot be read, or something else lies among them: what it keeps is unknown.
         IncompleteReadError: If they cannot be listed to the end.
     """
-    found = sorted(name for batch in store.list(FOLDER) for name in batch.column("key").to_pylist())
+    # No hold at all is also what a listing looks like that was lost on the way: it is believed when it is said twice.
+    found = _names(store) or _names(store)
     for name in found:
         if not _KEY.fullmatch(name) and not _UNPUBLISHED.fullmatch(name):
             raise CorruptTableError(name, None, "no hold, and nothing else belongs there")
@@ -223,6 +224,10 @@ def load(store: ObjectStore) -> Holds:
                 raise
             # Somebody removed it since it was listed.
     return Holds(tuple(sorted(holds, key=lambda hold: hold.name)))
+
+
+def _names(store: ObjectStore) -> list[str]:
+    return sorted(name for batch in store.list(FOLDER) for name in batch.column("key").to_pylist())
 
 
 def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> Hold:

@@ -334,3 +334,16 @@ def test_the_holds_of_a_mark_are_told_by_its_facts():
     again = Holds.of_facts(held.facts)
     assert again.facts == held.facts
     assert again.protecting(pa.array(["data/s/x"])).to_pylist() == [True]
+
+
+def test_a_listing_that_comes_empty_once_does_not_let_go_of_what_is_held():
+    class Forgetful(MemoryStore):
+        asked = 0
+
+        def list(self, prefix):
+            self.asked += 1
+            return super().list(prefix) if self.asked > 1 else iter(())
+
+    store, made = Forgetful(), _hold("prefix", "data/s/")
+    store.put(holds.key(made.name), made.to_json())
+    assert holds.load(store).holds == (made,)
