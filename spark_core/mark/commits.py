@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,18 +126,29 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     held = holds.load(run.store)
     rules = run.server.retention_rules(run.repository.id)
     prepared = _server_list(run, rules)
+    lists = [prepared] if prepared is not None else []
     sizes: list[int] = []
     refs, dump = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
     if dump is None:
         # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
         # after the walk has the commit, as one that nothing leads to.
         prepared = _server_list(run, rules)
+        # The first one stays: what only the server knows of stands in two files, so that neither can lose it unnoticed.
+        lists += [prepared] if prepared is not None else []
     ours = retention.retained_commits(
         refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
     )
-    server_rows = read_retained(run.store, prepared.run_id, prefix) if prepared is not None else None
+    server_rows = _rows_of(run, lists, prefix)
     table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
     return ReadCommits(rules, refs, dump, prepared, server_rows, table, held, (len(sizes), sum(sizes)))
+
+
+def _rows_of(run: Run, lists: Sequence[PreparedCommits], prefix: str) -> pa.Table | None:
+    """Read the server's lists: each commit with its metarange once, however many lists have it; None without any list."""
+    tables_read = [read_retained(run.store, prepared.run_id, prefix) for prepared in lists]
+    if len(tables_read) < 2:
+        return tables_read[0] if tables_read else None
+    return pa.concat_tables(tables_read).group_by(["commit_id", "metarange_id"]).aggregate([])
 
 
 def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:

@@ -116,7 +116,7 @@ def test_a_walk_that_finds_no_branch_refuses():
 
 def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_between_loses_nothing():
     head, lost = Commit("a" * 64, (), NOW, "1" * 64), "b" * 64
-    lists = {"before": "", "after": f"{lost},false,{'2' * 64}\n"}
+    lists = {"before": f"{head.id},false,{'1' * 64}\n", "after": f"{lost},false,{'2' * 64}\n"}
 
     class _Server(_Denied):
         def branches(self, _repository):
@@ -142,6 +142,16 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
     server.run.options = RunOptions()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))
     assert draft.content["commit_id"].to_pylist() == [head.id, lost]
+    # What the file before the walk has and the one after it lacks was lost from that one: a line, say, with its whole end.
+    lists["before"], lists["after"] = lists["before"] + lists["after"], lists["before"]
+    server.asked.clear()
+    draft = retained_commits(server.run, SimpleNamespace(manifest=None))
+    assert draft.content["commit_id"].to_pylist() == [head.id, lost]
+    assert draft.content["retained_by"].to_pylist() == ["server+lakegc", "server"]
+    lists["after"] += f"{lost},false,{'3' * 64}\n"
+    server.asked.clear()
+    with pytest.raises(IncompleteReadError, match=rf"commit {lost} has metarange .*nothing was deleted"):
+        retained_commits(server.run, SimpleNamespace(manifest=None))
 
 
 def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
