@@ -83,7 +83,7 @@ def diff_addresses(
         max_scans: Rounds to make before giving up.
 
     Returns:
-        How many addresses were found.
+        How many rows were kept.
 
     Raises:
         AddressError: If an address has an unknown form.
@@ -91,22 +91,24 @@ def diff_addresses(
         IncompleteReadError: If the branches changed during every round, or an
             entry of a diff cannot be looked up.
     """
+    found = 0
 
-    def read(branches: list[str]) -> int:
-        found = 0
+    def read(branches: list[str]) -> None:
+        nonlocal found
         for branch in branches:
             try:
                 for addresses in _staged_on(server, repository_id, branch):
                     batch = _inside(namespace, addresses)
-                    found += batch.num_rows
                     keep(batch)
+                    # Also of a round that breaks off later: what was kept stays kept.
+                    found += batch.num_rows
             except NotFoundError as error:
                 raise BranchDeletedError(
                     f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
                 ) from error
-        return found
 
-    return sum(_while_branches_stand_still(server, repository_id, read, max_scans))
+    _while_branches_stand_still(server, repository_id, read, max_scans)
+    return found
 
 
 def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:

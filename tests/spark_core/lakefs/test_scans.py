@@ -205,6 +205,21 @@ def test_a_branch_deleted_under_its_diff_means_another_round(client: Client) -> 
     assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
 
 
+def test_rows_of_a_round_that_broke_off_are_kept_and_counted(client: Client) -> None:
+    shown = entries(p="local:///bs/docs/data/x")
+    server, _ = client(
+        {
+            BRANCHES: listing("dev", "main"),
+            DIFF: changed("p"),
+            ("GET", "/repositories/docs/branches/dev/diff"): changed("p"),
+            ENTRIES: in_turn(GONE, shown),
+            ("GET", "/repositories/docs/refs/dev/objects/ls"): shown,
+        }
+    )
+    # Counted as they are kept, or the table would seem to have more rows than were read.
+    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"] * 3
+
+
 def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
     server, _ = client({BRANCHES: listing("main"), DIFF: Reply(200, b"{")})
     with pytest.raises(IncompleteReadError, match="no JSON"):
