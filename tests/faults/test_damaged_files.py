@@ -242,6 +242,16 @@ def _manifests(bench: Bench) -> list[Subject]:
     return _lock(bench, lambda run: [(tables.manifest_key(spec, run.key), spec.name) for spec in tables.MARK_TABLES])
 
 
+def _manifests_under_way(bench: Bench) -> list[Subject]:
+    """As the later steps of a mark read them, before a verdict binds them."""
+    run = bench.run()
+    passing_mark(run)
+    return [
+        stored(run.store, tables.manifest_key(spec, run.key), lambda spec=spec: run.load(spec).manifest)
+        for spec in tables.MARK_TABLES
+    ]
+
+
 def _verdicts(bench: Bench) -> list[Subject]:
     return _lock(bench, lambda run: [(tables.verdict_key(run.key), "the verdict")])
 
@@ -324,6 +334,7 @@ KINDS: dict[str, Callable[[Bench], list[Subject]]] = {
     "server's retained commits": _retained,
     "part of a table": _parts,
     "manifest": _manifests,
+    "manifest of a mark under way": _manifests_under_way,
     "verdict": _verdicts,
     "confirmation": _confirmations,
     "part of a journal": _journals,
