@@ -12,7 +12,7 @@ import pickle
 import traceback
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -22,15 +22,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lakegc_dagster.cli import main
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.probes import honours_conditional_put, read_clock, require_deletable
-from tests.support import golden
-from tests.support.moto_s3 import moto_s3
-from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, RecordedServer
+from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.scripted_s3 import Answer, scripted_s3
 from tests.support.scripted_server import Reply, ScriptedServer
 
@@ -243,21 +243,14 @@ def test_a_store_that_repeats_what_it_was_sent_is_quoted_without_it(name, caplog
 
 
 SETTINGS = """
-throwaway_repositories = ["{name}"]
 [server]
 endpoint = "{server}"
 [storage]
-s3_endpoint = "{store}"
-s3_region = "us-east-1"
-allow_http = true
-max_retries = 0
+local_path = "{blocks}"
 [dagster]
 home = "{directory}/dagster"
 [repositories.{name}]
 mode = "sweep"
-min_age_hours = 0
-allow_unsafe_min_age = true
-clock_margin_minutes = 0
 range_partitions = 2
 table_parts = 1
 repository_cache_seconds = 0
@@ -266,74 +259,56 @@ write_reference_mark = true
 ENVIRONMENT = {
     "LAKEGC_ACCESS_KEY_ID": ACCESS_KEY_ID,
     "LAKEGC_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+    # Not used by a local store, and in the environment of many a machine.
     "AWS_ACCESS_KEY_ID": AWS_KEY,
     "AWS_SECRET_ACCESS_KEY": AWS_SECRET,
     "AWS_SESSION_TOKEN": AWS_TOKEN,
-    # Not used by this store, and in the environment of many a machine.
     "AZURE_STORAGE_ACCOUNT_KEY": AZURE_KEY,
     "AZURE_STORAGE_SAS_TOKEN": AZURE_SAS,
     "AZURE_CLIENT_SECRET": AZURE_CLIENT_SECRET,
 }
-NAME = "s3-features"
+NAME = "repo"
+
+
+def _echo(asked):
+    header = {name.lower(): value for name, value in asked.headers.items()}.get("authorization", "")
+    return Reply(500, {"message": f"no: {header}, {SECRET_ACCESS_KEY}, ?sig={quote(AZURE_SIGNATURE)}"})
 
 
 @pytest.fixture(scope="module")
 def played(spark, tmp_path_factory):
-    """A passing and a failing run of the command line, and all that they wrote."""
+    """What passing and failing commands said, and the folders of all that they wrote."""
     directory = tmp_path_factory.mktemp("secrets")
-    root = golden.unpack(NAME, directory)
-    with moto_s3() as s3, pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        bucket, client = s3.bucket(), s3.client()
-        for path in root.rglob("*"):
-            if path.is_file():
-                client.put_object(Bucket=bucket, Key=str(path.relative_to(root)), Body=path.read_bytes())
-        with RecordedServer(NAME, root, storage_namespace=f"s3://{bucket}") as server:
-            config = directory / "lakegc.toml"
-            config.write_text(
-                SETTINGS.format(name=NAME, server=server.endpoint, store=s3.endpoint, directory=directory)
-            )
-            runner = CliRunner()
-            said = [runner.invoke(main, ["run", NAME, "--config", str(config), "--debug"])]
-            said.append(runner.invoke(main, ["doctor", NAME, "--config", str(config)]))
-            said.append(runner.invoke(main, ["report", NAME, "--config", str(config)]))
+    config, runner = directory / "lakegc.toml", CliRunner()
 
-            def echo(asked):
-                header = {name.lower(): value for name, value in asked.headers.items()}["authorization"]
-                return Reply(500, {"message": f"no: {header}, {SECRET_ACCESS_KEY}, ?sig={quote(AZURE_SIGNATURE)}"})
+    def lakegc(*words):
+        return runner.invoke(main, [*words, "--config", str(config)], env=ENVIRONMENT)
 
-            server.answer_with("POST", r"/repositories/[^/]+/gc/prepare_uncommited", echo)
-            server.answer_with("GET", r"/repositories/[^/]+/branches", echo)
-            server.answer_with("GET", r"/repositories/[^/]+/settings/gc_rules", echo)
-            failing = config.read_text().replace("[storage]", "connect_timeout_seconds = 1\n[storage]")
-            config.write_text(failing)
-            said.append(runner.invoke(main, ["doctor", NAME, "--config", str(config)]))
-            said.append(runner.invoke(main, ["rules", "get", NAME, "--config", str(config), "--debug"]))
-            said.append(runner.invoke(main, ["mark", NAME, "--config", str(config), "--debug"]))
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-        keys = [found["Key"] for page in pages for found in page.get("Contents", [])]
-        stored = {key: client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
-    return directory, said, stored
+    keys = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY}
+    with Sandbox(directory / "sandbox", **keys) as sandbox, ScriptedServer(_echo) as echoing:
+        upstream_scenario(sandbox, NAME, now=datetime.now(UTC))
+        words = {"name": NAME, "blocks": sandbox.blockstore, "directory": directory}
+        config.write_text(SETTINGS.format(server=sandbox.endpoint, **words))
+        passing = [lakegc("run", NAME, "--debug"), lakegc("doctor", NAME), lakegc("report", NAME)]
+        config.write_text(SETTINGS.format(server=echoing.endpoint, **words))
+        failing = [lakegc("rules", "get", NAME, "--debug"), lakegc("doctor", NAME), lakegc("mark", NAME, "--debug")]
+        return passing, failing, (sandbox.blockstore, directory / "dagster")
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played, caplog):
-    directory, said, stored = played
-    assert said[-1].exit_code == 1, said[-1].output
-    assert "Traceback" in said[-2].output, said[-2].output
-    assert "answered 500" in said[-1].output
-    own = {key: data for key, data in stored.items() if key.startswith("_lakefs/retention/gc/")}
-    kinds = {"manifest.json", ".parquet", "verdict.json", "report.html", "report.json", "summary.json"}
-    assert not [kind for kind in kinds if not any(key.endswith(kind) for key in own)], sorted(own)
-    for result in said:
+def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played):
+    passing, failing, folders = played
+    assert passing[0].exit_code == 0, passing[0].output
+    assert [result.exit_code for result in failing] == [1, 1, 1]
+    assert "Traceback" in failing[0].output
+    assert all("answered 500" in result.output for result in failing)
+    for result in (*passing, *failing):
         assert not _found(result.output)
         assert not _found(result.stderr)
-    for key, data in stored.items():
-        assert not _found(data), key
-    written = [path for path in directory.rglob("*") if path.is_file()]
-    assert any("dagster" in path.parts for path in written)
+    written = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    kinds = {"manifest.json", ".parquet", "verdict.json", "report.html", "report.json", "summary.json", ".db"}
+    assert not [kind for kind in kinds if not any(path.name.endswith(kind) for path in written)]
     for path in written:
         assert not _found(path.read_bytes()), path
 
@@ -342,9 +317,7 @@ def test_settings_that_are_shown_hold_no_secret(tmp_path, monkeypatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     config = tmp_path / "lakegc.toml"
-    config.write_text(
-        SETTINGS.format(name=NAME, server="http://127.0.0.1:1", store="http://127.0.0.1:1", directory=tmp_path)
-    )
+    config.write_text(SETTINGS.format(name=NAME, server="http://127.0.0.1:1", blocks=tmp_path, directory=tmp_path))
     settings = load_settings(config)
     for text in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.store_options())):
         assert not _found(text)
