@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.support.history_machine import WAYS_BACK, HistoryMachine, Step, Tally, play
+from tests.support.history_actions import Tally
+from tests.support.history_machine import WAYS_BACK, HistoryMachine, Step, play
 from tests.support.search_oracle import Options
 
 pytestmark = pytest.mark.spark

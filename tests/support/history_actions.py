@@ -1,0 +1,347 @@
+"""What people do to a repository on the sandbox, over HTTP, as rules of a state machine for Hypothesis.
+
+Every rule takes small numbers, which choose among what there is; so a history
+can be written down as a list of calls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from lakegc_dagster.sandbox import Sandbox
+from tests.support.live_repository import short
+from tests.support.live_server import LiveError
+from tests.support.sandbox_repository import SandboxRepository, SandboxServer
+
+BEGINNING = datetime(2026, 9, 1, 2, tzinfo=UTC)
+
+DAYS = (1, 4, 7, 10)
+PATHS = ("a", "b", "dir/c", "dir//d", "dir/e#1")
+BRANCHES = ("dev", "b1", "b2")
+TAGS = ("t1", "t2")
+_DAY = 24 * 3600
+STEPS = {
+    # To the cutoff of what was written just now, a moment before and a moment after it; and days, so that dates meet rules.
+    f"{seconds} s": timedelta(seconds=seconds)
+    for seconds in (1, 3600, 3601, _DAY - 1, _DAY, _DAY + 1, 3 * _DAY, 3 * _DAY + 1, 6 * _DAY, -1, -60, -3600)
+} | {"1 us": timedelta(microseconds=1), "a day and 1 us": timedelta(days=1, microseconds=1)}
+
+# Days before the next run, and seconds off them: at the threshold with and without the margin, and next to it.
+DATES = st.none() | st.tuples(st.sampled_from(DAYS), st.sampled_from([0, -1, 1, -3600, -3599, -3601, 7200]))
+
+NUMBER = st.integers(0, 11)
+
+
+@dataclass
+class Tally:
+    """What was tried, over all histories.
+
+    Attributes:
+        did: How often each action went through.
+        refused: How often the server said no: a conflict, nothing to commit, a branch that is not clean.
+        deleted: Objects that sweeps deleted.
+        kept: Objects that sweeps of older marks found referenced again.
+    """
+
+    did: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    histories: int = 0
+    runs: int = 0
+    deleted: int = 0
+    kept: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.runs} whole runs in {self.histories} histories of {self.did.total()} actions "
+            f"({self.refused.total()} refused), {self.deleted} objects deleted, {self.kept} kept as referenced again"
+        )
+
+
+def action(does: Callable[..., None]) -> Callable[..., None]:
+    """Count an action; what the server refuses did not happen."""
+
+    @wraps(does)
+    def act(self: HistoryActions, **arguments: Any) -> None:
+        self.sound = False
+        try:
+            does(self, **arguments)
+        except LiveError as no:
+            # 500 is how the server says that the object of a copy's source is gone.
+            if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != ("copy", 500):
+                raise
+            self.tally.refused[does.__name__] += 1
+        else:
+            self.tally.did[does.__name__] += 1
+            self.acted += 1
+        self.sound = True
+
+    return act
+
+
+class HistoryActions(RuleBasedStateMachine):
+    """One repository, and everything that people do to it.
+
+    Attributes:
+        sandbox: Shared by all histories; each has a repository of its own.
+        tally: Told of everything.
+    """
+
+    sandbox: Sandbox
+    tally: Tally
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sound = False
+        self.acted = 0
+        self.keys: set[datetime] = set()
+        self.places: list[tuple[str, str, str, bytes]] = []
+
+    @initialize()
+    def begin(self) -> None:
+        """Make a repository with two months of history: branches, one of them gone, a tag, something staged."""
+        self.sandbox.clock.set(BEGINNING - timedelta(days=60))
+        self.repository = SandboxRepository(SandboxServer.of(self.sandbox))
+        self.repository.rules(7, main=10, dev=4)
+        story = (
+            (50, "main", "a"),
+            (40, "gone", "b"),
+            (30, "gone", "b"),
+            (20, "main", "a"),
+            (11, "dev", "dir/c"),
+            (9, "main", "a"),
+            (5, "dev", "dir/c"),
+            (3, "main", "b"),
+        )
+        for number, (age, branch, path) in enumerate(story):
+            self.sandbox.clock.set(BEGINNING - timedelta(days=age))
+            if branch not in self.repository.branches():
+                self.repository.branch(branch, "main")
+            self.repository.upload(branch, path, self._data(number))
+            self.repository.upload(branch, "dir/e#1", self._data(number + 4))
+            self.repository.commit(branch)
+        self.repository.tag("t1", self._commit(5))
+        self.repository.drop_branch("gone")
+        self.repository.upload("dev", "a", b"staged")
+        self.sandbox.clock.set(BEGINNING)
+        self.sound = True
+
+    # What an action works on
+
+    @property
+    def now(self) -> datetime:
+        return self.sandbox.clock.now()
+
+    @property
+    def next_key(self) -> datetime:
+        """The instant that the next run stands for, if the clock is not moved before."""
+        key = self.now.replace(microsecond=0)
+        while key in self.keys:
+            key += timedelta(seconds=1)
+        return key
+
+    def _branch(self, number: int) -> str:
+        names = sorted(self.repository.branches())
+        return names[number % len(names)]
+
+    def _commit(self, number: int) -> str:
+        """Choose a commit: the younger ones have the lower numbers."""
+        ids = list(reversed(self.repository.commits))
+        return short(ids[number % len(ids)])
+
+    def _parent_number(self, commit: str) -> int:
+        (whole,) = [known for known in self.repository.commits if known.startswith(commit)]
+        return 1 if len(self.repository.commits[whole]["parents"]) > 1 else 0
+
+    def _path(self, number: int) -> str:
+        return PATHS[number % len(PATHS)]
+
+    def _there(self, branch: str, number: int) -> str:
+        """Choose a path that is on the branch, if there is one."""
+        paths = sorted(self.repository.entries(branch))
+        return paths[number % len(paths)] if paths else self._path(number)
+
+    def _data(self, number: int) -> bytes:
+        # Few contents of few sizes: many objects are then of the size of some entry, and may be its twin.
+        return bytes([97 + number // 4]) * (number % 4 + 1)
+
+    # Objects
+
+    @rule(branch=NUMBER, paths=st.lists(NUMBER, min_size=1, max_size=3), data=NUMBER)
+    @action
+    def upload(self, branch: int, paths: list[int], data: int) -> None:
+        for path in paths:
+            self.repository.upload(self._branch(branch), self._path(path), self._data(data))
+
+    @rule(branch=NUMBER, paths=st.lists(NUMBER, min_size=1, max_size=3), data=NUMBER, date=DATES)
+    @action
+    def upload_and_commit(self, branch: int, paths: list[int], data: int, date: tuple[int, int] | None) -> None:
+        self.upload(branch=branch, paths=paths, data=data)
+        self.commit(branch=branch, date=date)
+
+    @rule(branches=st.tuples(NUMBER, NUMBER), path=NUMBER, data=NUMBER, step=st.sampled_from([3600, 24 * 3600]))
+    @action
+    def overwrite_again_and_again(self, branches: tuple[int, int], path: int, data: int, step: int) -> None:
+        """Commit another object at one path each hour, or each day, on two branches in turn."""
+        for number in range(4):
+            self.sandbox.clock.advance(timedelta(seconds=step))
+            self.upload_and_commit(branch=branches[number % 2], paths=[path], data=data + number, date=None)
+
+    @rule(branch=NUMBER, path=NUMBER)
+    @action
+    def upload_the_same(self, branch: int, path: int) -> None:
+        name = self._branch(branch)
+        there = self._there(name, path)
+        self.repository.upload(name, there, self.repository.get(name, there))
+
+    @rule(branch=NUMBER, path=NUMBER)
+    @action
+    def remove(self, branch: int, path: int) -> None:
+        name = self._branch(branch)
+        self.repository.delete(name, self._there(name, path))
+
+    @rule(branch=NUMBER, path=NUMBER, source=NUMBER, source_path=NUMBER)
+    @action
+    def copy(self, branch: int, path: int, source: int, source_path: int) -> None:
+        name = self._branch(source)
+        self.repository.copy(self._branch(branch), self._path(path), name, self._there(name, source_path))
+
+    @rule(branch=NUMBER, path=NUMBER, data=NUMBER, linked=st.booleans())
+    @action
+    def write_past_the_server(self, branch: int, path: int, data: int, *, linked: bool) -> None:
+        """Write an object at an address that the server gave out; it is linked at once, later, or never."""
+        where, body = (self._branch(branch), self._path(path)), self._data(data)
+        place = self.repository.write_unlinked(*where, body)
+        self.places.append((*where, place["physical_address"], body))
+        if linked:
+            self.link(number=len(self.places) - 1, said=0)
+
+    @rule(number=NUMBER, said=st.sampled_from([0, 0, 1]))
+    @precondition(lambda self: self.places)
+    @action
+    def link(self, number: int, said: int) -> None:
+        """Link what was written past the server; the client says the size, wrongly now and then."""
+        branch, path, address, body = self.places.pop(number % len(self.places))
+        self.repository.link_to(branch, path, address, body + b"!" * said)
+
+    @rule(
+        branch=NUMBER,
+        path=NUMBER,
+        number=st.integers(0, 50),
+        spelling=st.sampled_from(["relative", "absolute", "as shown"]),
+        said=st.sampled_from([0, 0, 1]),
+    )
+    @action
+    def stage_an_old_address(self, branch: int, path: int, number: int, spelling: str, said: int) -> None:
+        """Refer anew to an object that was written at any time, be it gone by now."""
+        address = list(self.repository.contents)[number % len(self.repository.contents)]
+        body = self.repository.contents[address]
+        root = self.sandbox.blockstore
+        spelt = {
+            "relative": f"{self.repository.namespace}/{address}",
+            "absolute": f"local://{root}/{self.repository.store.path}/{address}",
+            # As stat shows an entry with an absolute address: the blockstore's path comes twice.
+            "as shown": f"local://{root}{root}/{self.repository.store.path}/{address}",
+        }[spelling]
+        answer = self.repository.stage(self._branch(branch), self._path(path), spelt, size_bytes=len(body) + said)
+        assert answer.status == 201, answer.body
+
+    # Commits and refs
+
+    @rule(branch=NUMBER, date=DATES)
+    @action
+    def commit(self, branch: int, date: tuple[int, int] | None) -> None:
+        """Commit as of now, or of an instant near that at which a rule would let go if a run came next."""
+        name = self._branch(branch)
+        if date is None:
+            self.repository.commit(name)
+        else:
+            days, seconds = date
+            threshold = self.next_key - timedelta(days=days)
+            self.repository.commit(name, date=int((threshold + timedelta(seconds=seconds)).timestamp()))
+
+    @rule(
+        source=NUMBER, branch=NUMBER, strategy=st.sampled_from(["", "source-wins", "dest-wins"]), squash=st.booleans()
+    )
+    @action
+    def merge(self, source: int, branch: int, strategy: str, *, squash: bool) -> None:
+        options: dict[str, Any] = {"strategy": strategy} if strategy else {}
+        # A branch that is not clean takes no merge.
+        self.repository.reset(self._branch(branch))
+        self.repository.merge(self._branch(source), self._branch(branch), squash_merge=squash, **options)
+
+    @rule(branch=NUMBER, commit=NUMBER)
+    @action
+    def revert(self, branch: int, commit: int) -> None:
+        id_ = self._commit(commit)
+        self.repository.reset(self._branch(branch))
+        self.repository.revert(self._branch(branch), id_, parent_number=self._parent_number(id_))
+
+    @rule(branch=NUMBER, commit=NUMBER)
+    @action
+    def cherry_pick(self, branch: int, commit: int) -> None:
+        id_ = self._commit(commit)
+        number = self._parent_number(id_)
+        self.repository.reset(self._branch(branch))
+        self.repository.cherry_pick(self._branch(branch), id_, **({"parent_number": number} if number else {}))
+
+    @rule(branch=NUMBER, path=st.none() | NUMBER)
+    @action
+    def reset(self, branch: int, path: int | None) -> None:
+        name = self._branch(branch)
+        what = {} if path is None else {"type": "object", "path": self._there(name, path)}
+        self.repository.reset(name, **what)
+
+    @rule(branch=NUMBER, commit=NUMBER)
+    @action
+    def hard_reset(self, branch: int, commit: int) -> None:
+        self.repository.hard_reset(self._branch(branch), self._commit(commit))
+
+    @rule(name=st.sampled_from(BRANCHES), source=NUMBER, hidden=st.sampled_from([False, False, True]))
+    @action
+    def branch(self, name: str, source: int, *, hidden: bool) -> None:
+        if name in self.repository.branches():
+            name = f"more{self.tally.did['branch']}"
+        self.repository.branch(name, self._commit(source), hidden=hidden)
+
+    @rule(number=NUMBER)
+    @action
+    def drop_branch(self, number: int) -> None:
+        # Without another branch the server refuses: it is the default one.
+        names = sorted(set(self.repository.branches()) - {"main"}) or ["main"]
+        self.repository.drop_branch(names[number % len(names)])
+
+    @rule(name=st.sampled_from(TAGS), commit=NUMBER)
+    @action
+    def tag(self, name: str, commit: int) -> None:
+        self.repository.tag(name, self._commit(commit))
+
+    @rule(name=st.sampled_from(TAGS))
+    @action
+    def drop_tag(self, name: str) -> None:
+        self.repository.drop_tag(name)
+
+    @rule(
+        default=st.sampled_from([*DAYS, None]),
+        days=st.dictionaries(st.sampled_from(["main", "dev", "gone"]), st.sampled_from(DAYS)),
+    )
+    @action
+    def change_rules(self, default: int | None, days: Mapping[str, int]) -> None:
+        if default is None:
+            self.repository.call("DELETE", "/settings/gc_rules")
+        else:
+            self.repository.rules(default, **days)
+
+    # Time
+
+    @rule(step=st.sampled_from(sorted(STEPS)))
+    @action
+    def step_the_clock(self, step: str) -> None:
+        self.sandbox.clock.advance(STEPS[step])
