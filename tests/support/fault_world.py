@@ -166,7 +166,7 @@ class FaultWorld:
         if fired is None:
             return
         self.faults.arm(0, "")
-        tried.points[kind] += 1
+        tried.points[fired.partition(":")[0]] += 1
         tried.refused += error is not None
         tried.absorbed += error is None
         self._judge(fired, error, tried)

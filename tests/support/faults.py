@@ -109,9 +109,11 @@ class Faults:
                 log.write(json.dumps([what, on]) + "\n")
             number = calls.read_bytes().count(b"\n")
             at, kind = json.loads((self.folder / "armed").read_text())
-            if number != at or kind not in kinds:
+            if number != at:
                 return None
-            (self.folder / "fired").write_text(f"{kind} at call {number}, {what} {on}")
+            # Threads take turns otherwise than they did before, so the n-th call may be one that cannot fail that way.
+            kind = kind if kind in kinds else kinds[at % len(kinds)]
+            (self.folder / "fired").write_text(f"{kind}: at call {number}, {what} {on}")
             if kind == BEFORE:
                 self.die()
             return str(kind)

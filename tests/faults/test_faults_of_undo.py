@@ -1,0 +1,218 @@
+"""Whichever call fails while objects are moved aside, brought back or purged: each stays whole somewhere until its days are over."""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import housekeeping, quarantine, restore, schemas, tables, verdict
+from spark_core import report as reports
+from spark_core.errors import DeletionFailedError, LakegcError
+from spark_core.model import RunKey
+from spark_core.tables import Draft
+from tests.support.faults import STORE_KINDS, Faults, FaultyStore
+from tests.support.killing import Killed
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, written_run
+
+GO = {f"data/{name}/{number}": f"{name}{number}..".encode() for name in "st" for number in range(3)}
+LIVE = {"data/s/live": b"live", "data/u/live": b"live"}
+DAYS = 30
+
+
+class Case:
+    """A namespace with a mark of six objects, made once, and put back as it was before each point."""
+
+    def __init__(self, folder):
+        (folder / "made").mkdir()
+        self.folder = folder / "made"
+        self.aside = folder / "aside"
+        self.faults = Faults(folder / "faults")
+        run = written_run(self.folder, spark=None).run
+        self.run = replace(run, options=replace(run.options, may_sweep=True, quarantine=True, quarantine_days=DAYS))
+        passing_mark(self.run, expired=tuple(GO))
+        verdict.conclude(self.run)
+        written = (run.cutoff - timedelta(days=1)).timestamp()
+        for address, data in {**GO, **LIVE}.items():
+            run.store.put(address, data)
+            os.utime(self.folder / "repo" / address, (written, written))
+
+    def moved(self):
+        """Let the objects be in quarantine, as the report of a sweep says."""
+        assert {told.outcome for told in quarantine.move(self.run.store, self.run.key, list(GO))} == {"deleted"}
+        rows = [
+            {"address": key, "size_bytes": 4, "outcome": "deleted", "error": None, "attempts": 1, "deleted_at": NOW}
+            for key in GO
+        ]
+        facts = {"planned_objects": len(GO), **quarantine.facts(self.run)}
+        content = pa.Table.from_pylist(rows, schema=schemas.DELETION_REPORT)
+        self.run.keep(Draft(tables.DELETION_REPORT, content, self.run.now(), (), facts=lambda: facts))
+        return self
+
+    def objects(self):
+        """Read every object below data/."""
+        root = self.folder / "repo"
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in (root / "data").rglob("*")
+            if path.is_file() and not path.name.startswith(".lakegc-")
+        }
+
+    def in_quarantine(self):
+        """Read every object in quarantine, by its address."""
+        root = self.folder / "repo" / quarantine.folder(self.run.key)
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file() and not path.name.startswith(".lakegc-")
+        }
+
+    def require_whole(self):
+        """Each object is whole at its address or in quarantine, and no other one is touched."""
+        there, aside = self.objects(), self.in_quarantine()
+        assert {address: there.get(address) for address in LIVE} == LIVE
+        assert there.items() <= {**GO, **LIVE}.items(), "changed, or made"
+        for address, data in GO.items():
+            assert data in (there.get(address), aside.get(address)), f"LOST {address}"
+
+    def try_all(self, command, require, finished, *, every):
+        """Fail each call of a command, in each way or in one that takes turns; returns how many, and how many ended by an error."""
+        shutil.copytree(self.folder, self.aside)
+        self.faults.arm(0, "")
+        command(self.opened())
+        finished()
+        calls = self.faults.calls()
+        points = refused = 0
+        for call in calls:
+            kinds = STORE_KINDS[call.what]
+            for kind in kinds if every else [kinds[call.number % len(kinds)]]:
+                shutil.rmtree(self.folder)
+                shutil.copytree(self.aside, self.folder)
+                self.faults.arm(call.number, kind)
+                try:
+                    command(self.opened())
+                except (LakegcError, Killed):
+                    refused += 1
+                fired = self.faults.fired
+                if fired is None:
+                    continue  # with another outcome of the threads' race there are fewer calls
+                points += 1
+                self.faults.arm(0, "")
+                try:
+                    require()
+                    command(self.opened(later=timedelta(hours=1)))
+                    finished()
+                except (AssertionError, LakegcError) as problem:
+                    raise AssertionError(f"{fired}: {problem}") from problem
+        return points, refused
+
+    def opened(self, *, later=timedelta(0)):
+        """Open the run as another process does."""
+        store = FaultyStore(self.run.namespace, self.run.store.options).failing(self.faults)
+        self.run.environment.clock.instant = NOW + later
+        return replace(self.run, store=store)
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(tmp_path)
+
+
+# The default tests fail each call once, the deep ones in every way that there is.
+_BOTH = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"])
+
+
+@pytest.fixture
+def tell(record_property):
+    """Say how many points there were; and that there were some."""
+    began = time.monotonic()
+
+    def told(what, points, refused):
+        assert points > 30
+        assert refused > points // 4
+        record_property(
+            "figures", f"faults {what}: {points} points, {refused} refused, {time.monotonic() - began:.0f} s"
+        )
+
+    return told
+
+
+@_BOTH
+def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(case, tell, every):
+    def move(run):
+        told = quarantine.move(run.store, run.key, sorted(GO))
+        assert [outcome.key for outcome in told] == sorted(GO)
+        there = case.objects()
+        for outcome in told:
+            gone = outcome.outcome in ("deleted", "already_gone")
+            assert outcome.outcome == "failed" or gone == (outcome.key not in there), outcome
+        if any(outcome.outcome not in ("deleted", "already_gone") for outcome in told):
+            raise DeletionFailedError("some are left")
+
+    def moved():
+        assert case.objects() == LIVE
+        assert case.in_quarantine() == GO
+
+    tell("while objects go into quarantine", *case.try_all(move, case.require_whole, moved, every=every))
+
+
+@_BOTH
+def test_bringing_back_at_any_fault_leaves_each_object_whole(case, tell, every):
+    def bring_back(run):
+        if not restore.restore(run).complete:
+            raise DeletionFailedError("some are not back")
+
+    def back():
+        assert case.objects() == {**GO, **LIVE}
+
+    tell("while objects are brought back", *case.moved().try_all(bring_back, case.require_whole, back, every=every))
+
+
+@_BOTH
+def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every):
+    """Objects in quarantine whose days are over, beside those of a later run; and tables of old runs, some of them kept."""
+    case.moved()
+    run = case.run
+    for days in (40, 50):
+        key = RunKey.at(NOW - timedelta(days=days))
+        older = replace(run, key=key, cutoff=key.cutoff(run.options.min_age))
+        passing_mark(older)
+        verdict.conclude(older)
+        run.store.put(reports.keys(key, swept=False)["json"], b"{}")
+    run.store.put(reports.keys(run.key, swept=True)["json"], b"{}")
+    for path in (case.folder / "repo" / tables.ROOT).rglob("*"):
+        old = (NOW - timedelta(days=39)).timestamp()
+        os.utime(path, (old, old))
+    when = NOW + timedelta(days=DAYS + 1)
+    run.store.put(f"{quarantine.folder(RunKey.at(when - timedelta(days=1)))}data/s/0", b"later")
+    opened = case.opened
+
+    def opened_then(*, later=timedelta(0)):
+        made = opened(later=when - NOW + later)
+        return replace(made, key=RunKey.at(when), options=replace(made.options, keep_runs=1))
+
+    case.opened = opened_then
+
+    def prune(asked):
+        done = housekeeping.prune(asked)
+        if done.left or done.not_now or (done.quarantine is not None and done.quarantine.left):
+            raise DeletionFailedError("some is left")
+
+    def untouched():
+        assert case.objects() == LIVE
+        root = case.folder / "repo" / tables.ROOT
+        for spec in tables.MARK_TABLES:
+            assert len(list((root / spec.folder).rglob("_manifest.json"))) == 3
+        assert len(list((root / tables.EXPIRED_ADDRESSES.folder).rglob("_verdict.json"))) == 3
+
+    def over():
+        untouched()
+        assert case.in_quarantine() == {}
+        root = case.folder / "repo" / tables.ROOT
+        assert not list((root / tables.NAMESPACE_SLICES.folder).rglob("*.parquet"))
+
+    tell("while quarantine and old tables are purged", *case.try_all(prune, untouched, over, every=every))
