@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import urllib3
@@ -26,6 +26,7 @@ from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.storage.s3 import S3Store
 from tests.support.killing import Killed
 
 ERROR, TIMEOUT, CUT, WRONG, EMPTY, TWICE = "error", "timeout", "cut off", "wrong bytes", "empty", "told twice"
@@ -124,13 +125,13 @@ class Faults:
         raise Killed
 
 
-class FaultyStore(LocalStore):
-    """A local store whose calls fail as it is told."""
+class Faulty:
+    """Put before a store's class: its calls fail as it is told."""
 
     faults: Faults
     _inside = threading.local()
 
-    def failing(self, faults: Faults) -> FaultyStore:
+    def failing(self, faults: Faults) -> Self:
         """Take orders from here on."""
         self.faults = faults
         return self
@@ -187,6 +188,10 @@ class FaultyStore(LocalStore):
         with self._counted("head", key):
             return super().head(key)
 
+    def content(self, key: str) -> Any:
+        with self._counted("head", key):
+            return super().content(key)
+
     def sight(self, key: str) -> Any:
         with self._counted("sight", key):
             return super().sight(key)
@@ -242,6 +247,14 @@ class FaultyStore(LocalStore):
             return outcomes
 
 
+class FaultyStore(Faulty, LocalStore):
+    """A local store whose calls fail."""
+
+
+class FaultyS3Store(Faulty, S3Store):
+    """A store in a bucket whose calls fail, above the client and its own repetitions."""
+
+
 def _damaged(data: bytes, kind: str | None) -> bytes:
     if kind == CUT:
         return data[: len(data) // 2]
@@ -250,11 +263,11 @@ def _damaged(data: bytes, kind: str | None) -> bytes:
     return b"" if kind == EMPTY else data
 
 
-def _timed_out(store: LocalStore, what: str, on: str) -> TransientError:
+def _timed_out(store: Any, what: str, on: str) -> TransientError:
     return TransientError(f"{what} {on!r} of {store.root}: no answer in time; nothing was deleted. Run again.")
 
 
-def _cut_off(store: LocalStore, on: str) -> IncompleteReadError:
+def _cut_off(store: Any, on: str) -> IncompleteReadError:
     return IncompleteReadError(f"{on!r} of {store.root} was cut off; nothing was deleted. Run again.")
 
 
