@@ -29,12 +29,25 @@ class Clock(Protocol):
         ...
 
 
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock, which is not believed when it is set back.
+
+    A look at the repository, or a lease, would else be good for longer by as
+    much. What the machine counts since this clock was made stands against it;
+    that count may stand still while the machine sleeps, so the later one of both is the careful one.
+    """
+
+    def __init__(self) -> None:
+        self._began = _wall()
+        self._counted = time.monotonic()
 
     def now(self) -> datetime:
         """Tell the time, aware and in UTC."""
-        return datetime.now(UTC)
+        return max(_wall(), self._began + timedelta(seconds=time.monotonic() - self._counted))
 
     def monotonic(self) -> float:
         """Count seconds from some moment, never backwards."""

@@ -1,0 +1,51 @@
+"""The clock of a run: what happens to it when the machine's own is set, or the machine sleeps."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_core.lakefs import SystemClock, options
+
+BEGAN = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+class Machine:
+    """Its two clocks: one that people set, one that counts on but may stand still while it sleeps."""
+
+    def __init__(self, monkeypatch):
+        self.wall, self.counted = BEGAN, 1_000.0
+        monkeypatch.setattr(options, "_wall", lambda: self.wall)
+        monkeypatch.setattr(options.time, "monotonic", lambda: self.counted)
+
+    def pass_time(self, *, minutes, counted=None):
+        self.wall += timedelta(minutes=minutes)
+        self.counted += 60 * (minutes if counted is None else counted)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    return Machine(monkeypatch)
+
+
+def test_a_clock_that_is_set_back_makes_no_look_at_the_repository_young_again(machine):
+    clock = SystemClock()
+    machine.pass_time(minutes=9)
+    machine.wall -= timedelta(hours=1)
+    assert clock.now() == BEGAN + timedelta(minutes=9)
+    machine.pass_time(minutes=2)
+    assert clock.now() == BEGAN + timedelta(minutes=11)
+
+
+def test_a_clock_that_is_set_forward_is_followed_and_followed_back(machine):
+    clock = SystemClock()
+    machine.pass_time(minutes=1)
+    machine.wall += timedelta(days=1)
+    assert clock.now() == BEGAN + timedelta(days=1, minutes=1)
+    machine.wall -= timedelta(days=1)
+    assert clock.now() == BEGAN + timedelta(minutes=1)
+
+
+def test_the_time_that_a_machine_slept_has_passed(machine):
+    clock = SystemClock()
+    machine.pass_time(minutes=30, counted=0)
+    assert clock.now() == BEGAN + timedelta(minutes=30)
