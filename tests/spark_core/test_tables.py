@@ -11,13 +11,6 @@ def _stored(run):
     return {key for batch in run.store.list("_lakefs/") for key in batch.column("key").to_pylist()}
 
 
-def test_what_an_earlier_attempt_of_a_sweep_deleted_stays_on_record(tmp_path):
-    written = written_run(tmp_path, spark=None)
-    first = written.sweep({"data/s/x": (4, "deleted", None), "data/s/y": (4, "failed", "SlowDown")})
-    written.sweep({"data/s/x": (4, "already_gone", None), "data/s/y": (4, "deleted", None)})
-    assert {part.key for part in first.parts} <= _stored(written.run)
-
-
 def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_attempt(tmp_path):
     written = written_run(tmp_path, spark=None)
     written.mark({"data/s/x": (4, OLD)})
