@@ -70,7 +70,7 @@ class Owner:
             host=socket.gethostname(),
             boot=_boot(),
             pid=pid,
-            started=_started(pid),
+            started=_own_start(),
         )
 
     def does_the_same_as(self, other: Owner) -> bool:
@@ -82,9 +82,13 @@ class Owner:
         """It ended for certain; False where that cannot be told from here."""
         if self.boot is None or self.started is None or (self.host, self.boot) != (socket.gethostname(), _boot()):
             return False
-        if self.pid == os.getpid() and self.started == _started(self.pid):
+        try:
+            started = _started(self.pid)
+        except OSError:
+            return False
+        if self.pid == os.getpid() and self.started == started:
             return self.id not in live
-        return _started(self.pid) != self.started
+        return started != self.started
 
     def __str__(self) -> str:
         return f"{self.work} of run {self.run} of {self.repository} (process {self.pid} on {self.host})"
@@ -218,18 +222,38 @@ def places(store: ObjectStore) -> list[tuple[int, int, str]]:
 def _boot() -> str | None:
     """Name this boot of the machine and the space in which its process numbers count; None where that cannot be told."""
     try:
+        if Path("/proc/self").readlink().name != str(os.getpid()):
+            return None  # it shows the processes of another space, by other numbers
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return None
 
 
-def _started(pid: int) -> int | None:
-    """Return when a process began, in the machine's own count; None if there is none that still runs."""
+def _own_start() -> int | None:
+    """Return when this process began; None where that cannot be told."""
     try:
-        # The name in parentheses may hold anything, parentheses too.
-        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return _started(os.getpid())
     except OSError:
         return None
+
+
+def _started(pid: int) -> int | None:
+    """Return when a process began, in the machine's own count; None if there is none that still runs.
+
+    Raises:
+        OSError: If there may be one that the system does not show.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        try:
+            # Sends nothing. A system may hide the processes of others (`hidepid`), and not that they are there.
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return None
+        raise
+    # The name in parentheses may hold anything, parentheses too.
+    state, *rest = text.rpartition(")")[2].split()
     return None if state in ("Z", "X") else int(rest[18])
 
 

@@ -1,5 +1,6 @@
 """One collector at a time: who gets the lease, who is told to wait, and who may take it over."""
 
+import errno
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -370,6 +372,44 @@ def test_a_later_process_of_the_same_number_is_another_one(run):
     owner = replace(lease_log.Owner.here(run, "sweep"), pid=parent, started=lease_log._started(parent))
     assert not owner.is_dead
     assert replace(owner, started=owner.started - 1).is_dead, "its start does not agree"
+
+
+@pytest.mark.parametrize("problem", [PermissionError(errno.EACCES, "no"), OSError(errno.EMFILE, "too many open files")])
+def test_a_process_that_cannot_be_looked_at_is_not_known_to_be_dead(run, monkeypatch, problem):
+    parent = os.getppid()
+    owner = replace(lease_log.Owner.here(run, "sweep"), pid=parent, started=lease_log._started(parent))
+    read = Path.read_text
+
+    def refusing(self, *args, **kwargs):
+        if str(self) == f"/proc/{parent}/stat":
+            raise problem
+        return read(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", refusing)
+    assert not owner.is_dead
+
+
+def test_a_process_that_the_system_hides_is_not_known_to_be_dead(run, monkeypatch):
+    # As with a /proc mounted with `hidepid=2`: others' processes seem not to be there.
+    parent = os.getppid()
+    owner = replace(lease_log.Owner.here(run, "sweep"), pid=parent, started=lease_log._started(parent))
+    read = Path.read_text
+
+    def hiding(self, *args, **kwargs):
+        if str(self) == f"/proc/{parent}/stat":
+            raise FileNotFoundError(errno.ENOENT, "no such file")
+        return read(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "read_text", hiding)
+    assert not owner.is_dead
+
+
+def test_a_proc_that_shows_another_space_of_processes_tells_nothing(run, monkeypatch):
+    # As after `unshare --pid` without a /proc of its own: this process is another one's number there.
+    monkeypatch.setattr(lease_log.os, "getpid", lambda: 7)
+    owner = lease_log.Owner.here(run, "sweep")
+    assert owner.boot is None
+    assert not owner.is_dead
 
 
 def test_on_another_machine_or_after_a_boot_nobody_is_known_to_be_dead(run):
