@@ -198,6 +198,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     _require_same_decision(run, verdict)
     stored = load_mark(run)
     _require_same_tables(run, verdict, stored)
+    _require_within(run, stored[tables.NAMESPACE_SLICES.name].manifest)
     confirmed = confirmed_checks(run, verdict)
     failed = [
         result
@@ -318,6 +319,16 @@ def _require_same_decision(run: Run, verdict: Verdict) -> None:
         raise VerdictError(
             f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it is "
             f"{run.cutoff.isoformat()}; {_WAY_ON}"
+        )
+
+
+def _require_within(run: Run, slices: Manifest) -> None:
+    """Refuse to sweep all of a mark when the sweep is to stay within one of lakeFS's own job."""
+    made_within = slices.facts.get("reference_mark")
+    if run.reference_mark not in (None, made_within):
+        raise VerdictError(
+            f"run {run.key} of {run.repository.id} was made to stay within {'no mark of the reference job' if made_within is None else f'mark {made_within!r}'}, the sweep "
+            f"is to stay within mark {run.reference_mark!r}: what that one does not name would go as well; {_WAY_ON}"
         )
 
 

@@ -133,6 +133,15 @@ def test_a_sweep_with_another_cutoff_than_the_verdicts_is_refused(run):
         verdict.require_sweepable(replace(run, cutoff=run.key.instant))
 
 
+def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mark_made_without_it(run):
+    _marked(run)
+    with pytest.raises(
+        VerdictError,
+        match=r"made to stay within no mark of .*, the sweep is to stay within mark 'other'.*nothing was deleted",
+    ):
+        verdict.require_sweepable(replace(run, reference_mark="other"))
+
+
 def test_a_verdict_from_the_future_is_refused(run):
     _marked(run)
     _edit(run, concluded_at=(NOW + timedelta(minutes=5)).isoformat())
