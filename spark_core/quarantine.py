@@ -188,7 +188,8 @@ def purge(run: Run) -> Purged:
     """Delete for good what has been in quarantine for longer than `quarantine_days`; call it under the lease.
 
     A run's days begin when its report was stored. Without a report it was not
-    swept to its end, and what lies in its quarantine may be the only trace of it.
+    swept to its end, and what lies in its quarantine may be the only trace of it;
+    so it is with what a later sweep of the run moved that left no report.
     What a report promises holds, also when the options say fewer days by now.
 
     Args:
@@ -217,12 +218,14 @@ def _is_due(run: Run, key: RunKey) -> bool:
 
 def _purged(store: ObjectStore, key: RunKey, done: Purged) -> Purged:
     where = folder(key)
+    reported = _second(store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
     objects = size_bytes = left = strangers = 0
     for batch in store.list(where):
         sizes = dict(zip(batch.column("key").to_pylist(), batch.column("size_bytes").to_pylist(), strict=True))
         ours = [name for name in sizes if name.startswith(where) and is_collectable(name[len(where) :], flat=True)]
         strangers += len(sizes) - len(ours)
-        for outcome in store.delete(ours):
+        moved = dict(zip(sizes, batch.column("last_modified").to_pylist(), strict=True))
+        for outcome in store.delete([name for name in ours if _second(moved[name]) <= reported]):
             if outcome.outcome in ("deleted", "already_gone"):
                 objects, size_bytes = objects + 1, size_bytes + sizes[outcome.key]
             else:
@@ -236,3 +239,8 @@ def _purged(store: ObjectStore, key: RunKey, done: Purged) -> Purged:
         done.left + left,
         done.strangers + strangers,
     )
+
+
+def _second(instant: datetime) -> datetime:
+    """Cut a time of the store: a listing tells it finer than a single answer does."""
+    return instant.replace(microsecond=0)

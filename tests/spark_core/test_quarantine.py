@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +68,20 @@ def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store
     written.sweep(MOVED)
     assert purge(after(written.run, 31)) == Purged()
     assert purge(after(written.run, 60)).objects == 2
+
+
+def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_report(written, store):
+    ended = sweep(written).reading_ended
+    earlier = time.time() - 60
+    for key in keys(store, tables.ROOT):
+        os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
+    store.put("data/s/c", b"later")
+    quarantine.move(store, written.run.key, ["data/s/c"])
+    assert purge(after(written.run, 31, since=ended)) == Purged((str(written.run.key),), 2, 10)
+    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/c")}
+    assert purge(after(written.run, 10_000)) == Purged()
+    again = written.sweep(MOVED).reading_ended
+    assert purge(after(written.run, 31, since=again)) == Purged((str(written.run.key),), 1, 5)
 
 
 @pytest.mark.parametrize("days", [1, 60])
