@@ -1,7 +1,8 @@
 """Undo: bring the objects of a sweep back, out of quarantine or by what the store itself keeps, and prove that they are there.
 
 Nothing is deleted here and no object is ever replaced. What a sweep has deleted
-is told by its report; where it was killed before there was one, by its journal.
+is told by its report; where it was killed before there was one, or after it had
+taken up what an earlier one left, by its journal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ from spark_core.journal import Journal
 from spark_core.run import Run
 from spark_core.schemas import RESTORATIONS
 from spark_core.storage.undo import BringBack, Lost, UndeleteOutcome, brought_back
-from spark_core.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES, TableSpec
+from spark_core.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES, Manifest, TableSpec
 
 FOLDER = f"{tables.ROOT}restores/"
 
@@ -196,7 +198,18 @@ def _deleted(run: Run) -> Iterator[pa.Table]:
         return _intended(run)
     report = run.load(DELETION_REPORT)
     run.require_same_instance(report.manifest)
-    return (_gone(batch) for batch in report.batches(["address", "size_bytes", "outcome"]))
+    gone = (_gone(batch) for batch in report.batches(["address", "size_bytes", "outcome"]))
+    if not _may_be_continued(report.manifest):
+        return gone
+    # A later sweep took up what this report had left, and was killed before it made another one.
+    return _each_once(chain(gone, _intents(run)))
+
+
+def _may_be_continued(report: Manifest) -> bool:
+    """Say whether the sweep of a report left objects, so that another one may have begun since."""
+    facts = report.facts
+    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
+    return bool(left) or facts.get("planned_objects", report.rows) != report.rows
 
 
 def _in_lots(deleted: Iterator[pa.Table], wanted: Sequence[str] | None) -> Iterator[pa.Table]:
@@ -227,26 +240,34 @@ def _intended(run: Run) -> Iterator[pa.Table]:
     Raises:
         ChainError: If there is no journal either.
     """
-    expired = run.load(EXPIRED_ADDRESSES)
-    run.require_same_instance(expired.manifest)
-    journal = Journal(run.store, str(run.key), expired.manifest.sha256)
-    parts = [part for part in journal.parts() if part.kind == "intent"]
-    if not parts:
+    intents = _intents(run)
+    first = next(intents, None)
+    if first is None:
         raise ChainError(
             f"run {run.key} of {run.repository.id} deleted nothing: it has neither a deletion report nor a journal. "
             "`lakegc report` names the runs of a repository."
         )
-    return _each_once(journal.read(part) for part in parts)
+    return _each_once(chain([first], intents))
 
 
-def _each_once(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _intents(run: Run) -> Iterator[pa.Table]:
+    """Yield what the journal says that batches were about to delete."""
+    expired = run.load(EXPIRED_ADDRESSES)
+    run.require_same_instance(expired.manifest)
+    journal = Journal(run.store, str(run.key), expired.manifest.sha256)
+    for part in journal.parts():
+        if part.kind == "intent":
+            yield pa.Table.from_batches([journal.read(part)])
+
+
+def _each_once(found: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield address and size_bytes; what an earlier round had not sent was intended again by a later one."""
     seen: set[str] = set()
-    for batch in batches:
-        addresses = batch.column("address").to_pylist()
+    for some in found:
+        addresses = some.column("address").to_pylist()
         new = [address not in seen for address in addresses]
         seen.update(addresses)
-        yield pa.Table.from_batches([batch]).select(["address", "size_bytes"]).filter(pa.array(new, pa.bool_()))
+        yield some.select(["address", "size_bytes"]).filter(pa.array(new, pa.bool_()))
 
 
 def _described(run: Run, deleted: pa.Table) -> Iterator[Lost]:

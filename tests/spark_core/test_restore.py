@@ -149,6 +149,24 @@ def test_a_sweep_that_was_killed_before_its_report_is_undone_by_its_journal(writ
     assert {address: run.store.read(address) for address in CONTENT} == CONTENT
 
 
+def test_what_a_second_sweep_was_killed_over_comes_back_although_the_first_left_a_report(swept, run):
+    expired = run.load(tables.EXPIRED_ADDRESSES).manifest
+    journal = Journal(run.store, str(run.key), expired.sha256)
+    report = run.load(tables.DELETION_REPORT)
+    swept._keep(
+        tables.DELETION_REPORT,
+        [row for batch in report.batches() for row in batch.to_pylist()],
+        planned_objects=3,
+        refused_objects=1,
+    )
+    values = [["data/s/c"], [5], ["intended"], pa.nulls(1, pa.string()), pa.array([NOW], schemas.INSTANT)]
+    journal.intend("bb.0.0.0.0", pa.record_batch(values, schema=schemas.JOURNAL))
+    quarantine.move(run.store, run.key, ["data/s/c"])
+    done = restore(run)
+    assert (done.objects, done.complete) == (Counter(restored=3), True)
+    assert {address: run.store.read(address) for address in CONTENT} == CONTENT
+
+
 def test_a_run_that_was_never_swept_has_nothing_to_undo(written, run):
     passing_mark(run)
     with pytest.raises(ChainError, match="deleted nothing: it has neither a deletion report nor a journal"):
