@@ -39,6 +39,7 @@ from spark_core.storage.order import InOrder, in_order
 from spark_core.storage.s3_clients import Clients, bucket_region, check_options, open_clients
 from spark_core.storage.s3_copies import Bucket, sight_of
 from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
+from spark_core.storage.s3_pace import paced
 from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
 from spark_core.storage.s3_probe import probe_delete
 from spark_core.storage.s3_undelete import find_deleted
@@ -287,7 +288,12 @@ class S3Store(ObjectStore):
         S3 confirms a key that was not there like one that was, so `already_gone`
         comes only from stores that tell it. On a versioned bucket a deletion is a marker.
         """
-        return delete_in_batches(keys, self._send_deletion, self.options, size=self.delete_batch_size, pace=pace)
+
+        def send(some: Sequence[str]) -> dict[str, Answer]:
+            with paced(pace):
+                return self._send_deletion(some)
+
+        return delete_in_batches(keys, send, self.options, size=self.delete_batch_size, pace=pace)
 
     def find_deleted(self, lost: Lost) -> BringBack:
         """Find the version that a deletion has hidden, on a bucket with versions."""
@@ -305,7 +311,7 @@ class S3Store(ObjectStore):
         return probe_delete(self._clients.boto, self.namespace.bucket, self._name(key), key)
 
     def _send_deletion(self, keys: Sequence[str]) -> dict[str, Answer]:
-        """Send one request; the client itself repeats one that was throttled as a whole."""
+        """Send one request; the client itself repeats one that was throttled as a whole, at the same pace."""
         if self._distrust:
             return dict.fromkeys(keys, Answer("refused", self._distrust))
         names = {self._before + key: key for key in keys}

@@ -178,6 +178,39 @@ def test_a_request_is_sent_again_when_it_failed_in_passing(answering):
         assert ACTIONS[action](store)
 
 
+def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
+    paced, asked = [], []
+    deleted = Answer(200, b"<DeleteResult><Deleted><Key>ns/data/x</Key></Deleted></DeleteResult>")
+    answers = iter([error(503, "SlowDown"), deleted])
+
+    def answer(request):
+        asked.append(request)
+        return next(answers)
+
+    outcomes = answering(answer, max_retries=1).delete(["data/x"], pace=lambda: paced.append(len(asked)))
+    assert outcomes == [DeleteOutcome("data/x", "deleted")]
+    assert paced == [0, 1], "once before each request"
+
+
+def test_a_deletion_is_not_repeated_after_the_time_that_it_was_allowed_in(answering):
+    class PassedError(Exception):
+        """What a sweep raises."""
+
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return error(503, "SlowDown")
+
+    def pace():
+        if asked:
+            raise PassedError
+
+    with pytest.raises(PassedError):
+        answering(answer, max_retries=3).delete(["data/x"], pace=pace)
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("action", ["read", "parquet"])
 def test_a_body_that_is_cut_off_is_never_taken_for_the_object(answering, action):
     headers = {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'}
