@@ -210,6 +210,43 @@ def interleaved(
                 future.cancel()
 
 
+@dataclass(frozen=True)
+class Settled:
+    """A frame that was run, and that may be read again without running it again.
+
+    Attributes:
+        frame: The frame.
+        rows: Its rows, where they are few enough for the driver; None where they stay with the executors.
+    """
+
+    frame: DataFrame
+    rows: pa.Table | None
+
+    def release(self) -> None:
+        """Let go of what the executors hold of it."""
+        if self.rows is None:
+            self.frame.unpersist()
+
+
+def settled(frame: DataFrame, *, is_small: bool) -> Settled:
+    """Keep the result of a frame that several queries read.
+
+    A small result comes to the driver: queries of a local relation are planned
+    in a moment, and many are answered without a job. On a few rows that is most of the time.
+
+    Args:
+        frame: What to keep.
+        is_small: Whether its inputs bound the result to what the driver may hold, as `StoredTable.is_small`.
+
+    Returns:
+        The same rows: run now when small, else kept by the executors when they are first read.
+    """
+    if not is_small:
+        return Settled(frame.persist(), None)
+    rows = frame.toArrow()
+    return Settled(frame.sparkSession.createDataFrame(rows, frame.schema), rows)
+
+
 class _AddCounts(AccumulatorParam["Counter[str]"]):
     def zero(self, value: Counter[str]) -> Counter[str]:  # noqa: ARG002 - the API's signature
         return Counter()

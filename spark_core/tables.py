@@ -233,6 +233,11 @@ class StoredTable:
     manifest: Manifest
     store: ObjectStore
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the driver reads it by itself, and may hold it."""
+        return are_small(self.manifest.parts)
+
     def frame(self, spark: SparkSession, columns: Sequence[str] | None = None) -> DataFrame:
         """Read the table as a frame; a small one is read here and now, a larger one by whoever runs the frame.
 
@@ -275,12 +280,17 @@ def frame_of_parts(spark: SparkSession, store: ObjectStore, schema: pa.Schema, p
     Raises:
         CorruptTableError: If a part that is read here is not what was written.
     """
-    rows = sum(part.rows for part in parts)
-    if rows > DRIVER_ROWS or sum(part.size_bytes for part in parts) > DRIVER_BYTES:
+    if not are_small(parts):
         return read_partitions(spark, schema, parts, partial(read_part, store, schema))
     batches = [batch for part in parts for batch in read_part(store, schema, part)]
     content = spark.createDataFrame(pa.Table.from_batches(batches, schema), spark_type(schema))
+    rows = sum(part.rows for part in parts)
     return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
+
+
+def are_small(parts: Sequence[Part]) -> bool:
+    """Tell whether parts are within `DRIVER_ROWS` and `DRIVER_BYTES` together."""
+    return sum(part.rows for part in parts) <= DRIVER_ROWS and sum(part.size_bytes for part in parts) <= DRIVER_BYTES
 
 
 def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import chain, holds, reference, schemas, tables
 from spark_core.collectable import NOT_NAMEABLE
-from spark_core.datasources import shared_counts
+from spark_core.datasources import Settled, settled, shared_counts
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
 from spark_core.mark import twins
@@ -82,33 +82,34 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     alive = committed.select(_address_hash()).unionByName(staged.select(_address_hash()))
 
     counts = shared_counts(spark)
-    # Compared with heads, checked for twins and written: three readers of one result.
-    candidates = (
+    # Compared with heads, checked for twins and written: three readers of one result, of the listing's rows at most.
+    candidates = settled(
         listing.transform(considered(run.cutoff, flat=run.options.flat))
         .transform(safely_named(run.store.unsafe_names))
         .withColumn("address_hash", _address_hash())
-        .join(alive, on="address_hash", how="left_anti")
-        .persist()
+        .join(alive, on="address_hash", how="left_anti"),
+        is_small=mark.slices.is_small,
     )
     unreachable = _rows_and_bytes(candidates)
     held = holds.load(run.store)
-    free = candidates.transform(without_held(held))
+    free = _free(candidates, held)
     left = _rows_and_bytes(free) if held.of_addresses else unreachable
     heads = committed.where(sf.col("head_path").isNotNull())
     live = _compare_live(run, mark, staged, heads)
     said = said_sizes(listing, heads) if live["other_sizes"] else None
-    found = twins.find(run, free, heads, said)
-    kept = free.transform(found.without_twins)
+    # Nothing can be the twin of an entry where nothing is left to go.
+    found = twins.find(run, free.frame, heads, said) if left[0] else twins.NONE
+    kept = free.frame.transform(found.without_twins)
     why = _Reasons.read(run, mark.committed, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
     restriction: dict[str, Any] = {}
     if named is not None:
-        eligible = _rows_and_bytes(kept)
+        eligible = _rows_and_bytes(Settled(kept, None))
         restriction = {"reference": {**named.facts, "eligible_objects": eligible[0], "eligible_bytes": eligible[1]}}
         reasoned = reasoned.transform(reference.within(named.frame))
 
     def facts() -> Mapping[str, Any]:
-        candidates.unpersist()
+        candidates.release()
         why.unpersist()
         return {
             "unreachable_objects": unreachable[0],
@@ -125,7 +126,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        reasoned.coalesce(run.options.table_parts),
+        reasoned.coalesce(run.options.table_parts) if candidates.rows is None else reasoned.toArrow(),
         began,
         parents=[table.manifest for table in mark.all],
         facts=facts,
@@ -217,6 +218,13 @@ def without_held(held: Holds) -> Callable[[DataFrame], DataFrame]:
     return step
 
 
+def _free(candidates: Settled, held: Holds) -> Settled:
+    if not held.of_addresses:
+        return candidates
+    free = candidates.frame.transform(without_held(held))
+    return Settled(free, None) if candidates.rows is None else settled(free, is_small=True)
+
+
 def _map_not_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.filter(pc.invert(held.protecting(batch.column("address"))))
@@ -245,8 +253,10 @@ def _address_hash() -> Any:
     return sf.xxhash64("address").alias("address_hash")
 
 
-def _rows_and_bytes(frame: DataFrame) -> tuple[int, int]:
-    row = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
+def _rows_and_bytes(found: Settled) -> tuple[int, int]:
+    if found.rows is not None:
+        return found.rows.num_rows, pc.sum(found.rows["size_bytes"]).as_py() or 0
+    row = found.frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
     assert row is not None  # noqa: S101 - an aggregate without grouping has one row
     return row[0], row[1]
 
@@ -267,16 +277,20 @@ def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> 
         .agg(sf.min("size_bytes").alias("least"), sf.max("size_bytes").alias("most"))
         .withColumn("address_hash", _address_hash())
     )
-    compared = live.join(_listed_sizes(mark.slices.frame(run.spark)), on="address_hash", how="left").persist()
-    absent = sf.col("listed_bytes").isNull()
-    other = (sf.col("listed_bytes") != sf.col("least")) | (sf.col("listed_bytes") != sf.col("most"))
+    compared = settled(
+        live.join(_listed_sizes(mark.slices.frame(run.spark)), on="address_hash", how="left").withColumn(
+            "is_other",
+            (sf.col("listed_bytes") != sf.col("least")) | (sf.col("listed_bytes") != sf.col("most")),
+        ),
+        is_small=all(table.is_small for table in (mark.slices, mark.uncommitted, mark.committed)),
+    )
+    missing = compared.frame.where(sf.col("listed_bytes").isNull())
     try:
-        figures = compared.agg(sf.count("*"), sf.count_if(absent), sf.count_if(other)).first()
-        assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
-        named = compared.where(absent).orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
-        kept = _keep_missing(run, mark, compared.where(absent)) if figures[1] else {}
+        figures = _figures(compared)
+        named = missing.orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
+        kept = _keep_missing(run, mark, missing) if figures[1] else {}
     finally:
-        compared.unpersist()
+        compared.release()
     return {
         "live_objects": figures[0],
         "missing_objects": figures[1],
@@ -284,6 +298,18 @@ def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> 
         **kept,
         "other_sizes": figures[2],
     }
+
+
+def _figures(compared: Settled) -> tuple[int, int, int]:
+    """Count all that is compared, what is missing of it, and what has another size."""
+    if compared.rows is not None:
+        missing = compared.rows["listed_bytes"].null_count
+        return compared.rows.num_rows, missing, pc.sum(compared.rows["is_other"]).as_py() or 0
+    row = compared.frame.agg(
+        sf.count("*"), sf.count_if(sf.col("listed_bytes").isNull()), sf.count_if("is_other")
+    ).first()
+    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
+    return row[0], row[1], row[2]
 
 
 def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> Mapping[str, str]:

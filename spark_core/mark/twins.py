@@ -51,6 +51,17 @@ class Twins:
         return kept.where("false") if self.unchecked_any else _anti(kept, self.unchecked_sizes, "size_bytes")
 
 
+# Of a search without candidates: nobody need be asked.
+NONE = Twins(
+    None,
+    None,
+    unchecked_any=False,
+    facts={"paths": 0, "paths_asked": 0, "calls": 0}
+    | {f"{what}_{figure}": 0 for what in ("kept", "unchecked") for figure in ("objects", "bytes")}
+    | {f"{what}_named": [] for what in ("kept", "unchecked")},
+)
+
+
 def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFrame | None = None) -> Twins:
     """Ask the branches about every path whose committed entry has the size of a candidate.
 

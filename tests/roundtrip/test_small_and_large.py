@@ -1,0 +1,95 @@
+"""What the driver settles by itself when there is little of it comes out as when executors do it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakegc_dagster.sandbox import gc, objects, refs, repositories
+from spark_core import holds, mark, tables
+from spark_core.errors import UnsafePlanError
+from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS
+from spark_core.sweep.plan import Limits, require_whole_plan
+from tests.support.pipeline import mark_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+def _everything_that_a_mark_tells_apart(sandbox):
+    """Make an expired, an overwritten, a held and a missing object, one of another size, and a twin; by name."""
+    core, made = sandbox.core, {}
+
+    def upload(name, path, data):
+        made[name] = objects.upload(core, "repo", "main", path, data).address
+
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
+        repositories.create(core, "repo", "local://repo")
+        gc.set_rules(core, "repo", gc.Rules(1, {}))
+        upload("expired", "a", b"first")
+        refs.commit(core, "repo", "main", message="first")
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=30)):
+        upload("head", "a", b"second")
+        upload("missing", "m", b"soon missing")
+        upload("other size", "s", b"of another size than was said")
+        refs.commit(core, "repo", "main", message="second")
+        upload("overwritten", "b", b"staged, then overwritten")
+        upload("held", "b", b"staged, then held")
+        upload("staged", "b", b"staged")
+        upload("twin", "a", b"second")
+    return made
+
+
+def _rows(run, table):
+    return sorted((row.asDict() for row in table.frame(run.spark).collect()), key=lambda row: row["address"])
+
+
+def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatch):
+    made = _everything_that_a_mark_tells_apart(sandbox)
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    holds.add(run, "one", "address", made["held"], who="ann", why="")
+    run.store.delete([made["missing"]])
+    run.store.put(made["other size"], b"shorter")
+    marked = mark_only(run)
+    small = marked.expired
+    small_rows = _rows(run, small)
+    assert {row["address"]: row["reason"] for row in small_rows} == {
+        made["expired"]: ONLY_EXPIRED_COMMITS,
+        made["overwritten"]: NEVER_COMMITTED,
+    }
+    facts = small.manifest.facts
+    assert facts["held_objects"] == facts["twins"]["kept_objects"] == facts["other_sizes"] == 1
+    assert facts["missing_named"] == [made["missing"]]
+    _require_checked(run, small)
+
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    large = run.keep(mark.expired_addresses(run, marked.tables))
+    assert _rows(run, large) == small_rows
+    assert _comparable(large) == _comparable(small)
+    _require_checked(run, large)
+
+
+def _comparable(table):
+    # Each table of missing addresses has an attempt and an instant of its own.
+    return {name: value for name, value in table.manifest.facts.items() if name != "missing_manifest"}
+
+
+def _require_checked(run, expired):
+    require_whole_plan(run, expired, Limits(run.cutoff, flat=False))
+    with pytest.raises(UnsafePlanError, match="was written at or after"):
+        require_whole_plan(run, expired, Limits(NOW - timedelta(days=50), flat=False))
+
+
+def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
+    core = sandbox.core
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=30)):
+        repositories.create(core, "repo", "local://repo")
+        said_too_much = objects.upload(core, "repo", "main", "s", b"of another size than was said").address
+        refs.commit(core, "repo", "main", message="only")
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    run.store.put(said_too_much, b"shorter")
+    small = mark_only(run).expired
+    assert small.manifest.rows == 0
+    assert small.manifest.facts["other_sizes"] == 1
+    assert small.manifest.facts["twins"]["calls"] == 0
