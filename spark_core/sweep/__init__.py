@@ -12,10 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
 from spark_core import lease, quarantine, revival, tables, verdict
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.journal import Journal
 from spark_core.run import Run
+from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
@@ -77,18 +81,21 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
                 raise _no_journal(run)
             plan = Plan(expired, verdict.load_mark(run), limits, revival.look_again(), _dispose(run))
             swept = delete_in_rounds(run, plan, journal, held, tell)
-    content = empty_report()
-    if swept is not None:
-        content = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
-
     return Draft(
         tables.DELETION_REPORT,
-        content,
+        empty_report() if swept is None else _report(run, expired, journal),
         began,
         parents=(expired.manifest,),
         facts=lambda: _facts(run, expired, swept),
         measure=measure,
     )
+
+
+@surfacing_errors()
+def _report(run: Run, expired: StoredTable, journal: Journal) -> DataFrame | pa.Table:
+    told = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
+    # A row per object of the plan at most.
+    return told.toArrow() if expired.is_small else told
 
 
 def _dispose(run: Run) -> Dispose:
