@@ -35,7 +35,7 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.copies import Sight
-from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
 from spark_core.storage.probes import CLOCK
 from spark_core.storage.s3_pages import gathered
 from spark_core.storage.undo import BringBack, Lost
@@ -285,17 +285,17 @@ class AzureStore(ObjectStore):
         """
         return delete_in_batches(
             keys,
-            self._send_deletion,
+            lambda some: self._send_deletion(some, pace),
             self.options,
             size=self.delete_batch_size,
             pace=pace,
             unsafe=lambda key: (problem := self._unnameable(key)) and f"the key cannot be named safely: it {problem}",
         )
 
-    def _send_deletion(self, keys: Sequence[str]) -> Mapping[str, Answer]:
+    def _send_deletion(self, keys: Sequence[str], pace: Pace) -> Mapping[str, Answer]:
         """Send one bulk request, or one for each key; the client itself repeats one that was throttled as a whole."""
         if not self._bulk:
-            return {key: self._delete_one(key) for key in keys}
+            return one_by_one(keys, self._delete_one, pace)
         container, account = self._container, self._place.account
         answers: list[Any] = []
         more: dict[str, Any] = {"url_prepend": account.name} if account.path_style else {}
@@ -319,7 +319,8 @@ class AzureStore(ObjectStore):
         if failure.status not in _NO_BULK or failure.code == "ContainerNotFound":
             return dict.fromkeys(keys, deletion_answer(failure, again=False))
         self._bulk = False
-        return {key: self._delete_one(key) for key in keys}
+        pace()
+        return one_by_one(keys, self._delete_one, pace)
 
     @staticmethod
     def _answers_by_key(keys: Sequence[str], answer: Any) -> Mapping[str, Answer]:

@@ -17,8 +17,12 @@ from spark_core.storage.contract import DeleteOutcome, Outcome, Outcomes, Pace, 
 _FIRST_WAIT_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
 
+# Keys that are deleted one by one share a pace for no longer than this.
+_ONE_PACE_SECONDS = 5.0
+
 # Replaced by tests, which have no time.
 wait: Callable[[float], None] = time.sleep
+monotonic: Callable[[], float] = time.monotonic
 
 
 @dataclass(frozen=True)
@@ -105,3 +109,23 @@ def waits(options: StoreOptions) -> Iterator[float]:
         if waited > options.retry_timeout.total_seconds():
             return
         yield delay
+
+
+def one_by_one(keys: Sequence[str], delete_one: Callable[[str], Answer], pace: Pace) -> dict[str, Answer]:
+    """Delete the keys of one batch with a request for each, where the store takes no more.
+
+    A batch of them may take long, as when a mount hangs or a service is busy; so the pace is asked again on the way.
+
+    Args:
+        keys: Of one batch, before which the pace was called.
+        delete_one: Sends one request.
+        pace: What it raises ends the batch; what became of the keys before is then for the next look to find out.
+    """
+    told: dict[str, Answer] = {}
+    paced_at = monotonic()
+    for key in keys:
+        if monotonic() - paced_at >= _ONE_PACE_SECONDS:
+            pace()
+            paced_at = monotonic()
+        told[key] = delete_one(key)
+    return told

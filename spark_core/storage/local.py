@@ -51,7 +51,7 @@ from spark_core.storage.contract import (
     unpaced,
 )
 from spark_core.storage.copies import Sight
-from spark_core.storage.deletion import Answer, delete_in_batches, unsafe_name
+from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one, unsafe_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COPIED_BYTES = 1 << 20
@@ -341,7 +341,12 @@ class LocalStore(ObjectStore):
     def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
         """Unlink files one by one; never a directory, never through a link."""
         return delete_in_batches(
-            keys, self._unlink, self.options, size=self.delete_batch_size, pace=pace, unsafe=self._unsafe_name
+            keys,
+            lambda some: self._unlink(some, pace),
+            self.options,
+            size=self.delete_batch_size,
+            pace=pace,
+            unsafe=self._unsafe_name,
         )
 
     def _unsafe_name(self, key: str) -> str | None:
@@ -352,9 +357,9 @@ class LocalStore(ObjectStore):
             return unsafe_name(key)
         return None
 
-    def _unlink(self, keys: Sequence[str]) -> dict[str, Answer]:
+    def _unlink(self, keys: Sequence[str], pace: Pace) -> dict[str, Answer]:
         self.requests["delete"] += len(keys)
-        return {key: self._unlink_one(key) for key in keys}
+        return one_by_one(keys, self._unlink_one, pace)
 
     def _unlink_one(self, key: str) -> Answer:
         try:

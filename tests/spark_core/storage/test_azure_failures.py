@@ -470,6 +470,21 @@ def test_throttled_keys_are_asked_for_again_with_backoff_then_failed(answering, 
     assert waited == sorted(waited)
 
 
+def test_keys_that_go_one_by_one_ask_again_whether_they_still_may(answering, monkeypatch):
+    seconds, paced, asked = [0.0], [], []
+
+    def slow(request):
+        asked.append(request)
+        seconds[0] += 180
+        return Answer(403) if len(asked) == 1 else Answer(202)
+
+    monkeypatch.setattr(deletion, "monotonic", lambda: seconds[0])
+    store = answering(slow)
+    store._bulk = False
+    store.delete(["data/a", "data/b", "data/c"], pace=lambda: paced.append(len(asked)))
+    assert paced == [0, 1, 2], "the service took three minutes for each"
+
+
 def test_a_bulk_request_holds_no_more_keys_than_the_service_takes(answering):
     asked: list[int] = []
 

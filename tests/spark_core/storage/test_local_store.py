@@ -21,7 +21,7 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, contract, local, open_store
+from spark_core.storage import DeleteOutcome, StoreOptions, contract, deletion, local, open_store
 from tests.support import golden
 from tests.support.fault_proxy import Once
 from tests.support.store_conformance import STRANGE_KEYS, StoreConformance, key_sets, put_list_and_read, rows_of
@@ -219,6 +219,32 @@ def test_what_is_neither_file_nor_directory_is_refused_by_name(store, outside):
     assert store.delete(["data/s/pipe"]) == [
         DeleteOutcome("data/s/pipe", "refused", "it is a directory or no plain file")
     ]
+
+
+def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_without_asking(store, outside, monkeypatch):
+    class PassedError(Exception):
+        """What a sweep raises when the time is over that it may delete in."""
+
+    seconds, paced = [0.0], []
+    unlink = store._unlink_one
+
+    def hanging(key):
+        seconds[0] += 600 if key == "data/b" else 0.001
+        return unlink(key)
+
+    def pace():
+        paced.append(seconds[0])
+        if seconds[0] > 60:
+            raise PassedError
+
+    for name in "abcd":
+        outside.put(f"data/{name}", b"x")
+    monkeypatch.setattr(store, "_unlink_one", hanging)
+    monkeypatch.setattr(deletion, "monotonic", lambda: seconds[0])
+    with pytest.raises(PassedError):
+        store.delete([f"data/{name}" for name in "abcd"], pace=pace)
+    assert outside.keys() == {"data/c", "data/d"}
+    assert [round(at) for at in paced] == [0, 600], "a batch that goes on well is asked for once"
 
 
 def test_a_directory_is_never_deleted(store, outside):
