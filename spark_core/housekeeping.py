@@ -149,7 +149,7 @@ def prune(run: Run) -> Pruned:
     try:
         with lease.held(run, "prune") as held:
             gone = [_removed(run.store, files[key], held) for key in chosen]
-            purged = quarantine.purge(run) if quarantined else None
+            purged = quarantine.purge(run, pace=held.beat) if quarantined else None
     except LeaseHeldError as busy:
         return Pruned(kept=told, not_now=str(busy).partition(";")[0])
     objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)

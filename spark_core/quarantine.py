@@ -184,7 +184,7 @@ def runs(store: ObjectStore) -> Iterator[RunKey]:
             yield key
 
 
-def purge(run: Run) -> Purged:
+def purge(run: Run, pace: Pace = unpaced) -> Purged:
     """Delete for good what has been in quarantine for longer than `quarantine_days`; call it under the lease.
 
     A run's days begin when its report was stored. Without a report it was not
@@ -194,6 +194,7 @@ def purge(run: Run) -> Purged:
 
     Args:
         run: Any run of the repository; its options say how long.
+        pace: Called before each request that deletes; what it raises, as for a lease that is lost, ends the purge.
 
     Returns:
         What was deleted. A store that refuses is told by `left`, not raised: the objects are as dead the next time.
@@ -204,7 +205,7 @@ def purge(run: Run) -> Purged:
     done = Purged()
     for key in runs(run.store):
         if _is_due(run, key):
-            done = _purged(run.store, key, done)
+            done = _purged(run.store, key, done, pace)
     return done
 
 
@@ -216,7 +217,7 @@ def _is_due(run: Run, key: RunKey) -> bool:
     return run.now() >= max(by_options, ends_at(report) or by_options)
 
 
-def _purged(store: ObjectStore, key: RunKey, done: Purged) -> Purged:
+def _purged(store: ObjectStore, key: RunKey, done: Purged, pace: Pace) -> Purged:
     where = folder(key)
     reported = _second(store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
     objects = size_bytes = left = strangers = 0
@@ -225,7 +226,7 @@ def _purged(store: ObjectStore, key: RunKey, done: Purged) -> Purged:
         ours = [name for name in sizes if name.startswith(where) and is_collectable(name[len(where) :], flat=True)]
         strangers += len(sizes) - len(ours)
         moved = dict(zip(sizes, batch.column("last_modified").to_pylist(), strict=True))
-        for outcome in store.delete([name for name in ours if _second(moved[name]) <= reported]):
+        for outcome in store.delete([name for name in ours if _second(moved[name]) <= reported], pace=pace):
             if outcome.outcome in ("deleted", "already_gone"):
                 objects, size_bytes = objects + 1, size_bytes + sizes[outcome.key]
             else:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from spark_core import holds, housekeeping, lease, quarantine, report, tables
-from spark_core.errors import PermissionDeniedError
+from spark_core.errors import LeaseLostError, PermissionDeniedError
 from spark_core.model import RunKey
 from spark_core.storage import DeleteOutcome
 from tests.support.passing_mark import passing_mark
@@ -124,13 +124,27 @@ def test_a_run_whose_sweep_did_not_end_stays(run):
 def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run):
     for day in (0, 1):
         _mark(run, day)
-    _mark(run, 2, swept=True)
     run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
+    _mark(run, 2, swept=True)
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
     first = housekeeping.prune(run)
     assert first.kept == {str(_key(2)): "objects of it are in quarantine"}
     assert first.quarantine.objects == 1, "its days are over"
     assert housekeeping.prune(run).runs == (_key(2),)
+
+
+def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, monkeypatch):
+    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
+    _mark(run, 2, swept=True)
+    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+
+    def lost(_lease):
+        raise LeaseLostError("the lease is lost")
+
+    monkeypatch.setattr(lease.Lease, "beat", lost)
+    with pytest.raises(LeaseLostError):
+        housekeeping.prune(run)
+    assert run.store.exists(quarantine.key_of(_key(2), "data/s/x"))
 
 
 def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):
