@@ -66,7 +66,9 @@ class _Case:
 def _sweepable(folder, spark, store):
     run = written_run(folder, spark=spark).run
     server = SimpleNamespace(
-        repository=lambda _repository: run.repository, branches=lambda _repository: [Branch("main", "c")]
+        repository=lambda _repository: run.repository,
+        repositories=lambda: [run.repository],
+        branches=lambda _repository: [Branch("main", "c")],
     )
     return replace(
         run,
