@@ -90,7 +90,7 @@ def test_without_settings_it_says_how_to_begin(lakegc):
         ('[server]\nendpoint = "http://127.0.0.1:1"\n', "no repository is named"),
         ('[server]\nendpoint = "http://127.0.0.1:1"\nsecret_access_key = "x"\n', "is a secret"),
         (
-            '[server]\nendpoint = "http://127.0.0.1:1"\n[repositories.repo-a]\nmode = "sweep"\n',
+            '[server]\nendpoint = "http://127.0.0.1:1"\n[repositories.repo-a]\nallow_unsafe_min_age = true\n',
             "throwaway_repositories",
         ),
     ],
