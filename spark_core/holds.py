@@ -220,9 +220,9 @@ def load(store: ObjectStore) -> Holds:
         try:
             holds.append(Hold.from_json(store.read(name), name=name))
         except NotFoundError:
-            if store.exists(name):
+            if store.exists(name) or name in _names(store):
                 raise
-            # Somebody removed it since it was listed.
+            # Somebody removed it since it was listed, and it is not listed any more.
     return Holds(tuple(sorted(holds, key=lambda hold: hold.name)))
 
 

@@ -250,6 +250,16 @@ def _unreadable(key):
     raise NotFoundError(f"no {key}, says a cache")
 
 
+def test_a_hold_that_is_still_listed_was_not_removed_however_often_the_store_says_that_it_is_not_there(
+    run, monkeypatch
+):
+    _add(run, "branch", "main")
+    monkeypatch.setattr(run.store, "read", _unreadable)
+    monkeypatch.setattr(run.store, "exists", lambda _key: False)
+    with pytest.raises(NotFoundError):
+        holds.load(run.store)
+
+
 def test_a_hold_that_was_removed_while_holds_were_listed_is_none(run, monkeypatch):
     _add(run, "branch", "main")
     real = run.store.read
