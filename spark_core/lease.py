@@ -76,6 +76,11 @@ class Lease:
         return self._record.expires_at
 
     @property
+    def earlier_until(self) -> datetime | None:
+        """Until when something that holders before this one had sent may still be under way; None if nothing is."""
+        return self._record.earlier_until
+
+    @property
     def epoch(self) -> int:
         """Counts the holders of the namespace."""
         return self._record.epoch

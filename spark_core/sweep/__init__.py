@@ -23,6 +23,7 @@ from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
+from spark_core.sweep.aftermath import settle_kept
 from spark_core.sweep.batches import Dispose, delete
 from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
 from spark_core.sweep.plan import Limits, require_same_mark, require_settled, require_unfinished, require_whole_plan
@@ -81,6 +82,7 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
                 raise _no_journal(run)
             plan = Plan(expired, verdict.load_mark(run), limits, revival.look_again(), _dispose(run))
             swept = delete_in_rounds(run, plan, journal, held, tell)
+            settle_kept(run, journal, held.earlier_until)
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if swept is None else _report(run, expired, journal),

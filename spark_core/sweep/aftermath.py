@@ -1,0 +1,82 @@
+"""What a process that was killed had under way when the next one went on at once: looked at once it must have ended."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+from pyspark.sql import Column
+
+from spark_core import schemas
+from spark_core.journal import Journal
+from spark_core.run import Run
+from spark_core.session import surfacing_errors
+
+
+def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) -> int:
+    """See whether what is kept is still there, where an earlier process was about to delete it.
+
+    The same command goes on at once after a kill, beside executors of the dead
+    process that still work off what they were given, under a look of their own that is still good. An object that came
+    back to life between the two looks is kept by this process and may be deleted by those: the report must not say
+    `kept` of it then.
+
+    Args:
+        run: The run.
+        journal: Of its sweeps; what is found gone is written into it.
+        under_way_until: Until when something of an earlier process may be under way; None: nothing is.
+
+    Returns:
+        How many were found gone.
+
+    Raises:
+        TransientError: If the store does not say whether an object is there.
+    """
+    if under_way_until is None:
+        return 0
+    doubtful = _kept_and_intended(run, journal)
+    if not doubtful:
+        return 0
+    wait = (under_way_until - run.now()).total_seconds()
+    if wait > 0:
+        run.environment.clock.sleep(wait)
+    gone = {address: size for address, size in doubtful.items() if not run.store.exists(address)}
+    if gone:
+        count, at = len(gone), run.now()
+        rows = pa.record_batch(
+            [
+                pa.array(gone, pa.string()),
+                pa.array(gone.values(), pa.int64()),
+                pa.array(["already_gone"] * count, pa.string()),
+                pa.nulls(count, pa.string()),
+                pa.array([at] * count, schemas.INSTANT),
+            ],
+            schema=schemas.JOURNAL,
+        )
+        journal.conclude(f"{secrets.token_hex(6)}.0.0.0.0", rows)
+    return len(gone)
+
+
+def _kept_and_intended(run: Run, journal: Journal) -> dict[str, int]:
+    """Return size by address of what was kept, and what some batch was about to delete without an answer that is written down."""
+
+    def count(*outcomes: str) -> Column:
+        return sf.count_if(sf.col("outcome").isin(*outcomes))
+
+    answered = count("deleted", "already_gone", "refused", "unsent")
+    with surfacing_errors():
+        rows = (
+            journal.frame(run.spark, journal.parts())
+            .groupBy("address")
+            .agg(
+                sf.max("size_bytes").alias("size"),
+                count("kept").alias("kept"),
+                count("intended").alias("sent"),
+                answered.alias("answered"),
+            )
+            .where("kept > 0 and sent > answered")
+            .collect()
+        )
+    return {row.address: row["size"] for row in rows}

@@ -1,0 +1,70 @@
+"""What a killed process still deleted while the next one kept it is reported as deleted."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import schemas
+from spark_core.journal import Journal
+from spark_core.sweep.aftermath import settle_kept
+from spark_core.sweep.outcomes import report
+from tests.support.written_run import written_run
+
+AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
+GONE, THERE, ANSWERED = "data/s/gone", "data/s/there", "data/s/answered"
+
+
+def _entries(outcome, *addresses):
+    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": AT} for a in addresses]
+    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+@pytest.fixture
+def resumed(tmp_path, spark):
+    """A sweep that went on at once after a kill, and kept what its predecessor had just intended."""
+    run = written_run(tmp_path, spark).run
+    journal = Journal(run.store, str(run.key), "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE, THERE, ANSWERED))
+    journal.conclude("aa.1.0.0.0", _entries("refused", ANSWERED))
+    journal.conclude("bb.1.0.0.0", _entries("kept", GONE, THERE, ANSWERED))
+    for address in (GONE, THERE):
+        run.store.put(address, b"1234")
+    return run, journal
+
+
+def _reported(run, journal):
+    plan = pa.table({"address": [GONE, THERE, ANSWERED], "size_bytes": [4, 4, 4]})
+    told = report(run.spark.createDataFrame(plan), journal.frame(run.spark, journal.parts()))
+    return {row.address: row.outcome for row in told.collect()}
+
+
+@pytest.mark.spark
+def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kept(resumed):
+    run, journal = resumed
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        # The last executor of the dead process works off its batch.
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    slow = replace(run, environment=replace(run.environment, clock=clock))
+    clock.sleep = sleep
+    assert settle_kept(slow, journal, clock.now() + timedelta(minutes=3)) == 1
+    assert 179 < clock.slept[-1] <= 180
+    assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
+
+
+@pytest.mark.spark
+def test_nothing_is_waited_for_where_no_process_was_killed_or_nothing_is_in_doubt(resumed, tmp_path):
+    run, journal = resumed
+    assert settle_kept(run, journal, None) == 0
+    other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    other.bind("repo")
+    other.conclude("bb.1.0.0.0", _entries("kept", GONE))
+    assert settle_kept(run, other, run.now() + timedelta(minutes=3)) == 0
+    assert run.environment.clock.slept == []
