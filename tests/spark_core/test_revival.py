@@ -233,7 +233,7 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground,
         with pytest.raises(RepositoryStateError, match="has no branch"):
             ground.again()
     with monkeypatch.context() as patch:
-        patch.setattr("spark_core.mark.commits.read_refs_dump", lambda *_: Refs({}, (), ()))
+        patch.setattr("spark_core.mark.commits.read_refs_dump", lambda *_, **__: Refs({}, (), ()))
         with pytest.raises(RepositoryStateError, match="hold no"):
             ground.again()
     with ground.core.lock:
