@@ -210,10 +210,11 @@ class Namespace:
     def _local_forms(self) -> tuple[str, ...]:
         """What may stand between `local://` and a relative address: see `absolute`, facts of the FULL form, and stat.
 
-        The server joins a FULL address to the blockstore's path once more when it shows it.
+        The server joins a FULL address to the blockstore's path once more when it shows it, and somebody may stage what
+        was shown.
         """
         server = (self.server_path or "").rstrip("/")
-        return tuple(f"{before}{self._path}/" for before in ("", f"{server}/", f"{server}{server}/"))
+        return tuple(f"{before}{self._path}/" for before in ("", *(f"{server * times}/" for times in (1, 2, 3))))
 
     def relative(self, address: str, address_type: int) -> str | None:
         """Return the address relative to the namespace, None when it lies outside.
