@@ -174,10 +174,10 @@ class Scene:
     # What comes back to life.
 
     def branch_from_an_expired_commit(self) -> None:
-        self.repository.branch("revived", self.commits["branched"])
+        self.repository.branch("branched-again", self.commits["branched"])
 
     def tag_an_expired_commit(self) -> None:
-        self.repository.tag("revived", self.commits["tagged"])
+        self.repository.tag("tagged-again", self.commits["tagged"])
 
     def reset_to_an_expired_commit(self) -> None:
         self.repository.hard_reset("resetter", self.commits["reset to"])
