@@ -5,6 +5,8 @@ local      files
 s3         S3 and what speaks like it
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
+deletion   the way of a deletion that all kinds share
+copies     copies that are proved before anybody relies on them; undo brings deleted objects back
 parquet    Parquet files on a store's streams
 """
 
@@ -28,15 +30,15 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
 
         return LocalStore(namespace, options)
     if namespace.scheme == "s3":
-        from spark_core.storage.s3 import S3Store
+        from spark_core.storage.s3.store import S3Store
 
         return S3Store(namespace, options)
     if namespace.scheme in ("https", "http"):
-        from spark_core.storage.azure import AzureStore
+        from spark_core.storage.azure.store import AzureStore
 
         return AzureStore(namespace, options)
     if namespace.scheme == "gs":
-        from spark_core.storage.gcs import GcsStore
+        from spark_core.storage.gcs.store import GcsStore
 
         return GcsStore(namespace, options)
     raise SettingsError(

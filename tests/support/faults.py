@@ -26,7 +26,7 @@ from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.storage.s3 import S3Store
+from spark_core.storage.s3.store import S3Store
 from tests.support.killing import Killed
 
 ERROR, TIMEOUT, CUT, WRONG, EMPTY, TWICE = "error", "timeout", "cut off", "wrong bytes", "empty", "told twice"

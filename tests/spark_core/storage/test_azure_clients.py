@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_core.errors import SettingsError
 from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
-from spark_core.storage.azure_clients import credential_of, place_of
+from spark_core.storage.azure.clients import credential_of, place_of
 
 KEY = "c2VjcmV0LW9mLXRoZS1hY2NvdW50"
 NAMESPACE = Namespace.parse("https://Lake.blob.core.windows.net/container/a/ns")
@@ -163,7 +163,7 @@ def test_stores_of_one_account_share_a_client_and_a_pickled_one_opens_its_own():
 def test_a_request_is_repeated_within_bounds_and_as_late_as_the_store_asks(monkeypatch):
     from types import SimpleNamespace
 
-    from spark_core.storage import azure_clients
+    from spark_core.storage.azure import clients as azure_clients
 
     now = [0.0]
     monkeypatch.setattr(azure_clients, "monotonic", lambda: now[0])

@@ -19,7 +19,8 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, azure_clients, deletion, open_store
+from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
+from spark_core.storage.azure import clients as azure_clients
 from tests.support.azure_faults import batch, error
 from tests.support.scripted_s3 import Answer, scripted_s3
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
-from spark_core.storage.azure_errors import Failure
-from spark_core.storage.azure_pages import batch_answers, checksum_of, page_of
+from spark_core.storage.azure.errors import Failure
+from spark_core.storage.azure.pages import batch_answers, checksum_of, page_of
 from tests.support.azure_faults import batch
 
 ROOT = "https://lake.blob.core.windows.net/container/ns/"

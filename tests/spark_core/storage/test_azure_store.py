@@ -29,7 +29,9 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_core.errors import AddressError, NotFoundError, PermissionDeniedError, SettingsError
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, azure, azure_clients, open_store
+from spark_core.storage import DeleteOutcome, open_store
+from spark_core.storage.azure import clients as azure_clients
+from spark_core.storage.azure import store as azure
 from tests.support import azurite
 from tests.support.azure_faults import AzureFaults, error
 from tests.support.azurite import ACCOUNT, ACCOUNT_KEY

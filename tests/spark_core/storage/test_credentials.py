@@ -190,7 +190,7 @@ def test_a_pickled_store_carries_what_it_should(monkeypatch, tmp_path):
     local = LocalStore(namespace, StoreOptions(local_path=str(tmp_path), carry_credentials="auto"))
     # A local store needs no keys, so none are sent.
     assert pickle.loads(pickle.dumps(local)).options.s3_access_key_id is None
-    from spark_core.storage.s3 import S3Store
+    from spark_core.storage.s3.store import S3Store
 
     there = pickle.loads(pickle.dumps(S3Store(S3, StoreOptions(carry_credentials="auto"))))
     assert (there.options.s3_access_key_id, there.options.s3_secret_access_key) == ("AKIA1", "secret")

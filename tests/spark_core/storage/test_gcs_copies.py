@@ -8,9 +8,10 @@ import pytest
 
 from spark_core.errors import IncompleteReadError, ObjectExistsError, PermissionDeniedError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import gcs_clients, open_store
+from spark_core.storage import open_store
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.copies import Sight
+from spark_core.storage.gcs import clients as gcs_clients
 from tests.support.gcs_faults import error
 from tests.support.scripted_s3 import Answer, scripted_s3
 
@@ -108,7 +109,7 @@ def test_a_refusal_names_what_to_allow(transfer):
 
 @pytest.mark.parametrize("answer", [{}, {"size": "3"}, {"size": "x", "generation": "1"}, [], None])
 def test_a_description_that_is_none_proves_nothing(answer):
-    from spark_core.storage.gcs_copies import sight_of
+    from spark_core.storage.gcs.copies import sight_of
 
     with pytest.raises(IncompleteReadError, match="does not describe an object"):
         sight_of(answer, "data/s/a", "gs://b/")

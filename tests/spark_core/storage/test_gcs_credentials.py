@@ -17,8 +17,9 @@ from google.auth.credentials import AnonymousCredentials
 
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import StoreOptions, gcs_clients, open_store
-from spark_core.storage.gcs_clients import open_clients
+from spark_core.storage import StoreOptions, open_store
+from spark_core.storage.gcs import clients as gcs_clients
+from spark_core.storage.gcs.clients import open_clients
 from tests.support.gcs_faults import batch_answer, error, kind_of, parts_of
 from tests.support.scripted_s3 import Answer, scripted_s3
 from tests.support.self_signed import self_signed

@@ -24,8 +24,9 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, deletion, gcs_clients, open_store
-from spark_core.storage.gcs_batch import batch_answers, batch_request
+from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
+from spark_core.storage.gcs import clients as gcs_clients
+from spark_core.storage.gcs.batch import batch_answers, batch_request
 from tests.support.gcs_faults import batch_answer, error, kind_of, name_in, parts_of
 from tests.support.scripted_s3 import Answer, Request, scripted_s3
 

@@ -17,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_core.errors import SettingsError
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, gcs, gcs_clients, open_store
+from spark_core.storage import DeleteOutcome, open_store
+from spark_core.storage.gcs import clients as gcs_clients
+from spark_core.storage.gcs import store as gcs
 from tests.support.fault_proxy import fault_proxy
 from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import GcsFaults

@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from spark_core.namespace import Namespace
-from spark_core.storage import StoreOptions, gcs_clients, gcs_undelete, open_store
+from spark_core.storage import StoreOptions, open_store
+from spark_core.storage.gcs import clients as gcs_clients
+from spark_core.storage.gcs import undelete as gcs_undelete
 from spark_core.storage.undo import Lost
 from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import error

@@ -13,7 +13,8 @@ import pytest
 
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store, s3_clients
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store
+from spark_core.storage.s3 import clients as s3_clients
 from tests.support.fault_proxy import fault_proxy
 from tests.support.moto_s3 import ACCESS_KEY_ID
 from tests.support.scripted_s3 import Answer, error, scripted_s3

@@ -11,9 +11,10 @@ from moto.s3 import models
 
 from spark_core.errors import NotFoundError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import open_store, s3_copies
+from spark_core.storage import open_store
 from spark_core.storage.copies import same_content
-from spark_core.storage.s3_copies import sight_of
+from spark_core.storage.s3 import copies as s3_copies
+from spark_core.storage.s3.copies import sight_of
 from tests.support.s3_faults import is_copy
 from tests.support.scripted_s3 import Answer, error
 

@@ -19,7 +19,8 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store, s3
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store
+from spark_core.storage.s3 import store as s3
 from tests.support.scripted_s3 import Answer, error, scripted_s3
 
 KEY_ID, SECRET = "AKIASCRIPTEDKEY00000", "scripted-SECRET-access-key"

@@ -19,7 +19,9 @@ from moto.s3.models import s3_backends
 
 from spark_core.errors import NotFoundError, SettingsError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store, s3, s3_clients
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store
+from spark_core.storage.s3 import clients as s3_clients
+from spark_core.storage.s3 import store as s3
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.s3_faults import S3Faults
 from tests.support.scripted_s3 import error, scripted_s3

@@ -9,7 +9,8 @@ from datetime import timedelta
 import pytest
 
 from spark_core.namespace import Namespace
-from spark_core.storage import open_store, s3_undelete
+from spark_core.storage import open_store
+from spark_core.storage.s3 import undelete as s3_undelete
 from spark_core.storage.undo import Lost
 from tests.support.s3_faults import is_copy
 from tests.support.scripted_s3 import error

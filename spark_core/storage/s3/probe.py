@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from spark_core.storage.contract import DeleteOutcome
-from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, failure_of
+from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, failure_of
 
 _NOT_THERE = {"NoSuchKey", "NotFound", "PreconditionFailed", "404", "412"}
 # What stores say to a condition that they do not know.

@@ -23,7 +23,7 @@ from requests.adapters import HTTPAdapter
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
-from spark_core.storage.gcs_errors import is_passing
+from spark_core.storage.gcs.errors import is_passing
 
 # Reads, writes and deletes objects; nothing about who may do what.
 _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)

@@ -10,8 +10,8 @@ from spark_core.errors import IncompleteReadError, NotFoundError, SettingsError
 from spark_core.schemas import INSTANT
 from spark_core.storage.contract import ObjectInfo
 from spark_core.storage.copies import Sight
-from spark_core.storage.gcs_copies import Copies
-from spark_core.storage.gcs_pages import KIND, checksum_of
+from spark_core.storage.gcs.copies import Copies
+from spark_core.storage.gcs.pages import KIND, checksum_of
 from spark_core.storage.undo import BringBack, Lost, chosen
 
 _FIELDS = "kind,nextPageToken,items(name,generation,size,updated,timeCreated,md5Hash)"

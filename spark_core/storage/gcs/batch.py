@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from email.parser import BytesParser
 from urllib.parse import urlsplit
 
-from spark_core.storage.gcs_errors import Failure, reason_of
+from spark_core.storage.gcs.errors import Failure, reason_of
 
 # What Google takes in one request.
 MAX_PARTS = 100

@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from spark_core.errors import LakegcError, NotFoundError, ObjectExistsError, TransientError
 from spark_core.storage.copies import Sight
-from spark_core.storage.s3_errors import failure_of
-from spark_core.storage.s3_pages import checksum_of
+from spark_core.storage.s3.errors import failure_of
+from spark_core.storage.s3.pages import checksum_of
 
 T = TypeVar("T")
 

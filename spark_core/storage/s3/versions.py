@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_core.storage.s3_errors import CLIENT_ERRORS
+from spark_core.storage.s3.errors import CLIENT_ERRORS
 
 
 def undelete_hint(boto: Any, bucket: str) -> str | None:

@@ -1,6 +1,6 @@
 """S3, and stores that speak like it: obstore reads and writes, boto3 lists and deletes.
 
-boto3 lists because it names every key (see `s3_pages`), and deletes because it
+boto3 lists because it names every key (see `pages`), and deletes because it
 gives an answer for each key, where obstore gives one for all.
 """
 
@@ -36,14 +36,14 @@ from spark_core.storage.contract import (
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder, in_order
-from spark_core.storage.s3_clients import Clients, bucket_region, check_options, open_clients
-from spark_core.storage.s3_copies import Bucket, sight_of
-from spark_core.storage.s3_errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
-from spark_core.storage.s3_pace import paced
-from spark_core.storage.s3_pages import checksum_of, gathered, page_batch, page_prefixes
-from spark_core.storage.s3_probe import probe_delete
-from spark_core.storage.s3_undelete import find_deleted
-from spark_core.storage.s3_versions import undelete_hint
+from spark_core.storage.s3.clients import Clients, bucket_region, check_options, open_clients
+from spark_core.storage.s3.copies import Bucket, sight_of
+from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
+from spark_core.storage.s3.pace import paced
+from spark_core.storage.s3.pages import checksum_of, gathered, page_batch, page_prefixes
+from spark_core.storage.s3.probe import probe_delete
+from spark_core.storage.s3.undelete import find_deleted
+from spark_core.storage.s3.versions import undelete_hint
 from spark_core.storage.undo import BringBack, Lost
 
 T = TypeVar("T")

@@ -37,16 +37,16 @@ from spark_core.storage.contract import (
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.storage.order import InOrder
-from spark_core.storage.s3_pages import gathered
+from spark_core.storage.s3.pages import gathered
 from spark_core.storage.undo import BringBack, Lost
 
 try:
     from google.api_core.exceptions import from_http_response
 
-    from spark_core.storage.gcs_batch import MAX_PARTS, batch_answers, batch_request
-    from spark_core.storage.gcs_clients import Clients, check_options, open_clients, patience
-    from spark_core.storage.gcs_copies import Copies
-    from spark_core.storage.gcs_errors import (
+    from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
+    from spark_core.storage.gcs.clients import Clients, check_options, open_clients, patience
+    from spark_core.storage.gcs.copies import Copies
+    from spark_core.storage.gcs.errors import (
         CLIENT_ERRORS,
         PERMISSIONS,
         Failure,
@@ -55,7 +55,7 @@ try:
         failure_of,
         unconfirmed,
     )
-    from spark_core.storage.gcs_pages import (
+    from spark_core.storage.gcs.pages import (
         KIND,
         OBJECT_FIELDS,
         PAGE_FIELDS,
@@ -64,7 +64,7 @@ try:
         page_prefixes,
         undelete_hint,
     )
-    from spark_core.storage.gcs_undelete import find_deleted
+    from spark_core.storage.gcs.undelete import find_deleted
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "google":
         raise

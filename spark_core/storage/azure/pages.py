@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError
 from spark_core.schemas import INSTANT
-from spark_core.storage.azure_errors import Failure
+from spark_core.storage.azure.errors import Failure
 from spark_core.storage.contract import listing_batch
 
 # Not from `calendar`, whose names are the locale's.

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core.errors import NotFoundError
-from spark_core.storage.azure_copies import Copies
-from spark_core.storage.azure_pages import checksum_of
+from spark_core.storage.azure.copies import Copies
+from spark_core.storage.azure.pages import checksum_of
 from spark_core.storage.contract import ObjectInfo
 from spark_core.storage.copies import Sight
 from spark_core.storage.undo import BringBack, Lost, chosen

@@ -15,7 +15,7 @@ from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshabl
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
-from spark_core.storage.s3_errors import Failure, failure_of
+from spark_core.storage.s3.errors import Failure, failure_of
 
 if TYPE_CHECKING:
     from spark_core.errors import LakegcError

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from spark_core.errors import IncompleteReadError, NotFoundError, PermissionDeniedError
 from spark_core.storage.contract import ObjectInfo
 from spark_core.storage.copies import Sight
-from spark_core.storage.s3_copies import Bucket
-from spark_core.storage.s3_pages import checksum_of
+from spark_core.storage.s3.copies import Bucket
+from spark_core.storage.s3.pages import checksum_of
 from spark_core.storage.undo import BringBack, Lost, chosen
 
 T = TypeVar("T")

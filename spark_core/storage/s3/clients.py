@@ -19,9 +19,9 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
-from spark_core.storage.s3_pace import keep_pace
-from spark_core.storage.s3_pages import read_before_parser
-from spark_core.storage.s3_roles import assume_role
+from spark_core.storage.s3.pace import keep_pace
+from spark_core.storage.s3.pages import read_before_parser
+from spark_core.storage.s3.roles import assume_role
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig

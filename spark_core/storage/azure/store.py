@@ -17,11 +17,11 @@ from spark_core.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage.azure_clients import check_options, open_service, place_of
-from spark_core.storage.azure_copies import Copies
-from spark_core.storage.azure_errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
-from spark_core.storage.azure_pages import FOLDER, Page, batch_answers, checksum_of, page_of
-from spark_core.storage.azure_undelete import find_deleted
+from spark_core.storage.azure.clients import check_options, open_service, place_of
+from spark_core.storage.azure.copies import Copies
+from spark_core.storage.azure.errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
+from spark_core.storage.azure.pages import FOLDER, Page, batch_answers, checksum_of, page_of
+from spark_core.storage.azure.undelete import find_deleted
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
     Names,
@@ -37,7 +37,7 @@ from spark_core.storage.contract import (
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
 from spark_core.storage.probes import CLOCK
-from spark_core.storage.s3_pages import gathered
+from spark_core.storage.s3.pages import gathered
 from spark_core.storage.undo import BringBack, Lost
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Google Cloud Storage, through google-cloud-storage and obstore (needs `lakegc[gcs]`)."""
