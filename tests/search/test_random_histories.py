@@ -41,6 +41,8 @@ def search(histories: type[HistoryMachine], *, examples: int, shrink: bool) -> N
             phases=phases,
             deadline=None,
             print_blob=True,
+            # Else it looks for others for a thousand histories more.
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -50,9 +52,10 @@ def search_until(sandbox, spark, runs: int, tally: Tally, *, shrink: bool, recor
     """Play histories until there were so many whole runs, and say what was tried."""
     began = time.monotonic()
     histories = machine(sandbox, spark, tally)
-    while tally.runs < runs:
-        # The first example of a search is always a trivial one, so few searches are better than many.
-        search(histories, examples=max(2, -(-(runs - tally.runs) // 4)), shrink=shrink)
+    tally.wanted = runs
+    while not tally.is_full:
+        # Most of the first examples of a search are trivial ones, so few searches are better than many.
+        search(histories, examples=max(10, -(-(runs - tally.runs) // 3)), shrink=shrink)
     record_property("figures", f"random histories: {tally} in {time.monotonic() - began:.0f} s")
     return tally
 

@@ -7,7 +7,8 @@ can be written down as a list of calls.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -49,14 +50,30 @@ class Tally:
         refused: How often the server said no: a conflict, nothing to commit, a branch that is not clean.
         deleted: Objects that sweeps deleted.
         kept: Objects that sweeps of older marks found referenced again.
+        wanted: Whole runs that are enough; None for as many as come.
     """
 
+    wanted: int | None = None
     did: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     histories: int = 0
     runs: int = 0
     deleted: int = 0
     kept: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough was played."""
+        return self.wanted is not None and self.runs >= self.wanted
+
+    @contextmanager
+    def counting_on(self) -> Iterator[None]:
+        """Never be full after a failure: Hypothesis plays it again, to make it smaller."""
+        try:
+            yield
+        except Exception:
+            self.wanted = None
+            raise
 
     def __str__(self) -> str:
         return (
@@ -66,13 +83,16 @@ class Tally:
 
 
 def action(does: Callable[..., None]) -> Callable[..., None]:
-    """Count an action; what the server refuses did not happen."""
+    """Count an action; what the server refuses did not happen, nor anything where enough was played already."""
 
     @wraps(does)
     def act(self: HistoryActions, **arguments: Any) -> None:
+        if self.tally.is_full:
+            return
         self.sound = False
         try:
-            does(self, **arguments)
+            with self.tally.counting_on():
+                does(self, **arguments)
         except LiveError as no:
             # 500 is how the server says that the object of a copy's source is gone.
             if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != ("copy", 500):
@@ -107,6 +127,8 @@ class HistoryActions(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         """Make a repository with two months of history: branches, one of them gone, a tag, something staged."""
+        if self.tally.is_full:
+            return
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
         self.repository = SandboxRepository(SandboxServer.of(self.sandbox))
         self.repository.rules(7, main=10, dev=4)

@@ -84,6 +84,10 @@ class HistoryMachine(HistoryActions):
         if not self.sound or self.acted < FEWEST_ACTIONS:
             return
         self.tally.histories += 1
+        with self.tally.counting_on():
+            self._end()
+
+    def _end(self) -> None:
         first = self.whole_run(options=Options())
         left = self.repository.objects()
         if first.plan:
