@@ -1,4 +1,4 @@
-"""The code location: everything above put together. Importing it starts nothing and asks nobody."""
+"""The code location: assets, checks, jobs, schedules, sensor and resources put together. Importing it starts nothing and asks nobody."""
 
 from __future__ import annotations
 

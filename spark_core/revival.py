@@ -46,12 +46,6 @@ UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches
 _FOUND = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)])
 _REACHED = pa.schema([*ADDRESSES, pa.field("why", pa.string())])
 
-# Of the tables of a mark, those that are looked at again.
-NEEDED = tuple(
-    spec.name
-    for spec in (tables.NAMESPACE_SLICES, tables.RETAINED_COMMITS, tables.COMMITTED_ADDRESSES, tables.EXPIRED_ADDRESSES)
-)
-
 
 @dataclass(frozen=True)
 class Known:
@@ -123,7 +117,7 @@ def read_again(
     Args:
         run: The run, of the instance that was marked.
         plan: What may still be deleted: columns address and size_bytes of `schemas.EXPIRED_ADDRESSES`.
-        mark: The mark's tables by name, at least `NEEDED`.
+        mark: The mark's tables by name; only `uncommitted_addresses` is not looked at.
         previous: What an earlier call in the same sweep returned.
 
     Returns:

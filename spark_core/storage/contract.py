@@ -433,15 +433,6 @@ class ObjectStore(ABC):
         with self.open_source(key) as source:
             yield from parquet.read(source, f"{self.root}{key}", columns)
 
-    def parquet_schema(self, key: str) -> pa.Schema:
-        """Read the columns of a Parquet file from its end.
-
-        Raises:
-            CorruptTableError: If it is no sound Parquet file.
-            NotFoundError: If there is no such object.
-        """
-        return self.parquet_footer(key)[0]
-
     def parquet_footer(self, key: str) -> tuple[pa.Schema, int]:
         """Read the columns of a Parquet file, and the number of its rows, from its end.
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.losses.mutate import ROOT, Mutation, mutations, without
 
-# Rows of the table of losses in docs/references.md.
+# Rows of the table of losses in docs/safety.md.
 LOSSES = range(1, 34)
 
 

@@ -114,6 +114,7 @@ class FaultWorld:
         assert set(self.end) == {address for address in self.before if address in live or address == HELD}
         assert set(self.before) - set(self.end) == self.plan
         assert len(self.plan) > 3
+        self._built_until = self.opened
 
     # The namespace
 
@@ -131,7 +132,7 @@ class FaultWorld:
     def open(self, key: datetime | None = None) -> Run:
         """Open the run as a new process does, some time after the last one; its calls fail as it is told."""
         self.opened += 1
-        opened = NOW + timedelta(minutes=self.opened % 1_000)
+        opened = NOW + timedelta(minutes=self.opened)
         run = open_sandbox_run(
             self.sandbox, self.repository.name, self.spark, key or NOW, opened=opened, table_parts=1, **self.options
         )
@@ -156,6 +157,8 @@ class FaultWorld:
             tried: Told of it.
         """
         self.put_back(stage)
+        # So is the time, else it would leave the days in which a mark may be swept.
+        self.opened = self._built_until
         self.faults.arm(at, kind)
         error: BaseException | None = None
         try:

@@ -6,11 +6,9 @@ import contextlib
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote
 
 from tests.support.live_server import LiveError, LiveServer, wait_until_old
 
@@ -278,21 +276,6 @@ class LiveRepository:
         return len(wanted)
 
 
-@contextlib.contextmanager
-def live_repository(server: LiveServer, **creation: Any) -> Iterator[LiveRepository]:
-    """Make a repository, and take it away at the end of the block."""
-    made = LiveRepository(server, **creation)
-    try:
-        yield made
-    finally:
-        made.remove()
-
-
 def short(commit_id: str) -> str:
     """Abbreviate a commit id: after a cherry-pick the server may have damaged what it caches under the whole one."""
     return commit_id[:24]
-
-
-def quoted(text: str) -> str:
-    """Write a ref or a path into a URL."""
-    return quote(text, safe="")
