@@ -17,7 +17,7 @@ from lakegc_dagster.azure_resources import NoAzure, with_azure
 from lakegc_dagster.failures import RETRY_AFTER, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.settings import Settings, no_settings
-from lakegc_dagster.settings_sections import StorageSettings
+from lakegc_dagster.settings.sections import StorageSettings
 from spark_core.cluster import prepare_cluster
 from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lakegc_dagster import settings_file
 from lakegc_dagster.settings import Settings
+from lakegc_dagster.settings import file as settings_file
 from lakegc_dagster.submit_stores import StoreKeys, read_store_keys
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey

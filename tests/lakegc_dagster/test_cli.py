@@ -7,8 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import main
-from lakegc_dagster.cli_common import exit_code, unforeseen
+from lakegc_dagster.cli.common import exit_code, unforeseen
+from lakegc_dagster.cli.main import main
 from spark_core.errors import DeletionFailedError, LakegcError, SettingsError, VerdictError
 
 
@@ -62,7 +62,7 @@ def test_all_commands_of_the_design_are_there():
 def test_help_imports_nothing_heavy():
     script = (
         "import sys, time; began = time.perf_counter()\n"
-        "from lakegc_dagster.cli import main\n"
+        "from lakegc_dagster.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'pyspark', 'dagster', 'pyarrow', 'lakefs_sdk', 'numba', 'matplotlib', 'pydantic'} & set(sys.modules)\n"

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from lakegc_dagster.asset_checks import as_dagster
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core import guards, verdict
 from tests.support.passing_mark import passing_mark

@@ -6,7 +6,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 
 SETTINGS = """\

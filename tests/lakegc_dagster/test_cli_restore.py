@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored

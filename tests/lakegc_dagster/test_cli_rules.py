@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster import cli_rules
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli import rules as cli_rules
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core.lakefs import LONGEST_RETENTION_DAYS
 

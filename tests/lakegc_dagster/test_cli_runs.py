@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.sandbox.history import upstream_scenario
 from spark_core.model import RunKey

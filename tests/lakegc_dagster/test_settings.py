@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakegc_dagster import settings_file
 from lakegc_dagster.settings import Settings, load_settings, settings_are_given
-from lakegc_dagster.settings_sections import RepositorySettings, ServerSettings, StorageSettings
+from lakegc_dagster.settings import file as settings_file
+from lakegc_dagster.settings.sections import RepositorySettings, ServerSettings, StorageSettings
 from spark_core.errors import SettingsError
 from spark_core.lakefs import ServerOptions
 from spark_core.run import RunOptions

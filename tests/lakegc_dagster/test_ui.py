@@ -87,7 +87,7 @@ def test_the_ui_of_the_sandbox_opens_shows_the_six_assets_and_ends_with_ctrl_c(t
     port = _free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEGC", "DAGSTER_HOME"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "lakegc_dagster.cli", "ui", "--sandbox", "--port", str(port)],
+        [sys.executable, "-m", "lakegc_dagster.cli.main", "ui", "--sandbox", "--port", str(port)],
         cwd=tmp_path,
         env=env,
         stdout=subprocess.PIPE,

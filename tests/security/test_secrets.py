@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lakegc_dagster.cli import main
+from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.settings import load_settings

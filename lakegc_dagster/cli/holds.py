@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from lakegc_dagster.cli_common import command_body, read_settings
+from lakegc_dagster.cli.common import command_body, read_settings
 
 if TYPE_CHECKING:
     from spark_core.holds import Kind

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, PrivateAttr, ValidationError
 
-from lakegc_dagster import settings_file
-from lakegc_dagster.settings_sections import (
+from lakegc_dagster.settings import file as settings_file
+from lakegc_dagster.settings.sections import (
     DagsterSettings,
     RepositoryName,
     RepositorySettings,

@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from lakegc_dagster.cli_common import RunKeyType, command_body, exit_code, guarded, read_settings, unforeseen
-from lakegc_dagster.cli_confirm import confirm
-from lakegc_dagster.cli_doctor import doctor
-from lakegc_dagster.cli_holds import hold
-from lakegc_dagster.cli_restore import restore
-from lakegc_dagster.cli_rules import rules
+from lakegc_dagster.cli.common import (
+    RunKeyType,
+    command_body,
+    exit_code,
+    guarded,
+    read_settings,
+    take_over_option,
+    unforeseen,
+)
+from lakegc_dagster.cli.confirm import confirm
+from lakegc_dagster.cli.doctor import doctor
+from lakegc_dagster.cli.holds import hold
+from lakegc_dagster.cli.restore import restore
+from lakegc_dagster.cli.rules import rules
 from spark_core import __version__
 from spark_core.errors import SettingsError
 
@@ -94,18 +102,10 @@ _key = click.option(
 )
 
 
-_take_over = click.option(
-    "--take-over",
-    type=RunKeyType(),
-    metavar="RUN",
-    help="Take over the lease of this run, which died while it deleted; refused while it may still be alive.",
-)
-
-
 @main.command()
 @_repositories
 @_key
-@_take_over
+@take_over_option
 @command_body
 def run(config: Path | None, repositories: Sequence[str], key: RunKey | None, take_over: RunKey | None) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
@@ -160,9 +160,15 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, r
 
 @main.command()
 @_repository
-@click.option("--run", "key", type=RunKeyType(), metavar="KEY", help="Which mark, by its run key.")
+@click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="KEY",
+    help="Which mark, by its run key; with --reference-mark, the run key that the new mark gets (now when left out).",
+)
 @_reference_mark
-@_take_over
+@take_over_option
 @command_body
 def sweep(
     config: Path | None, repository: str, key: RunKey | None, reference_mark: str | None, take_over: RunKey | None

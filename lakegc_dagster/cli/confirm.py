@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli_common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli_common import FAILED, WRONG_SETTINGS, command_body, read_settings
+from lakegc_dagster.cli.common import FAILED, WRONG_SETTINGS, command_body, read_settings
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli_common import FAILED, RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings, take_over_option
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -40,12 +40,7 @@ _WORDS = {
     help="Only this object: its physical address, whole or below the namespace; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what could come back; changes nothing.")
-@click.option(
-    "--take-over",
-    type=RunKeyType(),
-    metavar="RUN",
-    help="The dead run whose lease may be taken over; look why it died.",
-)
+@take_over_option
 @command_body
 def restore(
     config: Path | None,

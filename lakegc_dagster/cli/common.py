@@ -44,6 +44,14 @@ class RunKeyType(click.ParamType[Any]):
             self.fail(str(wrong), param, ctx)
 
 
+take_over_option = click.option(
+    "--take-over",
+    type=RunKeyType(),
+    metavar="RUN",
+    help="Take over the lease of this run, which died while it deleted; refused while it may still be alive.",
+)
+
+
 def command_body(body: Body) -> Callable[..., NoReturn]:
     """Give a command `--config` and `--debug`, and turn how it ends into an exit code.
 

@@ -1,0 +1,1 @@
+"""The command line `lakegc`: a module for each group of commands, all of them put together in `main`."""
