@@ -11,6 +11,21 @@ for variable in list(os.environ):
         del os.environ[variable]
 
 
+# Files that take longest, in this order: begun last, one would keep a single process busy at the end.
+LONGEST = (
+    "search/test_random_histories.py",
+    "faults/test_faults_at_every_call.py",
+    "search/test_concurrent_writers.py",
+    "roundtrip/test_cluster.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the longest files."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(ranks)))
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say what searches tried: a test tells it by `record_property("figures", ...)`."""
     for reports in terminalreporter.stats.values():

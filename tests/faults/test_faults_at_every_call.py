@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fault_world import FRESH, MARKED, Tried, mark_command, points, rotated, sweep_command
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(4 * 3_600)]
 
 # Points of the default tests, in which all calls and all kinds take their turns.
 FEW = 8
