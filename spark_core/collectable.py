@@ -13,7 +13,9 @@ DEFAULT_PROTECTED_PREFIX = "_lakefs"
 FOLDED_SEGMENT = r"(?:^|/)\.{0,2}(?:/|$)"
 # Control characters, and the two that no XML can hold: one of them would fail a whole request with its thousand other keys.
 _CONTROL = "[\\x00-\\x1f\\x7f\ufffe\uffff]"
-NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
+# White space at the end: a gateway that trims what it reads from XML would delete the neighbour of that name.
+_SPACE_AT_END = "[\\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$"
+NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}|{_SPACE_AT_END}"
 _FLAT = r"^[0-9a-f]{32}$"
 
 
@@ -70,6 +72,17 @@ def collectable_batch(
     for prefix in sorted({DEFAULT_PROTECTED_PREFIX, protected_prefix}):
         kept = pc.and_not(kept, pc.match_substring(addresses, f"/{prefix}/"))
     return pc.or_(kept, pc.match_substring_regex(addresses, _FLAT)) if flat else kept
+
+
+# How lakeFS names an object below whatever leads there: reverse time of a slice, time of the upload, and a signature. No two
+# objects anywhere have one name, so an address outside that ends so may be this store by another of its names: an access
+# point, a domain of its own, a link to the folder.
+OWN_NAME = "data/[0-9a-v]{20}/[0-9a-v]{20}(?:,[^/]*)?"
+
+
+def may_be_own(addresses: pa.StringArray) -> pa.BooleanArray:
+    """Say of addresses outside the namespace whether they end like one of its objects; nulls stay null."""
+    return pc.match_substring_regex(addresses, f"/{OWN_NAME}$")
 
 
 def slice_of(address: str) -> str:

@@ -41,6 +41,7 @@ _KEY = re.compile(rf"{re.escape(FOLDER)}({_NAME.pattern})\.json")
 # What a local store leaves when it was killed while it wrote.
 _UNPUBLISHED = re.compile(rf"{re.escape(FOLDER)}\.lakegc-[0-9a-f]{{16}}\.part")
 _COMMIT_ID = re.compile(r"[0-9a-f]{6,64}")
+_IN_QUARANTINE = re.compile(rf"^{re.escape(tables.ROOT)}quarantine/run_id=[^/]+/")
 
 
 @dataclass(frozen=True)
@@ -342,7 +343,8 @@ def _address_of(run: Run, kind: Kind, value: str) -> str:
             "`lakectl fs stat` shows as the physical address, or its part below the namespace."
         )
     if kind == "address":
-        if not is_collectable(relative, flat=True):
+        # An object in quarantine is purged some day; a hold keeps it there.
+        if not is_collectable(_IN_QUARANTINE.sub("", relative), flat=True):
             raise AddressError(
                 f"{kind} {relative!r} of {run.store.root} has a name that is never collected; nothing was changed, and it "
                 "needs no hold."

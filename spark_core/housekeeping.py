@@ -103,11 +103,20 @@ class _Files:
     """What there is of one run, by key."""
 
     sizes: dict[str, int] = field(default_factory=dict)
-    newest: datetime | None = None
+    modified: dict[str, datetime] = field(default_factory=dict)
 
     def add(self, key: str, size: int, modified: datetime) -> None:
-        self.sizes[key] = size
-        self.newest = modified if self.newest is None else max(self.newest, modified)
+        self.sizes[key], self.modified[key] = size, modified
+
+    @property
+    def newest(self) -> datetime | None:
+        """When the last of it was written."""
+        return max(self.modified.values(), default=None)
+
+    def ended(self, report: str) -> bool:
+        """Say whether its last sweep came to its end: nothing was journaled after the report was stored."""
+        journaled = [self.modified[key] for key in self.parts if f"/{JOURNAL}/" in key]
+        return not journaled or (report in self.modified and max(journaled) <= self.modified[report])
 
     @property
     def parts(self) -> list[str]:
@@ -146,10 +155,19 @@ def prune(run: Run) -> Pruned:
         except LakegcError as problem:
             chosen.remove(key)
             told[str(key)] = f"its report cannot be made: {str(problem).partition(';')[0]}"
+    named: frozenset[str] = frozenset()
+    if quarantined:
+        try:
+            named = quarantine.named_by_mark(run)
+        except LakegcError as unknown:
+            quarantined = set()
+            told["quarantine"] = str(unknown)
+            if not chosen:
+                return Pruned(kept=told)
     try:
         with lease.held(run, "prune") as held:
             gone = [_removed(run.store, files[key], held) for key in chosen]
-            purged = quarantine.purge(run, pace=held.beat) if quarantined else None
+            purged = quarantine.purge(run, named, pace=held.beat) if quarantined else None
     except LeaseHeldError as busy:
         return Pruned(kept=told, not_now=str(busy).partition(";")[0])
     objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)
@@ -290,8 +308,7 @@ def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) ->
         return "it is this run"
     if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
         return f"something of it was written less than {run.options.max_mark_age} ago"
-    journaled = any(f"/{JOURNAL}/" in name for name in files.parts)
-    if journaled and tables.manifest_key(DELETION_REPORT, key) not in files.sizes:
+    if not files.ended(tables.manifest_key(DELETION_REPORT, key)):
         return "its sweep did not end"
     if key in quarantined:
         return "objects of it are in quarantine"

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.datasources import read_partitions
-from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError
+from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
 from spark_core.tables import ROOT
 
-JOURNAL_FORMAT = 1
+JOURNAL_FORMAT = 2
 
 # A part holds one batch, so a Spark task reads many of them.
 _PARTS_OF_A_TASK = 64
@@ -80,27 +80,36 @@ class Journal:
         """Where it lies, ending in a slash."""
         return folder(self.run)
 
-    def bind(self, instance: str) -> bool:
+    def bind(self, instance: str, *, quarantine: bool = False) -> bool:
         """Tie the journal to its plan, before the first batch; once and for good.
 
         Args:
             instance: Which instance of the repository is swept.
+            quarantine: Whether objects are moved aside instead of deleted.
 
         Returns:
             Whether an earlier sweep had begun it.
 
         Raises:
             ChainError: If it was begun for another plan.
+            UnsafePlanError: If it was begun with quarantine, or without, and is to go on otherwise.
             CorruptTableError: If what ties it cannot be read.
         """
         key = f"{self.folder}_plan.json"
-        document = seal({"format": JOURNAL_FORMAT, "run": self.run, "instance": instance, "plan": self.plan})
+        begun = {"format": JOURNAL_FORMAT, "run": self.run, "instance": instance, "plan": self.plan}
+        document = seal({**begun, "quarantine": quarantine})
         try:
             self.store.put_if_absent(key, document)
         except ObjectExistsError:
             found = self.store.read(key)
             if found != document:
                 swept = unseal(found, name=key, formats=JOURNAL_FORMAT)
+                if found == seal({**begun, "quarantine": not quarantine}):
+                    raise UnsafePlanError(
+                        f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
+                        f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are; nothing more "
+                        f"was deleted. Set quarantine = {_word(not quarantine)} again, or mark again under a new run key."
+                    ) from None
                 raise ChainError(
                     f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
                     f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "
@@ -193,6 +202,10 @@ class Journal:
         if table.num_rows != part.rows:
             raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}")
         return table.select(schemas.JOURNAL.names).cast(schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
+    return "true" if is_so else "false"
 
 
 def folder(run: RunKey | str) -> str:

@@ -67,6 +67,7 @@ class Lease:
         self._run = run
         self._record = first
         self._lost: LeaseLostError | None = None
+        self._left_until: datetime | None = None
         # The heartbeat may come from a thread beside the one that works.
         self._writing = threading.Lock()
 
@@ -134,6 +135,10 @@ class Lease:
             "deleted before stands. Look who collects this namespace, and run the same command again: it goes on where it ended."
         )
 
+    def leave_under_way(self, until: datetime) -> None:
+        """Say that something may be under way until then although the work is done: an executor that was lost."""
+        self._left_until = until
+
     def close(self, *, clean: bool) -> None:
         """End the lease; does nothing to one that is lost.
 
@@ -148,7 +153,8 @@ class Lease:
                 return
             last, now = self._record, self._run.now()
             state: State = "released" if clean else "failed"
-            ended = replace(last, number=last.number + 1, written_at=now, state=state)
+            left = max((until for until in (last.earlier_until, self._left_until) if until is not None), default=None)
+            ended = replace(last, number=last.number + 1, written_at=now, state=state, earlier_until=left)
             with suppress(LakegcError):
                 written = write(self._run.store, ended)
                 if written is not None and written.writer == self.owner.id and written != ended:

@@ -102,7 +102,8 @@ def restore(
             pass
         return done
     with lease.held(run, work="restore") as held:
-        began = run.now()
+        # Again: a sweep that ended in between has written down more.
+        deleted, began = _deleted(run), run.now()
         key = f"{FOLDER}run_id={run.key}/{began:%Y-%m-%dT%H-%M-%S.%fZ}.parquet"
         rows = _settle_all(run, deleted, wanted, done, tell, beat=held.beat)
         run.store.write_parquet(key, (_as_batch(some, began) for some in rows), RESTORATIONS)

@@ -29,7 +29,7 @@ from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import ReadCommits, read_commits
 from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
-from spark_core.mark.expired import said_sizes
+from spark_core.mark.expired import alive_hash, said_sizes
 from spark_core.mark.sizes import sizes_of_later
 from spark_core.mark.uncommitted import read_staged
 from spark_core.run import Run
@@ -246,9 +246,9 @@ def _marked(commits: StoredTable) -> dict[str, bool]:
 
 def _referenced(staged: DataFrame, reached: DataFrame | None, held: Holds, plan: DataFrame) -> DataFrame:
     """Return address and why of what is staged, reached or held by its address, each address once."""
-    alive = staged.select(_address_hash(), sf.lit(STAGED).alias("why"))
+    alive = staged.select(alive_hash(), sf.lit(STAGED).alias("why"))
     if reached is not None:
-        alive = alive.unionByName(reached.select(_address_hash(), "why"))
+        alive = alive.unionByName(reached.select(alive_hash(), "why"))
     causes = alive.groupBy("address_hash").agg(sf.min("why").alias("why"))
     found = (
         plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner").select("address", "why")

@@ -40,6 +40,9 @@ _ROWS_OF_A_TASK = 1_000
 
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
+# Of a draft: whatever is stored already may be replaced.
+ANYTHING = "anything"
+
 
 @dataclass(frozen=True)
 class TableSpec:
@@ -216,6 +219,7 @@ class Draft:
         parents: Manifests it was made from.
         facts: Called after the content is stored, so that it can tell what only the action knows.
         measure: Counts per batch that are summed up into the facts while the table is written.
+        replaces: sha256 of the manifest that it replaces, None for none; what somebody else has stored meanwhile stands.
     """
 
     spec: TableSpec
@@ -224,6 +228,7 @@ class Draft:
     parents: Sequence[Manifest]
     facts: Callable[[], Mapping[str, Any]] = field(default=dict)
     measure: Measure | None = None
+    replaces: str | None = ANYTHING
 
 
 @dataclass(frozen=True)
@@ -360,11 +365,15 @@ def store_table(
 
     Raises:
         ClosedPartitionError: If the run has a verdict.
+        ChainError: If somebody else has stored the table, and the draft does not replace that one.
         LakegcError: What reading the sources raised.
     """
     require_open(store, draft.spec, run)
+    _require_replaceable(store, draft, run)
     attempt = uuid.uuid4().hex
     where = folder(draft.spec, run)
+    # What lies there before; parts that somebody else writes meanwhile are theirs.
+    earlier = _parts_in(store, where)
     write = partial(_write_parts, _Target(store, where, attempt, draft.spec.schema, draft.measure))
     if isinstance(draft.content, pa.Table):
         receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
@@ -387,9 +396,29 @@ def store_table(
         facts=facts,
     )
     require_open(store, draft.spec, run)
+    try:
+        _require_replaceable(store, draft, run)
+    except ChainError:
+        _remove_parts(store, receipts)
+        raise
     store.put(manifest_key(draft.spec, run), manifest.to_json())
-    _remove_earlier_attempts(store, where, manifest)
+    _remove_unnamed(store, earlier, where, manifest)
     return manifest
+
+
+def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
+    if draft.replaces == ANYTHING:
+        return
+    try:
+        there = hashlib.sha256(store.read(manifest_key(draft.spec, run))).hexdigest()
+    except NotFoundError:
+        there = None
+    if there != draft.replaces:
+        raise ChainError(
+            f"{draft.spec.name} of run {run} of {store.root} was stored by another process while this one worked; that one "
+            "stands, and this one stores none. Look at it with `lakegc report`; where it names what was not deleted, run the same "
+            "command again."
+        )
 
 
 def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
@@ -466,10 +495,14 @@ def _remove_parts(store: ObjectStore, receipts: list[_Receipt]) -> None:
         store.delete(keys)
 
 
-def _remove_earlier_attempts(store: ObjectStore, where: str, manifest: Manifest) -> None:
-    """Delete the parts in the table's own folder that the manifest does not name."""
-    named = {part.key for part in manifest.parts}
-    found = [key for batch in store.list(where) for key in batch.column("key").to_pylist()]
-    left = [key for key in found if key.endswith(".parquet") and f"{where}part-" in key and key not in named]
+def _parts_in(store: ObjectStore, where: str) -> set[str]:
+    found = (key for batch in store.list(where) for key in batch.column("key").to_pylist())
+    return {key for key in found if key.endswith(".parquet") and f"{where}part-" in key}
+
+
+def _remove_unnamed(store: ObjectStore, earlier: set[str], where: str, manifest: Manifest) -> None:
+    """Delete the parts of earlier attempts, and those of this one that a task which was run again left behind."""
+    own = {key for key in _parts_in(store, where) if manifest.attempt in key}
+    left = sorted((earlier | own) - {part.key for part in manifest.parts})
     for begin in range(0, len(left), store.delete_batch_size):
         store.delete(left[begin : begin + store.delete_batch_size])

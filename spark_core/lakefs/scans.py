@@ -7,7 +7,9 @@ from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_core.collectable import may_be_own
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
@@ -113,7 +115,10 @@ def diff_addresses(
 
 def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
     full = pa.array([int(AddressType.FULL)] * len(addresses), pa.int32())
-    relative = namespace.relative_batch(pa.array(addresses, pa.string()), full).drop_null()
+    absolute = pa.array(addresses, pa.string())
+    # What may be inside by another name of the store keeps its absolute address.
+    another_name = pc.if_else(may_be_own(absolute), absolute, None)
+    relative = pc.coalesce(namespace.relative_batch(absolute, full), another_name).drop_null()
     # The listing of a branch does not say when an entry was staged.
     created = pa.nulls(len(relative), UNCOMMITTED_ADDRESSES.field("created_at").type)
     return pa.record_batch([relative, created], schema=UNCOMMITTED_ADDRESSES)

@@ -15,6 +15,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from spark_core import graveler, tables
+from spark_core.collectable import may_be_own
 from spark_core.datasources import counting, interleaved, read_partitions, shared_counts
 from spark_core.errors import LakegcError
 from spark_core.mark.commits import tables_prefix
@@ -295,10 +296,13 @@ def _addresses(namespace: Namespace, found: pa.RecordBatch, *, is_head: bool) ->
     """Resolve the entries of one range.
 
     Entries outside the namespace are left out, but not those of a branch head:
-    one of those, too, can have a twin inside. They keep their absolute address,
-    which equals no relative one.
+    one of those, too, can have a twin inside; nor those that may be inside by
+    another name of the store. They keep their absolute address, which equals no relative one.
     """
     address = namespace.relative_batch(found.column("address"), found.column("address_type"))
+    if address.null_count:
+        another_name = pc.if_else(may_be_own(found.column("address")), found.column("address"), None)
+        address = pc.coalesce(address, another_name)
     path, checksum = pa.nulls(found.num_rows, pa.binary()), pa.nulls(found.num_rows, pa.string())
     if is_head:
         path, checksum = found.column("path"), found.column("checksum")

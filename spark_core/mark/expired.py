@@ -16,7 +16,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
 from spark_core import chain, holds, reference, schemas, tables
-from spark_core.collectable import NOT_NAMEABLE
+from spark_core.collectable import NOT_NAMEABLE, OWN_NAME
 from spark_core.datasources import Settled, settled, shared_counts
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
@@ -79,7 +79,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     listing = mark.slices.frame(spark)
     staged = mark.uncommitted.frame(spark, ["address"])
     committed = mark.committed.frame(spark, ["address", "size_bytes", "head_path", "checksum"])
-    alive = committed.select(_address_hash()).unionByName(staged.select(_address_hash()))
+    alive = committed.select(alive_hash()).unionByName(staged.select(alive_hash()))
 
     counts = shared_counts(spark)
     # Compared with heads, checked for twins and written: three readers of one result, of the listing's rows at most.
@@ -251,6 +251,13 @@ def keep_considered(batch: pa.RecordBatch, cutoff: datetime, *, flat: bool) -> p
 
 def _address_hash() -> Any:
     return sf.xxhash64("address").alias("address_hash")
+
+
+def alive_hash() -> Any:
+    """Hash the address of what is alive; of one outside that may be inside by another name, that of the object inside."""
+    inside = sf.regexp_replace("address", f"(?s)^.*/({OWN_NAME})$", "$1")
+    address = sf.when(sf.col("address").startswith("data/"), sf.col("address")).otherwise(inside)
+    return sf.xxhash64(address).alias("address_hash")
 
 
 def _rows_and_bytes(found: Settled) -> tuple[int, int]:

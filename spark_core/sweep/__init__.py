@@ -78,18 +78,25 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
     swept = None
     if expired.manifest.rows:
         with lease.held(run) as held:
-            if not journal.bind(run.instance) and earlier is not None:
+            # Another process may have come between the look for an earlier report and the lease.
+            earlier = require_unfinished(run)
+            resumed = journal.bind(run.instance, quarantine=run.options.quarantine)
+            if earlier is not None and not resumed:
                 raise _no_journal(run)
             plan = Plan(expired, verdict.load_mark(run), limits, revival.look_again(), _dispose(run))
             swept = delete_in_rounds(run, plan, journal, held, tell)
-            settle_kept(run, journal, held.earlier_until)
+            if swept.lost_until is not None:
+                held.leave_under_way(swept.lost_until)
+            if resumed:
+                settle_kept(run, journal, held.earlier_until)
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if swept is None else _report(run, expired, journal),
         began,
         parents=(expired.manifest,),
-        facts=lambda: _facts(run, expired, swept),
+        facts=lambda: _facts(run, expired, swept, earlier),
         measure=measure,
+        replaces=None if earlier is None else earlier.manifest.sha256,
     )
 
 
@@ -108,8 +115,9 @@ def _to_quarantine(run_key: str, store: ObjectStore, addresses: Sequence[str], p
     return quarantine.move(store, run_key, addresses, pace=pace)
 
 
-def _facts(run: Run, expired: StoredTable, swept: Swept | None) -> Mapping[str, Any]:
-    facts: dict[str, Any] = {"planned_objects": expired.manifest.rows, **quarantine.facts(run)}
+def _facts(run: Run, expired: StoredTable, swept: Swept | None, earlier: StoredTable | None) -> Mapping[str, Any]:
+    promised = None if earlier is None else earlier.manifest
+    facts: dict[str, Any] = {"planned_objects": expired.manifest.rows, **quarantine.facts(run, promised)}
     if swept is not None:
         facts |= {
             "rounds": swept.rounds,

@@ -16,7 +16,7 @@ from spark_core.session import surfacing_errors
 
 
 def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) -> int:
-    """See whether what is kept is still there, where an earlier process was about to delete it.
+    """See whether what is kept is still there, where an earlier process of this sweep was about to delete it.
 
     The same command goes on at once after a kill, beside executors of the dead
     process that still work off what they were given, under a look of their own that is still good. An object that came
@@ -26,7 +26,7 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
     Args:
         run: The run.
         journal: Of its sweeps; what is found gone is written into it.
-        under_way_until: Until when something of an earlier process may be under way; None: nothing is.
+        under_way_until: Until when something of an earlier process may be under way, which is waited for; None: nothing is.
 
     Returns:
         How many were found gone.
@@ -34,12 +34,10 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
     Raises:
         TransientError: If the store does not say whether an object is there.
     """
-    if under_way_until is None:
-        return 0
     doubtful = _kept_and_intended(run, journal)
     if not doubtful:
         return 0
-    wait = (under_way_until - run.now()).total_seconds()
+    wait = 0.0 if under_way_until is None else (under_way_until - run.now()).total_seconds()
     if wait > 0:
         run.environment.clock.sleep(wait)
     gone = {address: size for address, size in doubtful.items() if not run.store.exists(address)}

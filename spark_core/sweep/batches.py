@@ -76,11 +76,13 @@ class Tally:
         objects: By outcome; `unsent` is what is left to the next round.
         size_bytes: By outcome.
         left: Some of those that the store did not delete: address, outcome and cause.
+        retries: Attempts at tasks that another one had come before.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
     left: list[tuple[str, str, str]] = field(default_factory=list)
+    retries: int = 0
 
     def count(self, address: str, size: int, told: _Told) -> None:
         """Add one object."""
@@ -95,6 +97,7 @@ class Tally:
         self.objects.update(other.objects)
         self.size_bytes.update(other.size_bytes)
         self.left = sorted([*self.left, *other.left])[:NAMED]
+        self.retries += other.retries
 
     @property
     def settled(self) -> int:
@@ -103,13 +106,13 @@ class Tally:
 
     def to_json(self) -> str:
         """Write it for the way to the driver."""
-        return json.dumps([self.objects, self.size_bytes, self.left])
+        return json.dumps([self.objects, self.size_bytes, self.left, self.retries])
 
     @classmethod
     def from_json(cls, text: str) -> Tally:
         """Read it back."""
-        objects, size_bytes, left = json.loads(text)
-        return cls(Counter(objects), Counter(size_bytes), [(row[0], row[1], row[2]) for row in left])
+        objects, size_bytes, left, retries = json.loads(text)
+        return cls(Counter(objects), Counter(size_bytes), [(row[0], row[1], row[2]) for row in left], retries)
 
 
 def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,6 +166,8 @@ class _Task:
         context = TaskContext.get()
         # Unique among all attempts at all tasks of a session, a second copy of the same task included.
         self._name = "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
+        if context is not None and context.attemptNumber():
+            self.tally.retries = 1
         self._pacer: Pacer | None = None
         if orders.deletes_per_second is not None:
             self._pacer = Pacer(orders.deletes_per_second, self._store.delete_batch_size)

@@ -17,7 +17,7 @@ from spark_core.journal import Journal
 from spark_core.lease import Lease
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import surfacing_errors
+from spark_core.session import is_local, surfacing_errors
 from spark_core.sweep.batches import BATCH_ROWS, TALLY, Dispose, Orders, Tally, run_task
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.outcomes import settled
@@ -85,11 +85,13 @@ class Swept:
         tally: Objects by outcome, this process's only.
         rounds: How many there were.
         second_look: Facts of the last look at what is referenced.
+        lost_until: Until when an executor that was lost may still work off what it was given; None if none was lost.
     """
 
     tally: Tally
     rounds: int
     second_look: Mapping[str, Any]
+    lost_until: datetime | None = None
 
 
 def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell: OnProgress) -> Swept:
@@ -114,6 +116,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
     look: Look | None = None
     meter: Meter | None = None
     spread = _spread(run, plan.expired.manifest.rows)
+    lost_until: datetime | None = None
     try:
         while True:
             number += 1
@@ -125,10 +128,12 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
             # After the look, which may have taken long: this is what tells that nobody else has begun.
             lease.beat()
             meter = meter or Meter(plan.expired.manifest.rows, done, tell)
+            time_left = _time_left(run, look.began, lease)
+            until = run.now() + time_left
             orders = Orders(
                 journal=journal,
                 limits=plan.limits,
-                deadline=Deadline.after(_time_left(run, look.began, lease), run.store),
+                deadline=Deadline.after(time_left, run.store),
                 sweep=sweep,
                 round=number,
                 deletes_per_second=spread.deletes_per_second,
@@ -138,11 +143,13 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
             with surfacing_errors(), meter.watching(journal, sweep, number):
                 told = _round(left, look.frame, spread.tasks, orders)
             total.add(told)
+            if _may_have_lost_one(run, told):
+                lost_until = until
             meter.settled += told.settled
             meter.kept, meter.failed = total.objects["kept"], total.objects["refused"] + total.objects["failed"]
             meter.tell(number)
             if not told.objects["unsent"]:
-                return Swept(replace_unsent(total), number, look.facts)
+                return Swept(replace_unsent(total), number, look.facts, lost_until)
             idle = 0 if told.settled else idle + 1
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, look.began)
@@ -206,9 +213,17 @@ def _spread(run: Run, rows: int) -> _Spread:
     if limit is None:
         return _Spread(min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK))), None)
     tasks = min(batches, at_once)
-    # Spark may run a slow task a second time beside the first.
-    copies = 2 if run.spark.conf.get("spark.speculation", "false") == "true" else 1
-    return _Spread(tasks, limit / (tasks * copies))
+    return _Spread(tasks, limit / (tasks * (2 if _speculates(run) else 1)))
+
+
+def _speculates(run: Run) -> bool:
+    """Say whether Spark may run a slow task a second time beside the first."""
+    return run.spark.conf.get("spark.speculation", "false") == "true"
+
+
+def _may_have_lost_one(run: Run, told: Tally) -> bool:
+    """Say whether a task that Spark gave up may still be at work on an executor that the driver does not reach."""
+    return (bool(told.retries) or _speculates(run)) and not is_local(run.spark.sparkContext.master or "")
 
 
 def _age(run: Run, began: datetime) -> timedelta:

@@ -1,5 +1,6 @@
 """House-keeping: old tables go, by exact names only; verdicts, manifests and reports stay, and so does what may be needed."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 
@@ -46,6 +47,13 @@ def _mark(run, day, *, concluded=True, reported=True, swept=False):
     if reported:
         then.store.put(report.keys(then.key, swept=swept)["json"], b"{}")
     return then
+
+
+def _touch(folder, key, *, seconds):
+    """Let a file have been written so much later."""
+    file = folder / "repo" / key
+    status = file.stat()
+    os.utime(file, (status.st_atime, status.st_mtime + seconds))
 
 
 def _keys(run, day):
@@ -121,22 +129,63 @@ def test_a_run_whose_sweep_did_not_end_stays(run):
     assert len(_parts(run, 2)) == 3
 
 
-def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run):
+def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     for day in (0, 1):
         _mark(run, day)
+    then = _mark(run, 2, swept=True)
+    # The report named failures; another sweep took them up, and was killed before its report.
+    _touch(tmp_path, f"{tables.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
+    assert housekeeping.prune(run).kept == {str(_key(2)): "its sweep did not end"}
+    _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
+    assert housekeeping.prune(run).runs == (_key(2),)
+
+
+def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run):
+    _mark(run, 1)
     run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
     _mark(run, 2, swept=True)
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    _mark(run, 0)
     first = housekeeping.prune(run)
     assert first.kept == {str(_key(2)): "objects of it are in quarantine"}
     assert first.quarantine.objects == 1, "its days are over"
     assert housekeeping.prune(run).runs == (_key(2),)
 
 
+def test_quarantine_ends_only_by_a_mark_of_the_last_day(run):
+    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
+    _mark(run, 2, swept=True)
+    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    _mark(run, 0)
+    run.environment.clock.instant += timedelta(days=1, seconds=1)
+    done = housekeeping.prune(run)
+    assert done.quarantine is None
+    assert "was marked 1 day" in done.kept["quarantine"]
+    assert run.store.exists(quarantine.key_of(_key(2), "data/s/x"))
+
+
+@pytest.mark.parametrize("table", [tables.UNCOMMITTED_ADDRESSES, tables.COMMITTED_ADDRESSES])
+def test_what_is_used_where_it_lies_in_quarantine_stays(run, table):
+    used, other = (quarantine.key_of(_key(2), f"data/s/{name}") for name in "xy")
+    for key in (used, other):
+        run.store.put(key, b"1234")
+    _mark(run, 2, swept=True)
+    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    _mark(run, 0)
+    # Its tables may be made again then.
+    run.store.delete([tables.verdict_key(_key(0))])
+    rows = [{"address": used, "created_at": None, "size_bytes": 4, "head_path": None, "checksum": None}]
+    Written(_then(run, 0))._keep(table, [{name: row[name] for name in table.schema.names} for row in rows])
+    done = housekeeping.prune(run).quarantine
+    assert (done.objects, done.in_use) == (1, 1)
+    assert run.store.exists(used)
+
+
 def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, monkeypatch):
     run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
     _mark(run, 2, swept=True)
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    _mark(run, 0)
 
     def lost(_lease):
         raise LeaseLostError("the lease is lost")

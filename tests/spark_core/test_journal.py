@@ -10,7 +10,7 @@ import pytest
 
 from spark_core import journal as journals
 from spark_core import schemas
-from spark_core.errors import ChainError, CorruptTableError, LakegcError, ObjectExistsError
+from spark_core.errors import ChainError, CorruptTableError, LakegcError, ObjectExistsError, UnsafePlanError
 from spark_core.journal import Journal
 from spark_core.storage.local import LocalStore
 from tests.support.written_run import written_run
@@ -131,3 +131,11 @@ def test_a_part_is_never_written_over_another(journal):
 
 def test_the_folder_of_a_journal_lies_where_nothing_is_ever_collected(journal):
     assert journal.folder == f"_lakefs/retention/gc/journal/run_id={journal.run}/" == journals.folder(journal.run)
+
+
+@pytest.mark.parametrize("quarantine", [True, False])
+def test_a_sweep_goes_on_with_quarantine_as_it_began(journal, quarantine):
+    journal.bind("repo", quarantine=quarantine)
+    assert journal.bind("repo", quarantine=quarantine) is True
+    with pytest.raises(UnsafePlanError, match=f"begun with quarantine = {str(quarantine).lower()}"):
+        journal.bind("repo", quarantine=not quarantine)

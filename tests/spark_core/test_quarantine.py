@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_core import quarantine, tables
+from spark_core import holds, quarantine, tables
 from spark_core.errors import CorruptTableError
+from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.quarantine import Purged, ends_at, key_of, purge
 from spark_core.storage.deletion import Answer
@@ -146,3 +147,36 @@ def test_the_report_knows_until_when(written):
     manifest = replace(sweep(written), facts=facts)
     assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
     assert quarantine.facts(replace(written.run, options=replace(written.run.options, quarantine=False))) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("address", "data/s/a"),
+        ("prefix", "data/s/a"),
+        ("address", key_of(RunKey.at(NOW), "data/s/a")),
+        ("prefix", key_of(RunKey.at(NOW), "")),
+    ],
+)
+def test_what_a_hold_keeps_stays_in_quarantine(written, store, kind, value):
+    sweep(written)
+    hold = Hold("audit", kind, value, None, "ann", NOW, "a test")
+    store.put(holds.key("audit"), hold.to_json())
+    done = purge(after(written.run, 31))
+    held = 1 if value.endswith("a") else 2
+    assert (done.objects, done.in_use) == (2 - held, held)
+    assert key_of(written.run.key, "data/s/a") in keys(store, quarantine.FOLDER)
+    assert purge(written.run).objects == 0
+
+
+def test_an_object_in_quarantine_can_be_held(written):
+    sweep(written)
+    key = key_of(written.run.key, "data/s/a")
+    assert holds.add(written.run, "audit", "address", key, who="ann", why="a test").value == key
+
+
+def test_a_later_report_keeps_the_promise_of_an_earlier_one(written):
+    sweep(written)
+    long = replace(written.run, options=replace(written.run.options, quarantine_days=365))
+    earlier = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(long))
+    assert quarantine.facts(written.run, earlier)["quarantine_days"] == 365

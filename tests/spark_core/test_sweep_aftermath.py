@@ -60,9 +60,18 @@ def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kep
 
 
 @pytest.mark.spark
-def test_nothing_is_waited_for_where_no_process_was_killed_or_nothing_is_in_doubt(resumed, tmp_path):
+def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resumed):
     run, journal = resumed
-    assert settle_kept(run, journal, None) == 0
+    # The process between, which kept it and should have looked, was killed while it waited.
+    run.store.delete([GONE])
+    assert settle_kept(run, journal, None) == 1
+    assert run.environment.clock.slept == []
+    assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
+
+
+@pytest.mark.spark
+def test_nothing_is_waited_for_where_nothing_is_in_doubt(resumed, tmp_path):
+    run, _ = resumed
     other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     other.bind("repo")
     other.conclude("bb.1.0.0.0", _entries("kept", GONE))

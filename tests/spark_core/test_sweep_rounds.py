@@ -27,8 +27,12 @@ class Driver:
             store=run.store,
             now=self.clock.now,
             options=RunOptions(**options),
-            spark=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=2)),
+            spark=SimpleNamespace(
+                sparkContext=SimpleNamespace(defaultParallelism=2, master="local[2]"),
+                conf={"spark.speculation": "false"},
+            ),
         )
+        self.retries = 0
         self.journal = Journal(run.store, str(run.key), "5" * 64)
         self.log, self.told, self.played = [], [], []
         self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat)
@@ -55,7 +59,8 @@ class Driver:
         objects, took = self.played.pop(0)
         self.clock.instant += timedelta(seconds=lasts if took is None else took)
         self.told.append((orders.round, orders.sweep, lasts))
-        return Tally(Counter(objects), Counter(objects), [("data/s/x", "failed", "SlowDown")] * ("failed" in objects))
+        left = [("data/s/x", "failed", "SlowDown")] * ("failed" in objects)
+        return Tally(Counter(objects), Counter(objects), left, self.retries)
 
     def sweep(self, *played, progress=None):
         self.played = list(played)
@@ -133,3 +138,26 @@ def test_a_look_that_takes_longer_than_it_is_good_for_deletes_nothing_and_says_s
 def test_rounds_that_get_on_are_not_counted_as_idle(driver):
     idle, busy = ({"unsent": 9}, 0), ({"unsent": 9, "deleted": 1}, 0)
     assert driver.sweep(idle, idle, busy, idle, idle, ({"deleted": 9}, 0)).rounds == 6
+
+
+@pytest.mark.parametrize(
+    ("master", "retries", "speculation", "lost"),
+    [
+        ("local[2]", 1, "true", False),
+        ("spark://head:7077", 0, "false", False),
+        ("spark://head:7077", 1, "false", True),
+        ("yarn", 0, "true", True),
+    ],
+)
+def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_given(
+    driver, master, retries, speculation, lost
+):
+    driver.run.spark.sparkContext.master, driver.retries = master, retries
+    driver.run.spark.conf["spark.speculation"] = speculation
+    began = driver.run.now() + driver.look_takes
+    swept = driver.sweep(({"deleted": 10}, 5))
+    if not lost:
+        assert swept.lost_until is None
+        return
+    ((_, _, lasts),) = driver.told
+    assert timedelta() <= swept.lost_until - (began + timedelta(seconds=lasts)) < timedelta(seconds=1)

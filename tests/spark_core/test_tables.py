@@ -1,8 +1,11 @@
 """Stored tables: what a later attempt leaves of an earlier one."""
 
 import pyarrow as pa
+import pytest
 
 from spark_core import schemas, tables
+from spark_core.errors import ChainError
+from spark_core.tables import ANYTHING, Draft
 from tests.support.passing_mark import keep_slices
 from tests.support.written_run import OLD, written_run
 
@@ -29,3 +32,36 @@ def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
     keys = [part.key for receipt in tries for part in receipt.parts]
     assert len(set(keys)) == 2
     assert all(run.store.exists(key) for key in keys)
+
+
+def _draft(run, replaces, address):
+    rows = pa.Table.from_pylist(
+        [{"address": address, "size_bytes": 1, "outcome": "deleted", "error": None, "attempts": 1, "deleted_at": None}],
+        schema=schemas.DELETION_REPORT,
+    )
+    return Draft(tables.DELETION_REPORT, rows, run.now(), (), replaces=replaces)
+
+
+def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    first = run.keep(_draft(run, None, "data/s/first")).manifest
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    second = run.keep(_draft(run, first.sha256, "data/s/second"))
+    assert [row["address"] for batch in second.batches() for row in batch.to_pylist()] == ["data/s/second"]
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in second.manifest.parts}
+
+
+def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    write, others = tables._write_parts, []
+
+    def slowly(target, *arguments):
+        monkeypatch.undo()
+        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
+        return write(target, *arguments)
+
+    monkeypatch.setattr(tables, "_write_parts", slowly)
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}

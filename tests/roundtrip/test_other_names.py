@@ -1,0 +1,48 @@
+"""An object that is referred to by another name of its store stays: an access point, a link to its folder, a domain of its own."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_core import sweep
+from tests.support.pipeline import mark_and_conclude
+from tests.support.sandbox_repository import SandboxRepository, SandboxServer
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+NAMES = ("of a head", "of the past", "staged", "staged later", "garbage")
+
+
+def test_an_object_that_is_named_through_another_name_of_its_store_stays(sandbox, spark):
+    clock = sandbox.clock
+    clock.set(NOW - timedelta(days=60))
+    repository = SandboxRepository(SandboxServer.of(sandbox))
+    repository.rules(7)
+    repository.branch("gone")
+    address = {name: repository.upload("gone", name, name.encode()) for name in NAMES}
+    repository.commit("gone")
+    repository.drop_branch("gone")
+
+    def refer(name):
+        answer = repository.stage("main", name, f"local:///mnt/link/{address[name]}", size_bytes=len(name))
+        assert answer.status == 201, answer.body
+
+    clock.set(NOW - timedelta(days=3))
+    refer("of the past")
+    repository.commit("main")
+    repository.delete("main", "of the past")
+    refer("of a head")
+    repository.commit("main")
+    refer("staged")
+    clock.set(NOW)
+    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=timedelta(hours=24))
+    marked, verdict, results = mark_and_conclude(run)
+    assert verdict.passed, [result for result in results if not result.passed]
+    assert set(marked.addresses(run)) == {address["staged later"], address["garbage"]}
+    assert marked.expired.manifest.facts["missing_objects"] == 0
+
+    refer("staged later")
+    sweep.require_complete(run.keep(sweep.sweep(run)))
+    assert set(repository.objects()) == {address[name] for name in NAMES if name != "garbage"}
