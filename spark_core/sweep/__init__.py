@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_core import lease, quarantine, revival, tables, verdict
-from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.journal import Journal
+from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
+from spark_core.journal import Journal, Part
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
@@ -102,9 +102,26 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
 
 @surfacing_errors()
 def _report(run: Run, expired: StoredTable, journal: Journal) -> DataFrame | pa.Table:
-    told = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
+    told = report(expired.frame(run.spark), journal.frame(run.spark, _whole(run, journal, expired.manifest.rows)))
     # A row per object of the plan at most.
     return told.toArrow() if expired.is_small else told
+
+
+def _whole(run: Run, journal: Journal, planned: int) -> Sequence[Part]:
+    """List the journal of a sweep that is done: it has an outcome for each object, or the listing is not whole.
+
+    Raises:
+        IncompleteReadError: If it was not whole twice.
+    """
+    for _ in range(2):
+        parts = journal.parts()
+        told = sum(part.rows for part in parts if part.kind == "outcome")
+        if told >= planned:
+            return parts
+    raise IncompleteReadError(
+        f"run {run.key} of {run.repository.id}: the journal as it is listed tells of {told} of {planned} objects, and each was "
+        f"written down ({journal.folder}); what was deleted stands, and no report was made of it. Run the same command again."
+    )
 
 
 def _dispose(run: Run) -> Dispose:
