@@ -54,8 +54,8 @@ def search_until(sandbox, spark, runs: int, tally: Tally, *, shrink: bool, recor
     histories = machine(sandbox, spark, tally)
     tally.wanted = runs
     while not tally.is_full:
-        # Most of the first examples of a search are trivial ones, so few searches are better than many.
-        search(histories, examples=max(10, -(-(runs - tally.runs) // 3)), shrink=shrink)
+        # Most of the first examples of a search are trivial ones, so one search is better than many; it ends when enough is played.
+        search(histories, examples=max(50, runs - tally.runs), shrink=shrink)
     record_property("figures", f"random histories: {tally} in {time.monotonic() - began:.0f} s")
     return tally
 
