@@ -90,17 +90,17 @@ def action(does: Callable[..., None]) -> Callable[..., None]:
         if self.tally.is_full:
             return
         self.sound = False
-        try:
-            with self.tally.counting_on():
+        with self.tally.counting_on():
+            try:
                 does(self, **arguments)
-        except LiveError as no:
-            # 500 is how the server says that the object of a copy's source is gone.
-            if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != ("copy", 500):
-                raise
-            self.tally.refused[does.__name__] += 1
-        else:
-            self.tally.did[does.__name__] += 1
-            self.acted += 1
+            except LiveError as no:
+                # 500 is how the server says that the object of a copy's source is gone.
+                if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != ("copy", 500):
+                    raise
+                self.tally.refused[does.__name__] += 1
+            else:
+                self.tally.did[does.__name__] += 1
+                self.acted += 1
         self.sound = True
 
     return act
