@@ -25,11 +25,16 @@ OLD = NOW - timedelta(days=3)
 def driver_rows(monkeypatch):
     """Rows that passed between frames and this process, by way."""
     rows: Counter[str] = Counter()
-    collect, create = DataFrame.collect, SparkSession.createDataFrame
+    collect, to_arrow, create = DataFrame.collect, DataFrame.toArrow, SparkSession.createDataFrame
 
     def counted(frame):
         found = collect(frame)
         rows["collect"] += len(found)
+        return found
+
+    def counted_as_arrow(frame):
+        found = to_arrow(frame)
+        rows["toArrow"] += found.num_rows
         return found
 
     def forbidden(name):
@@ -43,8 +48,9 @@ def driver_rows(monkeypatch):
         return create(session, data, *args, **options)
 
     monkeypatch.setattr(DataFrame, "collect", counted)
+    monkeypatch.setattr(DataFrame, "toArrow", counted_as_arrow)
     monkeypatch.setattr(SparkSession, "createDataFrame", created)
-    for name in ("toPandas", "toArrow", "toLocalIterator", "foreach", "foreachPartition"):
+    for name in ("toPandas", "toLocalIterator", "foreach", "foreachPartition"):
         monkeypatch.setattr(DataFrame, name, forbidden(name))
     return rows
 

@@ -13,6 +13,8 @@ from tests.support.live_server import LiveError
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 
 DAYS = 7
+# Of a `Mover`, between two rounds.
+_PAUSE_SECONDS = 1.0
 # Calls of the driver to the store that are moments, too.
 _STORE_CALLS = {"list", "read", "head", "exists", "put", "put_if_absent", "delete", "read_range"}
 
@@ -306,7 +308,7 @@ def spread(calls: int, offset: int) -> dict[int, list[str]]:
 
 
 class Mover(threading.Thread):
-    """A writer who never rests: all that it began with stays referred to, only each time by something else.
+    """A writer who hardly rests: all that it began with stays referred to, only each time by something else.
 
     Args:
         scene: Where; the mover's own things are added to it.
@@ -328,6 +330,8 @@ class Mover(threading.Thread):
             while not self._rest.is_set():
                 self._move(self.rounds)
                 self.rounds += 1
+                # Beside branches that come and go all the time no scan comes to its end.
+                self._rest.wait(_PAUSE_SECONDS)
         except (LiveError, AssertionError) as failure:
             self.failure = failure
 
