@@ -13,9 +13,7 @@ DEFAULT_PROTECTED_PREFIX = "_lakefs"
 FOLDED_SEGMENT = r"(?:^|/)\.{0,2}(?:/|$)"
 # Control characters, and the two that no XML can hold: one of them would fail a whole request with its thousand other keys.
 _CONTROL = "[\\x00-\\x1f\\x7f\ufffe\uffff]"
-# White space at the end: a gateway that trims what it reads from XML would delete the neighbour of that name.
-_SPACE_AT_END = "[\\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$"
-NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}|{_SPACE_AT_END}"
+NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
 _FLAT = r"^[0-9a-f]{32}$"
 
 
