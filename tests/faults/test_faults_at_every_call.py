@@ -9,7 +9,7 @@ from tests.support.fault_world import FRESH, MARKED, Tried, mark_command, points
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(4 * 3_600)]
 
 # Points of the default tests, in which all calls and all kinds take their turns.
-FEW = 8
+FEW = 5
 
 
 def _try_all(world, stage, command, chosen, record_property):
