@@ -1,1 +1,1 @@
-"""Azure Blob Storage and Data Lake Storage Gen2, through azure-storage-blob and obstore."""
+"""Azure Blob Storage and Data Lake Storage Gen2, through azure-storage-blob."""

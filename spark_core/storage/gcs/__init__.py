@@ -1,1 +1,1 @@
-"""Google Cloud Storage, through google-cloud-storage and obstore (needs `lakegc[gcs]`)."""
+"""Google Cloud Storage, through google-cloud-storage (needs `lakegc[gcs]`)."""
