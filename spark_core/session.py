@@ -23,6 +23,8 @@ MIN_JAVA = 17
 CLUSTER_ADDRESS_PARTITIONS = 200
 LOCAL_ADDRESS_PARTITIONS = 4
 
+_JAVA_VERSION = re.compile(r'version "(\d+)')
+
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
 _LOCATED = re.compile(
@@ -107,8 +109,10 @@ def check_java() -> str:
         where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"
         raise SettingsError(f"Java: {where}. {advice}")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    line = (answer.stderr or answer.stdout).partition("\n")[0]
-    version = re.search(r'version "(\d+)', line)
+    # A Java that takes options from its environment says so in lines of their own, before the version.
+    lines = (answer.stderr + answer.stdout).splitlines() or [""]
+    line = next((each for each in lines if _JAVA_VERSION.search(each)), lines[0])
+    version = _JAVA_VERSION.search(line)
     if answer.returncode != 0 or version is None or int(version[1]) < MIN_JAVA:
         raise SettingsError(f"Java: {java} answers {line!r}. {advice}")
     return line
