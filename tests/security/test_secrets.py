@@ -13,6 +13,7 @@ import traceback
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
@@ -21,12 +22,14 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from lakegc_dagster import launch
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.lakefs.transport import Transport
 from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.probes import honours_conditional_put, read_clock, require_deletable
@@ -285,12 +288,19 @@ def played(spark, tmp_path_factory):
         return runner.invoke(main, [*words, "--config", str(config)], env=ENVIRONMENT)
 
     keys = {"access_key_id": ACCESS_KEY_ID, "secret_access_key": SECRET_ACCESS_KEY}
-    with Sandbox(directory / "sandbox", **keys) as sandbox, ScriptedServer(_echo) as echoing:
+    with (
+        Sandbox(directory / "sandbox", **keys) as sandbox,
+        ScriptedServer(_echo) as echoing,
+        pytest.MonkeyPatch.context() as hurried,
+    ):
         upstream_scenario(sandbox, NAME, now=datetime.now(UTC))
         words = {"name": NAME, "blocks": sandbox.blockstore, "directory": directory}
         config.write_text(SETTINGS.format(server=sandbox.endpoint, **words))
         passing = [lakegc("run", NAME, "--debug"), lakegc("doctor", NAME), lakegc("report", NAME)]
         config.write_text(SETTINGS.format(server=echoing.endpoint, **words))
+        # A server that only ever fails is asked again as often as any other, but at once.
+        hurried.setattr(Transport, "_backoff", lambda _transport, _attempt: 0.0)
+        hurried.setattr(launch, "launch", partial(launch.launch, retry_after=timedelta()))
         failing = [lakegc("rules", "get", NAME, "--debug"), lakegc("doctor", NAME), lakegc("mark", NAME, "--debug")]
         return passing, failing, (sandbox.blockstore, directory / "dagster")
 
