@@ -18,6 +18,7 @@ from spark_core.storage import open_store
 from tests.support import golden
 from tests.support.moto_s3 import moto_s3
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, RecordedServer
+from tests.support.small_spark import SHORT_LIVED_JAVA
 from tests.support.spark_cluster import MASTER, SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -38,6 +39,9 @@ master = "{master}"
 address_partitions = 2
 [spark.config]
 "spark.sql.codegen.wholeStage" = "false"
+"spark.sql.codegen.factoryMode" = "NO_CODEGEN"
+"spark.driver.extraJavaOptions" = "{java}"
+"spark.executor.extraJavaOptions" = "{java}"
 "spark.driver.maxResultSize" = "1m"
 "spark.eventLog.enabled" = "true"
 "spark.eventLog.compress" = "false"
@@ -116,7 +120,12 @@ def swept(tmp_path_factory):
             settings = directory / "lakegc.toml"
             settings.write_text(
                 SETTINGS.format(
-                    name=NAME, server=server.endpoint, store=s3.endpoint, master=MASTER, directory=directory
+                    name=NAME,
+                    server=server.endpoint,
+                    store=s3.endpoint,
+                    master=MASTER,
+                    directory=directory,
+                    java=SHORT_LIVED_JAVA,
                 )
             )
             key = str(RunKey.at(server.now + timedelta(minutes=1)))
