@@ -120,6 +120,7 @@ def test_a_mark_alone_deletes_nothing_and_is_swept_by_its_id_without_what_came_b
     assert place.everything - place.left() == GONE
 
 
+@pytest.mark.deep
 def test_a_mark_of_the_reference_job_is_verified_before_it_is_swept(place, capsys):
     """It names one object that is dead, and one that is alive."""
     name = place.tell()

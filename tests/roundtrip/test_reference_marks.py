@@ -31,6 +31,7 @@ def official(tmp_path):
         yield recorded
 
 
+@pytest.mark.deep
 def test_without_tags_protecting_exactly_what_the_job_named_goes(official, spark):
     run = official_mark.open_official_run(official, spark, reference_mark=official_mark.MARK_ID, tags_protect=False)
     marked, verdict, _ = mark_and_conclude(run)
