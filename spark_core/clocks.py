@@ -28,7 +28,7 @@ class ClockReading:
     Examples:
         >>> noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
         >>> reading = ClockReading.of(noon, sent=noon, received=noon + timedelta(seconds=2))
-        >>> reading.skew, reading.too_far
+        >>> reading.skew, reading.further_than(MAX_CLOCK_SKEW)
         (datetime.timedelta(0), False)
     """
 
@@ -55,11 +55,6 @@ class ClockReading:
     def skew(self) -> timedelta:
         """The least that the clocks differ by, with its sign; nothing if they may agree."""
         return max(self.lowest, timedelta(0)) + min(self.highest, timedelta(0))
-
-    @property
-    def too_far(self) -> bool:
-        """The clocks differ by more than `MAX_CLOCK_SKEW`, however the answer is read."""
-        return self.further_than(MAX_CLOCK_SKEW)
 
     def further_than(self, limit: timedelta) -> bool:
         """Say whether the clocks differ by more than a limit, however the answer is read."""

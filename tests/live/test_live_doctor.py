@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.doctor import Patient, examine
 from spark_core.lakefs import LakeFSServer
 from spark_core.lakefs.permissions import Permissions
@@ -70,4 +71,4 @@ def test_permissions_are_asked_for_without_making_the_server_work(repository, se
         assert ask(repository.name)
     assert repository.store.keys() == before
     assert LakeFSServer(options).repository(repository.name).id == repository.name
-    assert not permissions.clock_reading.too_far
+    assert not permissions.clock_reading.further_than(MAX_CLOCK_SKEW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import IncompleteReadError, NotFoundError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.lakefs.permissions import Permissions
 from tests.spark_core.lakefs.conftest import FakeClock
@@ -78,4 +79,4 @@ def test_the_health_of_lakefs_tells_its_clock(lakefs):
     permissions = Permissions(lakefs.options())
     assert permissions.clock_reading is None
     permissions.require_lakefs()
-    assert not permissions.clock_reading.too_far
+    assert not permissions.clock_reading.further_than(MAX_CLOCK_SKEW)
