@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import tables
+from spark_core import quarantine, tables
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -349,15 +349,27 @@ def _address_of(run: Run, kind: Kind, value: str) -> str:
                 f"{kind} {relative!r} of {run.store.root} has a name that is never collected; nothing was changed, and it "
                 "needs no hold."
             )
-        if not run.store.exists(relative):
+        if not run.store.exists(relative) and not _in_quarantine(run, relative):
             raise _absent(run, f"object {relative!r} in {run.store.root}", "Look at it with `lakectl fs stat`.")
         return relative
-    folder = relative.rpartition("/")[0]
-    if not any(
-        pc.any(pc.starts_with(batch.column("key"), relative)).as_py() for batch in run.store.list(folder) if len(batch)
-    ):
+    if not _anything_below(run, relative):
         raise _absent(run, f"object below {relative!r} in {run.store.root}", "A hold is for what is there already.")
     return relative
+
+
+def _in_quarantine(run: Run, address: str) -> bool:
+    """Say whether the object of an address was moved aside: then a hold by the address keeps the copy."""
+    return any(run.store.exists(quarantine.key_of(key, address)) for key in quarantine.runs(run.store))
+
+
+def _anything_below(run: Run, prefix: str) -> bool:
+    places = (prefix, *(quarantine.key_of(key, prefix) for key in quarantine.runs(run.store)))
+    return any(
+        pc.any(pc.starts_with(batch.column("key"), place)).as_py()
+        for place in places
+        for batch in run.store.list(place.rpartition("/")[0])
+        if len(batch)
+    )
 
 
 def _relative(namespace: Namespace, kind: Kind, value: str) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from spark_core import lease, quarantine, report, tables
+from spark_core import lease, purge, quarantine, report, tables
 from spark_core.errors import LakegcError, LeaseHeldError
 from spark_core.model import RunKey
 from spark_core.report.values import bytes_text
@@ -52,7 +52,8 @@ class Pruned:
         left: Files that the store did not let go of; they are tried again the next time.
         kept: Why runs older than those that are kept stay, by run key.
         not_now: Why nothing was done at all; None if it was.
-        quarantine: What the end of quarantine deleted; None where there is none.
+        purged: What the end of quarantine deleted; None where nothing was due.
+        not_purged: Why nothing of it was deleted although it was due; None if it was, or nothing was due.
     """
 
     runs: tuple[RunKey, ...] = ()
@@ -61,7 +62,8 @@ class Pruned:
     left: int = 0
     kept: Mapping[str, str] = field(default_factory=dict)
     not_now: str | None = None
-    quarantine: quarantine.Purged | None = None
+    purged: purge.Purged | None = None
+    not_purged: str | None = None
 
 
 @dataclass(frozen=True)
@@ -147,31 +149,40 @@ def prune(run: Run) -> Pruned:
     kept = {key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None}
     chosen = [key for key in old if key not in kept and files[key].parts]
     told = {str(key): why for key, why in kept.items() if files[key].parts}
-    if not chosen and not quarantined:
-        return Pruned(kept=told)
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
         except LakegcError as problem:
             chosen.remove(key)
-            told[str(key)] = f"its report cannot be made: {str(problem).partition(';')[0]}"
-    named: frozenset[str] = frozenset()
-    if quarantined:
-        try:
-            named = quarantine.named_by_mark(run)
-        except LakegcError as unknown:
-            quarantined = set()
-            told["quarantine"] = str(unknown)
-            if not chosen:
-                return Pruned(kept=told)
+            told[str(key)] = f"its report cannot be made: {_cause(problem)}"
+    over, needed, not_purged = _over(run) if quarantined else ((), None, None)
+    if not chosen and needed is None:
+        return Pruned(kept=told, not_purged=not_purged)
     try:
         with lease.held(run, "prune") as held:
             gone = [_removed(run.store, files[key], held) for key in chosen]
-            purged = quarantine.purge(run, named, pace=held.beat) if quarantined else None
+            purged = purge.purge(run, over, needed, pace=held.beat) if needed is not None else None
     except LeaseHeldError as busy:
-        return Pruned(kept=told, not_now=str(busy).partition(";")[0])
+        return Pruned(kept=told, not_now=_cause(busy), not_purged=not_purged)
     objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)
-    return Pruned(tuple(chosen), objects, size_bytes, left, told, None, purged)
+    return Pruned(tuple(chosen), objects, size_bytes, left, told, None, purged, not_purged)
+
+
+def _over(run: Run) -> tuple[tuple[RunKey, ...], purge.Needed | None, str | None]:
+    """Return the runs whose quarantine is over, what of it is needed, and why nothing may go; needed is None where nothing may."""
+    try:
+        over = purge.due(run)
+        if not over:
+            return (), None, None
+        if not run.options.may_sweep:
+            return over, None, f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing"
+        return over, purge.look(run, over), None
+    except LakegcError as unknown:
+        return (), None, _cause(unknown)
+
+
+def _cause(problem: LakegcError) -> str:
+    return str(problem).partition(";")[0]
 
 
 def left_by_server(store: ObjectStore, prefix: str) -> Left:
@@ -232,6 +243,8 @@ class House:
             "pruned_bytes": pruned.size_bytes,
             "not_pruned": dict(pruned.kept),
             "not_now": pruned.not_now,
+            "purged": None if pruned.purged is None else asdict(pruned.purged),
+            "not_purged": pruned.not_purged,
             "problem": self.problem,
             **counted,
         }
@@ -251,11 +264,25 @@ class House:
             )
         if self.pruned.left:
             said.append(f"{self.pruned.left} of their files are left for the next time")
+        said += self._quarantine_words()
         if self.pruned.not_now is not None:
             said.append(f"nothing pruned now: {self.pruned.not_now}")
         if self.problem is not None:
             said.append(f"not finished: {self.problem}")
         return "; ".join(said)
+
+    def _quarantine_words(self) -> Iterator[str]:
+        purged = self.pruned.purged
+        if purged is not None:
+            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, listed in {purged.record}"
+            if purged.in_use:
+                yield f"{purged.in_use:,} stay in quarantine because something refers to them or holds them: `lakegc restore` brings them back"
+            if purged.left:
+                yield f"{purged.left:,} of its objects are left for the next time"
+            if purged.strangers:
+                yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
+        if self.pruned.not_purged is not None:
+            yield f"nothing of the quarantine deleted: {self.pruned.not_purged}"
 
 
 def keep_house(run: Run) -> House:

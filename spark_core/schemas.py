@@ -149,6 +149,18 @@ RESTORATIONS = pa.schema(
     ]
 )
 
+PURGED = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        # Whose sweep moved it to quarantine.
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        # purged, in_use, left
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("purged_at", INSTANT, nullable=False),
+    ]
+)
+
 # What a mark of lakeFS's own job names, and how it stands today. No key: null where the job wrote none.
 REFERENCE_ADDRESSES = pa.schema(
     [

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import quarantine, report
+from spark_core import holds, housekeeping, quarantine, report
 from spark_core.restore import restore
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run
 
 pytestmark = pytest.mark.spark
@@ -45,11 +45,55 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte_and_purged_when_its_
     assert (done.objects, done.complete) == (Counter(restored=len(dead) - 1, already_there=1), True)
     assert {address: run.store.read(address) for address in dead} == dead
 
-    later = replace(run, environment=replace(run.environment, clock=run.environment.clock))
-    later.environment.clock.sleep(31 * 86_400)
-    assert quarantine.purge(later).objects == len(dead)
+    month = NOW + timedelta(days=31)
+    sandbox.clock.set(month + timedelta(seconds=1))
+    later = open_sandbox_run(sandbox, "repo", spark, month, quarantine=True, quarantine_days=30)
+    mark_and_conclude(later)
+    assert housekeeping.prune(later).purged.objects == len(dead)
     assert keys(run.store, quarantine.FOLDER) == set()
     assert keys(run.store, "data/") == {*kept, *dead}
+
+
+def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, spark):
+    """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy, one by another name of the store."""
+    clock = sandbox.clock
+    clock.set(NOW - timedelta(days=60))
+    repository = SandboxRepository(SandboxServer.of(sandbox))
+    repository.rules(7)
+    repository.upload("main", "alive", b"alive")
+    address, commits = {}, {}
+    for name in ("branched", "held", "copied", "aliased", "late", "dead"):
+        repository.branch(f"gone-{name}")
+        address[name] = repository.upload(f"gone-{name}", name, name.encode())
+        commits[name] = repository.commit(f"gone-{name}")
+        repository.drop_branch(f"gone-{name}")
+    clock.set(NOW)
+    run = open_sandbox_run(sandbox, repository.name, spark, NOW, quarantine=True, quarantine_days=30)
+    mark_and_conclude(run)
+    assert sweep_only(run) == dict.fromkeys(address.values(), "deleted")
+
+    month = NOW + timedelta(days=31)
+    clock.set(month)
+    repository.branch("back", commits["branched"])
+    holds.add(run, "audit", "commit", commits["held"], who="ann", why="a test")
+    copy = quarantine.key_of(run.key, address["copied"])
+    for name, uri in (
+        ("copied", f"local://{repository.name}/{copy}"),
+        ("aliased", f"local:///mnt/link/{address['aliased']}"),
+    ):
+        answer = repository.stage("main", name, uri, size_bytes=len(name))
+        assert answer.status == 201, answer.body
+    later = open_sandbox_run(sandbox, repository.name, spark, month, quarantine=True, quarantine_days=30)
+    _, verdict, results = mark_and_conclude(later)
+    assert verdict.passed, [result for result in results if not result.passed]
+    # After the mark, so only what is read again shows it.
+    repository.branch("late", commits["late"])
+    house = housekeeping.keep_house(later)
+    assert house.pruned.not_purged is None, house.words
+    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (1, 5)
+    left = {quarantine.key_of(run.key, address[name]) for name in address if name != "dead"}
+    assert keys(run.store, quarantine.FOLDER) == left
+    assert restore(run).objects == Counter(restored=5, not_restorable=1)
 
 
 @pytest.mark.deep

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import holds, housekeeping, lease, quarantine, report, tables
-from spark_core.errors import LeaseLostError, PermissionDeniedError
+from spark_core import holds, housekeeping, lease, purge, quarantine, report, tables
+from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError
 from spark_core.model import RunKey
 from spark_core.storage import DeleteOutcome
 from tests.support.passing_mark import passing_mark
@@ -22,7 +22,7 @@ def run(tmp_path):
     run = written_run(tmp_path, spark=None).run
     # What is stored now, by the machine's clock, is long past.
     run.environment.clock.instant = run.environment.clock.instant + timedelta(days=365)
-    return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS))
+    return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS, may_sweep=True))
 
 
 def _key(day):
@@ -140,52 +140,74 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     assert housekeeping.prune(run).runs == (_key(2),)
 
 
-def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run):
-    _mark(run, 1)
-    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
+@pytest.fixture
+def looked(monkeypatch):
+    """A look that finds nothing needed; what it was asked about."""
+    asked = []
+
+    def look(run, keys):
+        asked.append(keys)
+        return purge.Needed(run.now(), frozenset())
+
+    monkeypatch.setattr(purge, "look", look)
+    return asked
+
+
+def _in_quarantine(run):
+    """Let an object of the run of the day before yesterday be in quarantine, and its days be over; return its key."""
+    key = quarantine.key_of(_key(2), "data/s/x")
+    run.store.put(key, b"1234")
     _mark(run, 2, swept=True)
     run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
     _mark(run, 0)
-    first = housekeeping.prune(run)
-    assert first.kept == {str(_key(2)): "objects of it are in quarantine"}
-    assert first.quarantine.objects == 1, "its days are over"
+    return key
+
+
+def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looked):
+    _mark(run, 1)
+    _in_quarantine(run)
+    first = housekeeping.keep_house(run)
+    assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
+    assert first.pruned.purged.objects == 1, "its days are over"
+    assert first.facts["purged"]["size_bytes"] == 4
+    assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {tables.ROOT}purges/" in first.words
+    assert looked == [(_key(2),)]
     assert housekeeping.prune(run).runs == (_key(2),)
 
 
-def test_quarantine_ends_only_by_a_mark_of_the_last_day(run):
-    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
-    _mark(run, 2, swept=True)
-    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
-    _mark(run, 0)
-    run.environment.clock.instant += timedelta(days=1, seconds=1)
-    done = housekeeping.prune(run)
-    assert done.quarantine is None
-    assert "was marked 1 day" in done.kept["quarantine"]
-    assert run.store.exists(quarantine.key_of(_key(2), "data/s/x"))
-
-
-@pytest.mark.parametrize("table", [tables.UNCOMMITTED_ADDRESSES, tables.COMMITTED_ADDRESSES])
-def test_what_is_used_where_it_lies_in_quarantine_stays(run, table):
-    used, other = (quarantine.key_of(_key(2), f"data/s/{name}") for name in "xy")
-    for key in (used, other):
-        run.store.put(key, b"1234")
-    _mark(run, 2, swept=True)
-    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
-    _mark(run, 0)
-    # Its tables may be made again then.
-    run.store.delete([tables.verdict_key(_key(0))])
-    rows = [{"address": used, "created_at": None, "size_bytes": 4, "head_path": None, "checksum": None}]
-    Written(_then(run, 0))._keep(table, [{name: row[name] for name in table.schema.names} for row in rows])
-    done = housekeeping.prune(run).quarantine
-    assert (done.objects, done.in_use) == (1, 1)
+def test_what_is_due_and_stays_is_told(run, monkeypatch):
+    used = _in_quarantine(run)
+    monkeypatch.setattr(purge, "look", lambda run, _: purge.Needed(run.now(), frozenset({"data/s/x"})))
+    house = housekeeping.keep_house(run)
     assert run.store.exists(used)
+    assert house.facts["purged"]["in_use"] == 1
+    assert "1 stay in quarantine because something refers to them or holds them" in house.words
 
 
-def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, monkeypatch):
-    run.store.put(quarantine.key_of(_key(2), "data/s/x"), b"1234")
-    _mark(run, 2, swept=True)
-    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
-    _mark(run, 0)
+def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
+    key = _in_quarantine(run)
+
+    def unknown(_run, _keys):
+        raise ChainError("the server does not say; nothing was purged")
+
+    monkeypatch.setattr(purge, "look", unknown)
+    house = housekeeping.keep_house(run)
+    assert house.pruned.purged is None
+    assert house.facts["not_purged"] == "the server does not say"
+    assert "nothing of the quarantine deleted: the server does not say" in house.words
+    assert run.store.exists(key)
+
+
+def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
+    key = _in_quarantine(run)
+    house = housekeeping.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
+    assert "the days of 1 runs are over, but mode is `mark`" in house.words
+    assert looked == []
+    assert run.store.exists(key)
+
+
+def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, looked, monkeypatch):
+    key = _in_quarantine(run)
 
     def lost(_lease):
         raise LeaseLostError("the lease is lost")
@@ -193,7 +215,8 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, monkeypatch):
     monkeypatch.setattr(lease.Lease, "beat", lost)
     with pytest.raises(LeaseLostError):
         housekeeping.prune(run)
-    assert run.store.exists(quarantine.key_of(_key(2), "data/s/x"))
+    assert looked
+    assert run.store.exists(key)
 
 
 def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from spark_core import holds, quarantine, tables
+from spark_core import holds, purge, quarantine, tables
 from spark_core.errors import CorruptTableError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
-from spark_core.quarantine import Purged, ends_at, key_of, purge
+from spark_core.purge import Needed
+from spark_core.quarantine import ends_at, key_of
 from spark_core.storage.deletion import Answer
 from tests.support.written_run import NOW, written_run
 
@@ -52,23 +55,37 @@ def after(run, days, seconds=0, since=NOW):
     return run
 
 
+def end(run, *needed, looked=timedelta(0)):
+    """Purge what is due, after a look so long ago that found these addresses needed."""
+    return purge.purge(run, purge.due(run), Needed(run.now() - looked, frozenset(needed)))
+
+
+def purged(run):
+    """What a purge does where nothing is needed: objects, bytes and what is left."""
+    done = end(run)
+    return done.objects, done.size_bytes, done.left
+
+
+NOTHING = (0, 0, 0)
+
+
 @pytest.mark.parametrize(("seconds", "left"), [(-1, 2), (0, 0), (1, 0)])
 def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(written, store, seconds, left):
     ended = sweep(written).reading_ended
     store.put("data/s/live", b"live")
-    done = purge(after(written.run, 30, seconds, since=ended))
+    done = purged(after(written.run, 30, seconds, since=ended))
     assert len(keys(store, quarantine.FOLDER)) == left
-    assert done == (Purged() if left else Purged((str(written.run.key),), 2, 10))
+    assert done == (NOTHING if left else (2, 10, 0))
     assert "data/s/live" in keys(store)
-    assert left or purge(written.run) == Purged()
+    assert left or purged(written.run) == NOTHING
 
 
 def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store):
     sweep(written)
     after(written.run, 29)
     written.sweep(MOVED)
-    assert purge(after(written.run, 31)) == Purged()
-    assert purge(after(written.run, 60)).objects == 2
+    assert purged(after(written.run, 31)) == NOTHING
+    assert purged(after(written.run, 60))[0] == 2
 
 
 def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_report(written, store):
@@ -78,11 +95,11 @@ def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_rep
         os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put("data/s/c", b"later")
     quarantine.move(store, written.run.key, ["data/s/c"])
-    assert purge(after(written.run, 31, since=ended)) == Purged((str(written.run.key),), 2, 10)
+    assert purged(after(written.run, 31, since=ended)) == (2, 10, 0)
     assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/c")}
-    assert purge(after(written.run, 10_000)) == Purged()
+    assert purged(after(written.run, 10_000)) == NOTHING
     again = written.sweep(MOVED).reading_ended
-    assert purge(after(written.run, 31, since=again)) == Purged((str(written.run.key),), 1, 5)
+    assert purged(after(written.run, 31, since=again)) == (1, 5, 0)
 
 
 @pytest.mark.parametrize("days", [1, 60])
@@ -92,14 +109,14 @@ def test_what_a_report_promised_holds_when_the_days_are_changed(written, store, 
     manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(run))
     assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
     changed = replace(run, options=replace(run.options, quarantine_days=days))
-    assert purge(after(changed, max(30, days), -60)) == Purged()
-    assert purge(after(changed, max(30, days), 60)).objects == 2
+    assert purged(after(changed, max(30, days), -60)) == NOTHING
+    assert purged(after(changed, max(30, days), 60))[0] == 2
 
 
 def test_without_a_report_nothing_is_deleted_however_old(written, store):
     for address in MOVED:
         store.put(key_of(written.run.key, address), b"x")
-    assert purge(after(written.run, 10_000)) == Purged()
+    assert purged(after(written.run, 10_000)) == NOTHING
     assert len(keys(store, quarantine.FOLDER)) == 2
 
 
@@ -107,7 +124,7 @@ def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
     sweep(written)
     store.put(tables.manifest_key(tables.DELETION_REPORT, written.run.key), b"{")
     with pytest.raises(CorruptTableError, match="nothing was deleted"):
-        purge(after(written.run, 31))
+        purged(after(written.run, 31))
     assert len(keys(store, quarantine.FOLDER)) == 2
 
 
@@ -125,7 +142,7 @@ def test_only_what_a_sweep_put_there_is_deleted(written, store):
     }
     for key in strange:
         store.put(key, b"x")
-    done = purge(after(written.run, 31))
+    done = end(after(written.run, 31))
     assert (done.objects, done.strangers, done.left) == (2, 3, 0)
     assert keys(store, quarantine.FOLDER) == strange
 
@@ -136,9 +153,9 @@ def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, stor
     monkeypatch.setattr(
         store, "_unlink_one", lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held")
     )
-    assert purge(after(written.run, 31)) == Purged((str(written.run.key),), 1, 4, left=1)
+    assert purged(after(written.run, 31)) == (1, 4, 1)
     monkeypatch.undo()
-    assert purge(written.run) == Purged((str(written.run.key),), 1, 6)
+    assert purged(written.run) == (1, 6, 0)
 
 
 def test_the_report_knows_until_when(written):
@@ -162,17 +179,46 @@ def test_what_a_hold_keeps_stays_in_quarantine(written, store, kind, value):
     sweep(written)
     hold = Hold("audit", kind, value, None, "ann", NOW, "a test")
     store.put(holds.key("audit"), hold.to_json())
-    done = purge(after(written.run, 31))
+    done = end(after(written.run, 31))
     held = 1 if value.endswith("a") else 2
     assert (done.objects, done.in_use) == (2 - held, held)
     assert key_of(written.run.key, "data/s/a") in keys(store, quarantine.FOLDER)
-    assert purge(written.run).objects == 0
+    assert purged(written.run) == NOTHING
 
 
 def test_an_object_in_quarantine_can_be_held(written):
     sweep(written)
     key = key_of(written.run.key, "data/s/a")
     assert holds.add(written.run, "audit", "address", key, who="ann", why="a test").value == key
+
+
+@pytest.mark.parametrize(("kind", "value"), [("address", "data/s/a"), ("prefix", "data/s/"), ("prefix", "data/")])
+def test_an_object_in_quarantine_can_be_held_by_its_old_address(written, kind, value):
+    sweep(written)
+    assert holds.add(written.run, "audit", kind, value, who="ann", why="a test").value == value
+    assert end(after(written.run, 31)).in_use > 0
+
+
+def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store):
+    sweep(written)
+    done = end(after(written.run, 31), "data/s/a")
+    assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
+    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
+    told = pq.read_table(io.BytesIO(store.read(done.record))).to_pylist()
+    assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
+        "data/s/a": ("in_use", 4),
+        "data/s/b": ("purged", 6),
+    }
+    assert {row["run"] for row in told} == {str(written.run.key)}
+
+
+def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
+    sweep(written)
+    run = after(written.run, 31)
+    late = end(run, looked=run.options.reread_every)
+    assert (late.objects, late.left) == (0, 2)
+    assert len(keys(store, quarantine.FOLDER)) == 2
+    assert end(run, looked=run.options.reread_every - timedelta(seconds=1)).objects == 2
 
 
 def test_a_later_report_keeps_the_promise_of_an_earlier_one(written):
