@@ -83,6 +83,22 @@ def may_be_own(addresses: pa.StringArray) -> pa.BooleanArray:
     return pc.match_substring_regex(addresses, f"/{OWN_NAME}$")
 
 
+_OWN_NAME_PATTERN = re.compile(rf".*/({OWN_NAME})\Z", re.DOTALL)
+
+
+def own_name(uri: str) -> str | None:
+    """Return the relative address of the object that an address outside may be, by another name of the store.
+
+    Examples:
+        >>> own_name("s3://an-access-point/repo/data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
+        'data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag'
+        >>> own_name("s3://elsewhere/photo.jpg") is None
+        True
+    """
+    found = _OWN_NAME_PATTERN.match(uri)
+    return found[1] if found else None
+
+
 def slice_of(address: str) -> str:
     """Return the slice of an address: the direct child directory of `data/`, a shard where there are shards.
 

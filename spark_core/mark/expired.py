@@ -253,11 +253,15 @@ def _address_hash() -> Any:
     return sf.xxhash64("address").alias("address_hash")
 
 
-def alive_hash() -> Any:
-    """Hash the address of what is alive; of one outside that may be inside by another name, that of the object inside."""
+def alive_address() -> Any:
+    """Return the address of what is alive; of one outside that may be inside by another name, that of the object inside."""
     inside = sf.regexp_replace("address", f"(?s)^.*/({OWN_NAME})$", "$1")
-    address = sf.when(sf.col("address").startswith("data/"), sf.col("address")).otherwise(inside)
-    return sf.xxhash64(address).alias("address_hash")
+    return sf.when(sf.col("address").startswith("data/"), sf.col("address")).otherwise(inside).alias("address")
+
+
+def alive_hash() -> Any:
+    """Hash `alive_address`."""
+    return sf.xxhash64(alive_address()).alias("address_hash")
 
 
 def _rows_and_bytes(found: Settled) -> tuple[int, int]:

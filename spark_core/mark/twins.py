@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
+from spark_core.collectable import own_name
 from spark_core.errors import NotFoundError
 from spark_core.lakefs import CallBudget, addresses_on
 from spark_core.run import Run
@@ -161,7 +162,7 @@ def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget)
     live: dict[str, str] = {}
     try:
         for path, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
-            address = run.namespace.relative_absolute(uri)
+            address = run.namespace.relative_absolute(uri) or own_name(uri)
             if address is not None:
                 live[address] = path
     except NotFoundError:

@@ -16,7 +16,7 @@ from spark_core import reference, tables
 from spark_core.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
-from spark_core.mark.expired import keep_considered
+from spark_core.mark.expired import alive_address, keep_considered
 from spark_core.report.values import Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.schemas import spark_type
@@ -172,8 +172,10 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
     known = (
         stored["committed_addresses"]
         .frame(spark, ["address"])
-        .withColumn("known", sf.lit(1))
-        .unionByName(stored["uncommitted_addresses"].frame(spark, ["address"]).withColumn("known", sf.lit(2)))
+        .select(alive_address(), sf.lit(1).alias("known"))
+        .unionByName(
+            stored["uncommitted_addresses"].frame(spark, ["address"]).select(alive_address(), sf.lit(2).alias("known"))
+        )
         .unionByName(stored["expired_addresses"].frame(spark, ["address"]).withColumn("known", sf.lit(3)))
         .groupBy("address")
         .agg(sf.min("known").alias("known"))

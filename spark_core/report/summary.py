@@ -16,7 +16,7 @@ from spark_core import confirmation, tables, verdict
 from spark_core.collectable import collectable_batch
 from spark_core.errors import VerdictError
 from spark_core.holds import Holds
-from spark_core.mark.expired import keep_considered
+from spark_core.mark.expired import alive_hash, keep_considered
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words
@@ -164,8 +164,10 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
     known = (
         stored["committed_addresses"]
         .frame(spark, ["address"])
-        .select(hashed, sf.lit(1).alias("known"))
-        .unionByName(stored["uncommitted_addresses"].frame(spark, ["address"]).select(hashed, sf.lit(2).alias("known")))
+        .select(alive_hash(), sf.lit(1).alias("known"))
+        .unionByName(
+            stored["uncommitted_addresses"].frame(spark, ["address"]).select(alive_hash(), sf.lit(2).alias("known"))
+        )
         .unionByName(expired.select(hashed, sf.lit(3).alias("known")))
         .groupBy("address_hash")
         .agg(sf.min("known").alias("known"))

@@ -1,10 +1,12 @@
 """An object that is referred to by another name of its store stays: an access point, a link to its folder, a domain of its own."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core import sweep
+from spark_core import report, sweep
+from spark_core.report import summary
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 from tests.support.sandbox_runs import open_sandbox_run
@@ -43,6 +45,32 @@ def test_an_object_that_is_named_through_another_name_of_its_store_stays(sandbox
     assert set(marked.addresses(run)) == {address["staged later"], address["garbage"]}
     assert marked.expired.manifest.facts["missing_objects"] == 0
 
+    kept = {group.name: group.objects for group in report.load(run).kept}
+    assert kept == {summary.COMMITTED: 2, summary.STAGED: 1}
+
     refer("staged later")
     sweep.require_complete(run.keep(sweep.sweep(run)))
     assert set(repository.objects()) == {address[name] for name in NAMES if name != "garbage"}
+
+
+def test_identical_content_that_is_staged_through_another_name_of_its_store_stays(sandbox, spark):
+    """Neither scan nor diff shows it, since its entry says the same size and checksum as the committed one."""
+    clock, body = sandbox.clock, b"the same"
+    clock.set(NOW - timedelta(days=60))
+    repository = SandboxRepository(SandboxServer.of(sandbox))
+    repository.rules(7)
+    repository.upload("main", "a", body)
+    repository.commit("main")
+    repository.branch("gone")
+    again, garbage = (repository.upload("gone", name, body) for name in ("again", "garbage"))
+    repository.drop_branch("gone")
+    digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    answer = repository.stage("main", "a", f"local:///mnt/link/{again}", size_bytes=len(body), checksum=digest)
+    assert answer.status == 201, answer.body
+    clock.set(NOW)
+    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=timedelta(hours=24))
+    marked, verdict, results = mark_and_conclude(run)
+    assert verdict.passed, [result for result in results if not result.passed]
+    assert set(marked.addresses(run)) == {garbage}
+    found = report.load(run)
+    assert {group.name: group.objects for group in found.kept} == {summary.COMMITTED: 1, summary.TWIN: 1}
