@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -10,6 +11,11 @@ from spark_core.errors import UnsafePlanError
 
 # From here on the age of an object is no longer what it seems (kopia refuses at the same point).
 MAX_CLOCK_SKEW = timedelta(minutes=5)
+
+# What cannot be told, in the words of a refusal.
+AGES_UNKNOWN = (
+    "how old an object is, and how long a commit is kept, cannot be told, and an upload under way could look old"
+)
 
 # HTTP dates and most stores cut the time to whole seconds.
 _RESOLUTION = timedelta(seconds=1)
@@ -63,17 +69,19 @@ class ClockReading:
     def __str__(self) -> str:
         if not self.skew:
             return "agrees with this machine's to a second or two"
-        whole = timedelta(seconds=round(abs(self.skew).total_seconds()))
-        return f"is {whole} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
+        return f"is {_whole(abs(self.skew))} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
 
 
-def require_near(reading: ClockReading | None, whose: str, *, at_most: timedelta = MAX_CLOCK_SKEW) -> None:
+def require_near(
+    reading: ClockReading | None, whose: str, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN
+) -> None:
     """Refuse where a clock stands so far from this machine's that ages and days cannot be told.
 
     Args:
         reading: Of the other clock; None, where it does not tell, is no reason to refuse.
         whose: The other clock's owner, for the message.
         at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+        why: What would go wrong, for the message.
 
     Raises:
         UnsafePlanError: If they differ by more than that.
@@ -81,10 +89,66 @@ def require_near(reading: ClockReading | None, whose: str, *, at_most: timedelta
     limit = min(at_most, MAX_CLOCK_SKEW)
     if reading is not None and reading.further_than(limit):
         raise UnsafePlanError(
-            f"the clock of {whose} {reading}, at most {limit} is accepted: how old an object is, and how long a commit "
-            "is kept, cannot be told, and an upload under way could look old; nothing was deleted. "
+            f"the clock of {whose} {reading}, at most {limit} is accepted: {why}; nothing was deleted. "
             "Set the clocks of both (NTP), and run again."
         )
+
+
+def require_not_set_back(ahead: timedelta, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN) -> None:
+    """Refuse where this machine's clock was set back so far since the run began that the run goes by another time.
+
+    A machine that starts with its clock hours ahead, and is set right a moment
+    later, has given the run a time that readings of other clocks do not show:
+    they are compared with what the machine shows now.
+
+    Args:
+        ahead: How far the run's clock is ahead of what the machine shows.
+        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+        why: What would go wrong, for the message.
+
+    Raises:
+        UnsafePlanError: If it is further ahead than that.
+    """
+    limit = min(at_most, MAX_CLOCK_SKEW)
+    if ahead > limit:
+        raise UnsafePlanError(
+            f"the clock of this machine was set back by {_whole(ahead)} since this process began, at most {limit} is "
+            f"accepted: {why}; nothing was deleted. See that the clock is right (NTP), and start again."
+        )
+
+
+def require_begun(
+    instant: datetime,
+    now: datetime,
+    readings: Mapping[str, ClockReading | None],
+    *,
+    at_most: timedelta = MAX_CLOCK_SKEW,
+) -> None:
+    """Refuse where the instant that a run stands for has not come yet, by this machine's clock or by another one.
+
+    Args:
+        instant: What the run stands for.
+        now: What this machine's clock shows, the one that the readings were compared with.
+        readings: Of other clocks, by whose they are; None, where one does not tell, is passed over.
+        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+
+    Raises:
+        UnsafePlanError: If it lies further ahead than that.
+    """
+    limit = min(at_most, MAX_CLOCK_SKEW)
+    skews = {whose: reading.skew for whose, reading in readings.items() if reading is not None}
+    for whose, skew in {"this machine": timedelta(0), **skews}.items():
+        ahead = instant - (now + skew)
+        if ahead > limit:
+            raise UnsafePlanError(
+                f"the run stands for {instant.isoformat()}, which is {_whole(ahead)} ahead of the clock of {whose}, at most "
+                f"{limit} is accepted: a clock was ahead when the run was begun, and an upload under way could look old; "
+                "nothing was deleted. See that the clocks are right (NTP), and start again under a new run key."
+            )
+
+
+def _whole(difference: timedelta) -> timedelta:
+    return timedelta(seconds=round(difference.total_seconds()))
 
 
 def narrower(one: ClockReading | None, other: ClockReading | None) -> ClockReading | None:

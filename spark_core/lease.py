@@ -18,8 +18,9 @@ higher epoch: then what it wrote went into a log that others had left behind
 
 A holder deletes nothing after `Lease.expires_at`, by whatever clock. Who takes
 over waits `MAX_CLOCK_SKEW` longer than that by its own, so the two never
-overlap as long as clocks agree to 5 minutes, which a mark proves of server and
-store.
+overlap as long as clocks agree to 5 minutes. Before a lease is taken this machine's
+clock is compared with the store's: one that is ahead would keep everybody
+waiting until then, or end a lease that is still good.
 
 Who may go on after a holder that did not release its lease:
 
@@ -31,7 +32,8 @@ Who may go on after a holder that did not release its lease:
 * Anybody, after it ran out, if it ended by an error or if it was house-keeping, which nobody has to finish.
 
 A successor that came at once passes on until when its predecessor's lease was good: other work, such as bringing objects
-back, waits for that too.
+back, waits for that too. Never for longer than a lease can last, counted from when the successor began: a later instant
+was written by a clock that was ahead.
 """
 
 from __future__ import annotations
@@ -41,20 +43,27 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from spark_core.clocks import MAX_CLOCK_SKEW
+from spark_core.clocks import MAX_CLOCK_SKEW, require_near, require_not_set_back
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, TransientError, UnsafePlanError
-from spark_core.lease_log import Owner, Record, State, Work, last_record, live, newest_epoch, places, write
+from spark_core.lakefs import SystemClock
+from spark_core.lease_log import FOLDER, Owner, Record, State, Work, last_record, live, newest_epoch, places, write
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
-from spark_core.storage.probes import PROBE_FOLDER, honours_conditional_put
+from spark_core.storage.probes import PROBE_FOLDER, honours_conditional_put, read_clock
 
 # Heartbeats in the time that a lease is good for: two may fail before it runs out.
 BEATS_PER_TTL = 3
 KEPT_EPOCHS = 2
+# No settings make a lease good for longer (`lease_ttl_seconds`); it matters only where a clock was ahead.
+LONGEST_TTL = timedelta(hours=1)
+
+_TERMS_UNKNOWN = (
+    "a lease taken now would keep everybody else waiting for as much, or end one under which somebody is at work"
+)
 
 
 class Lease:
@@ -153,7 +162,8 @@ class Lease:
                 return
             last, now = self._record, self._run.now()
             state: State = "released" if clean else "failed"
-            left = max((until for until in (last.earlier_until, self._left_until) if until is not None), default=None)
+            earlier = _unless_over(last.earlier_until, now)
+            left = max((until for until in (earlier, self._left_until) if until is not None), default=None)
             ended = replace(last, number=last.number + 1, written_at=now, state=state, earlier_until=left)
             with suppress(LakegcError):
                 written = write(self._run.store, ended)
@@ -210,7 +220,7 @@ def _close_for(run: Run, last: Record, owner: Owner) -> None:
 def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
     """Write the first record of the next epoch."""
     now = run.now()
-    under_way = None if last is None else last.under_way_until
+    under_way = None if last is None else _unless_over(last.under_way_until, now)
     first = Record(
         epoch=1 if last is None else last.epoch + 1,
         number=0,
@@ -219,12 +229,22 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
         since=now,
         written_at=now,
         expires_at=now + run.options.lease_ttl,
-        earlier_until=under_way if under_way is not None and now < under_way + MAX_CLOCK_SKEW else None,
+        # Whoever was before wrote before now, whatever its clock showed.
+        earlier_until=None if under_way is None else min(under_way, now + _longest_ttl(run)),
     )
     written = write(run.store, first)
     if written != first or newest_epoch(run.store) != first.epoch:
         raise _held(run, last_record(run.store) or first, "it was first by a moment", "Wait until it has ended.")
     return first
+
+
+def _unless_over(until: datetime | None, now: datetime) -> datetime | None:
+    """Return until when something may be under way; None if that has been waited for."""
+    return None if until is None or now >= until + MAX_CLOCK_SKEW else until
+
+
+def _longest_ttl(run: Run) -> timedelta:
+    return max(LONGEST_TTL, run.options.lease_ttl)
 
 
 @contextmanager
@@ -243,10 +263,12 @@ def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
         The lease.
 
     Raises:
-        UnsafePlanError: If the store does not honour create-if-absent, and nobody said that the run is alone.
+        UnsafePlanError: If the store does not honour create-if-absent, and nobody said that the run is alone; or if this
+            machine's clock is further than `max_clock_skew` from the store's.
         LeaseHeldError: As `acquire` does.
     """
     require_conditional_put(run)
+    require_right_clock(run)
     with acquire(run, take_over=run.take_over, work=work) as lease:
         ended = threading.Event()
         pause = run.options.lease_ttl.total_seconds() / BEATS_PER_TTL
@@ -287,6 +309,18 @@ def require_conditional_put(run: Run) -> None:
         )
 
 
+def require_right_clock(run: Run) -> None:
+    """Refuse to take a lease by a clock that is not the store's: all who come later compare its end with theirs.
+
+    Raises:
+        UnsafePlanError: If it is further off than `max_clock_skew`, or was set back by more since the run began.
+    """
+    clock, limit = run.environment.clock, run.options.max_clock_skew
+    require_near(read_clock(run.store), f"the store of {run.store.root}", at_most=limit, why=_TERMS_UNKNOWN)
+    if isinstance(clock, SystemClock):
+        require_not_set_back(clock.ahead, at_most=limit, why=_TERMS_UNKNOWN)
+
+
 def prune(store: ObjectStore, lease: Lease) -> None:
     """Take away the logs of old epochs; the two newest stay, so the highest number never disappears.
 
@@ -322,6 +356,12 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         else:
             why = "it has ended, and what it or one before it had sent when it failed may be under way still"
             what = f"Run again {at}."
+        if last.under_way_until > now + _longest_ttl(run) + MAX_CLOCK_SKEW:
+            what = (
+                f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when that was written. Set the clocks "
+                f"right (NTP) and run the same command as it did on {last.owner.host}; or, once you are sure that nobody "
+                f"collects, delete the objects under {FOLDER}, all of them."
+            )
         raise _held(run, last, why, what)
     if needs_a_name and take_over != last.owner.run:
         named = "" if take_over is None else f", and it is not run {take_over}, the one to be taken over"

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_core import reference, tables
-from spark_core.clocks import MAX_CLOCK_SKEW, require_near
+from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, require_begun, require_near, require_not_set_back
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import Repository, RunKey
@@ -254,11 +254,14 @@ def open_run(
         take_over: Key of the dead run whose lease may be taken over.
 
     Raises:
-        UnsafePlanError: If the key lies in the future.
+        UnsafePlanError: If the key lies in the future, or this machine's clock was set back so far that this cannot be told.
         NotFoundError: If there is no such repository.
         SettingsError: If the store of this namespace is not configured.
     """
-    now = environment.clock.now()
+    clock = environment.clock
+    if isinstance(clock, SystemClock):
+        require_not_set_back(clock.ahead, at_most=options.max_clock_skew)
+    now = clock.now()
     if key.instant > now:
         raise UnsafePlanError(
             f"run key {key} lies in the future (it is {RunKey.at(now)}): objects that are still being uploaded would "
@@ -296,7 +299,8 @@ def preflight(run: Run) -> Mapping[str, Any]:
             repositories is not whole), or the server
             keeps it in another kind of store than its namespace says, or in none that it names.
         SettingsError: If `min_age` is below the server's grace period.
-        UnsafePlanError: If the clock of the server or of the store is more than `max_clock_skew` from this machine's.
+        UnsafePlanError: If the clock of the server or of the store is more than `max_clock_skew` from this machine's, or
+            the run was begun by a clock that was so far ahead of theirs and was set right since.
         NotFoundError: If the run is to stay within a mark of lakeFS's own job that does not exist.
         UnsafePlanError: If that mark is of a failed run.
     """
@@ -315,8 +319,7 @@ def preflight(run: Run) -> Mapping[str, Any]:
     prefix = server.table_prefix(repository.id)
     require_tables_apart(repository, prefix)
     readings = {"server": server.clock_reading, "store": read_clock(run.store)}
-    require_near(readings["server"], "the lakeFS server", at_most=run.options.max_clock_skew)
-    require_near(readings["store"], f"the store of {run.store.root}", at_most=run.options.max_clock_skew)
+    _require_clocks(run, {"the lakeFS server": readings["server"], f"the store of {run.store.root}": readings["store"]})
     return {
         "repository": {**asdict(repository), "creation_date": repository.creation_date.isoformat()},
         "instance": run.instance,
@@ -333,6 +336,20 @@ def preflight(run: Run) -> Mapping[str, Any]:
         "clock_skew_seconds": {whose: reading and reading.skew.total_seconds() for whose, reading in readings.items()},
         "reference_mark": run.reference_mark,
     }
+
+
+def _require_clocks(run: Run, readings: Mapping[str, ClockReading | None]) -> None:
+    """Refuse where the clocks do not agree now, or did not when the run began.
+
+    Readings are compared with what the machine shows now; the key and the cutoff are what it showed then.
+    """
+    clock, limit = run.environment.clock, run.options.max_clock_skew
+    for whose, reading in readings.items():
+        require_near(reading, whose, at_most=limit)
+    # A clock that somebody moves by hand shows what it was told, and no reading is compared with it.
+    if isinstance(clock, SystemClock):
+        require_not_set_back(clock.ahead, at_most=limit)
+        require_begun(run.key.instant, clock.wall(), readings, at_most=limit)
 
 
 def require_alone(run: Run) -> int:

@@ -47,7 +47,19 @@ class SystemClock:
 
     def now(self) -> datetime:
         """Tell the time, aware and in UTC."""
-        return max(_wall(), self._began + timedelta(seconds=time.monotonic() - self._counted))
+        return max(_wall(), self._by_count())
+
+    def wall(self) -> datetime:
+        """Tell what the machine shows, set back or not: what readings of other clocks are compared with."""
+        return _wall()
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far this clock is ahead of what the machine shows, because that was set back; never negative."""
+        return max(self._by_count() - _wall(), timedelta(0))
+
+    def _by_count(self) -> datetime:
+        return self._began + timedelta(seconds=time.monotonic() - self._counted)
 
     def monotonic(self) -> float:
         """Count seconds from some moment, never backwards."""

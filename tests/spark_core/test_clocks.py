@@ -4,7 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, http_date, narrower, require_near
+from spark_core.clocks import (
+    MAX_CLOCK_SKEW,
+    ClockReading,
+    http_date,
+    narrower,
+    require_begun,
+    require_near,
+    require_not_set_back,
+)
 from spark_core.errors import UnsafePlanError
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -56,6 +64,58 @@ def test_the_limit_can_be_narrower_and_never_wider(off, at_most, refused):
         return
     with pytest.raises(UnsafePlanError, match=refused):
         require_near(other, "the store", at_most=at_most)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "at_most", "refused"),
+    [
+        (timedelta(0), MAX_CLOCK_SKEW, None),
+        (MAX_CLOCK_SKEW, MAX_CLOCK_SKEW, None),
+        (MAX_CLOCK_SKEW + SECOND, MAX_CLOCK_SKEW, "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old"),
+        (timedelta(hours=30), timedelta(days=9), "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted"),
+        (61 * SECOND, 60 * SECOND, "at most 0:01:00 is accepted.*nothing was deleted.*is right .* start again"),
+    ],
+)
+def test_a_clock_that_was_set_back_by_more_than_the_limit_is_refused(ahead, at_most, refused):
+    if refused is None:
+        require_not_set_back(ahead, at_most=at_most)
+        return
+    with pytest.raises(UnsafePlanError, match=refused):
+        require_not_set_back(ahead, at_most=at_most)
+
+
+@pytest.mark.parametrize(
+    ("begun", "store", "refused"),
+    [
+        (-timedelta(days=9), timedelta(0), None),
+        (MAX_CLOCK_SKEW, None, None),
+        (
+            MAX_CLOCK_SKEW + SECOND,
+            None,
+            "12:05:01.*, which is 0:05:01 ahead of the clock of this machine, at most 0:05",
+        ),
+        # A store that is ahead makes an instant of the future no earlier by this machine's clock.
+        (MAX_CLOCK_SKEW + SECOND, MAX_CLOCK_SKEW, "ahead of the clock of this machine"),
+        (timedelta(0), -MAX_CLOCK_SKEW, None),
+        (
+            3 * SECOND,
+            -MAX_CLOCK_SKEW,
+            r"is 0:05:02 ahead of the clock of the store.*nothing was deleted.*start again under a new run key",
+        ),
+    ],
+)
+def test_a_run_must_have_begun_by_each_clock(begun, store, refused):
+    readings = {"the server": None, "the store": None if store is None else reading(NOON + store)}
+    if refused is None:
+        require_begun(NOON + begun, NOON, readings)
+        return
+    with pytest.raises(UnsafePlanError, match=refused):
+        require_begun(NOON + begun, NOON, readings)
+
+
+def test_a_run_must_have_begun_within_the_limit_of_the_settings():
+    with pytest.raises(UnsafePlanError, match="at most 0:00:10 is accepted"):
+        require_begun(NOON + 11 * SECOND, NOON, {}, at_most=10 * SECOND)
 
 
 def test_an_answer_that_took_minutes_or_no_time_at_all_says_nothing():

@@ -8,8 +8,9 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,8 +24,10 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
+from spark_core.lakefs import SystemClock, options
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
+from spark_core.storage.probes import CLOCK
 from tests.support.clock import FakeClock
 from tests.support.memory_store import MemoryStore
 from tests.support.written_run import NOW, written_run
@@ -33,9 +36,19 @@ TTL = RunOptions().lease_ttl
 A_MOMENT = timedelta(seconds=1)
 
 
+class _Dated(MemoryStore):
+    """A store that dates objects by a clock of its own, against this machine's."""
+
+    ahead = timedelta(0)
+
+    def head(self, key):
+        assert key in self.objects
+        return SimpleNamespace(last_modified=datetime.now(UTC) + self.ahead)
+
+
 @pytest.fixture
 def run(tmp_path):
-    return replace(written_run(tmp_path, spark=None).run, store=MemoryStore())
+    return replace(written_run(tmp_path, spark=None).run, store=_Dated())
 
 
 def _other(run, *, later=timedelta(days=1), **changes):
@@ -307,7 +320,7 @@ def test_what_a_killed_local_store_left_half_written_is_passed_over(run):
         assert held.epoch == 1
 
 
-class _Ignoring(MemoryStore):
+class _Ignoring(_Dated):
     """A store that answers 200 whatever the condition says."""
 
     def put_if_absent(self, key, data):
@@ -330,10 +343,107 @@ def test_a_run_that_is_said_to_be_alone_goes_on_without_the_proof(run):
         held.beat()
 
 
-def test_holding_proves_the_store_and_leaves_nothing_but_the_lease(run):
+def test_holding_proves_the_store_and_leaves_nothing_but_the_lease_and_what_its_clock_is_read_off(run):
     with lease.held(run):
         pass
-    assert set(run.store.objects) == {f"{lease_log.FOLDER}{1:010d}/{n:010d}" for n in (0, 1)}
+    assert set(run.store.objects) == {f"{lease_log.FOLDER}{1:010d}/{n:010d}" for n in (0, 1)} | {CLOCK}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "limit", "refused"),
+    [
+        (timedelta(minutes=4, seconds=58), MAX_CLOCK_SKEW, None),
+        (timedelta(minutes=5, seconds=2), MAX_CLOCK_SKEW, "is 0:05:0. ahead of this machine's, at most 0:05:00"),
+        (-timedelta(minutes=4, seconds=58), MAX_CLOCK_SKEW, None),
+        (-timedelta(days=6), MAX_CLOCK_SKEW, "is 5 days, 23:59:.. behind"),
+        (timedelta(seconds=13), timedelta(seconds=10), "is 0:00:1. ahead of this machine's, at most 0:00:10"),
+    ],
+)
+def test_a_lease_is_taken_only_by_a_clock_that_is_near_the_stores(run, ahead, limit, refused):
+    run.store.ahead = ahead
+    run = replace(run, options=replace(run.options, max_clock_skew=limit))
+    if refused is None:
+        with lease.held(run):
+            return
+    with pytest.raises(UnsafePlanError, match=rf"the clock of the store of s3://bucket/repo/ {refused}") as refusal:
+        lease.held(run).__enter__()
+    assert "keep everybody else waiting for as much" in str(refusal.value)
+    assert "nothing was deleted. Set the clocks of both (NTP), and run again." in str(refusal.value)
+    assert not _records(run)
+
+
+def test_a_machine_whose_clock_is_hours_ahead_does_not_end_a_lease_that_is_good(run):
+    living = lease.acquire(run)
+    fast = replace(run, environment=replace(run.environment, clock=FakeClock(NOW + timedelta(hours=3))))
+    run.store.ahead = -timedelta(hours=3)
+    for other in (fast, _other(fast, take_over=str(run.key))):
+        with pytest.raises(UnsafePlanError, match="end one under which somebody is at work"):
+            lease.held(other).__enter__()
+    living.beat()
+
+
+def test_a_lease_is_not_taken_by_a_run_that_began_before_its_machines_clock_was_set_back(run, monkeypatch):
+    fast = [timedelta(days=6)]
+    monkeypatch.setattr(options, "_wall", lambda: datetime.now(UTC) + fast[0])
+    began = replace(run, environment=replace(run.environment, clock=SystemClock()))
+    fast[0] = timedelta(0)
+    with pytest.raises(UnsafePlanError, match=r"was set back by 6 days, 0:00:00 since this process began.*start again"):
+        lease.held(began).__enter__()
+    assert not _records(run)
+    with lease.held(replace(run, environment=replace(run.environment, clock=SystemClock()))):
+        pass
+
+
+def _left_by_a_clock_that_was_ahead(run):
+    """A sweep on a machine whose clock was six days ahead failed; then its clock was set right."""
+    run.environment.clock.instant = NOW + timedelta(days=6)
+    lease.acquire(run).close(clean=False)
+    run.environment.clock.instant = NOW
+
+
+def test_whoever_waits_for_a_clock_that_was_ahead_is_told_so_and_how_to_go_on(run):
+    _left_by_a_clock_that_was_ahead(run)
+    with pytest.raises(LeaseHeldError) as refused:
+        lease.acquire(_other(run))
+    assert "No lease is good until 2026-11-26T02:05:00+00:00: a clock was ahead" in str(refused.value)
+    assert f"run the same command as it did on {lease_log.Owner.here(run, 'sweep').host}" in str(refused.value)
+    assert f"delete the objects under {lease_log.FOLDER}, all of them" in str(refused.value)
+
+
+def test_after_the_same_command_nobody_waits_for_a_clock_that_was_ahead(run):
+    _left_by_a_clock_that_was_ahead(run)
+    with lease.acquire(run) as again:
+        assert again.earlier_until - run.now() < lease.LONGEST_TTL, "what was sent may be under way still"
+    run.environment.clock.instant = again.earlier_until + MAX_CLOCK_SKEW - A_MOMENT
+    with pytest.raises(LeaseHeldError, match=r"may be under way still. nothing was deleted. Run again at"):
+        lease.acquire(_other(run))
+    run.environment.clock.instant = again.earlier_until + MAX_CLOCK_SKEW
+    for other, work in ((_other(run), "sweep"), (run, "restore"), (_other(run), "prune")):
+        with lease.acquire(other, work=work):
+            pass
+
+
+def test_what_the_predecessor_had_sent_is_not_passed_on_once_it_was_waited_for(run):
+    dead = lease.acquire(run)
+    _died(dead)
+    again = lease.acquire(run)
+    run.environment.clock.instant = dead.expires_at + MAX_CLOCK_SKEW
+    again.beat()
+    again.close(clean=True)
+    assert lease_log.last_record(run.store).under_way_until is None
+    # Whoever comes now need not wait, even by a clock that is behind.
+    run.environment.clock.instant -= MAX_CLOCK_SKEW
+    with lease.acquire(run, work="restore"):
+        pass
+
+
+def test_what_the_predecessor_had_sent_is_passed_on_as_long_as_it_may_be_under_way(run):
+    dead = lease.acquire(run)
+    _died(dead)
+    again = lease.acquire(run)
+    run.environment.clock.instant = dead.expires_at + MAX_CLOCK_SKEW - A_MOMENT
+    again.close(clean=True)
+    assert lease_log.last_record(run.store).under_way_until == dead.expires_at
 
 
 def test_a_lease_is_renewed_while_a_long_step_works(run):

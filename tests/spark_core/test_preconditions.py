@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from spark_core.errors import RepositoryStateError, SettingsError
-from spark_core.model import Branch, Repository
+from spark_core.clocks import ClockReading
+from spark_core.errors import RepositoryStateError, SettingsError, UnsafePlanError
+from spark_core.lakefs import Clock, SystemClock, options
+from spark_core.model import Branch, Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
     require_branches,
@@ -18,6 +23,9 @@ from spark_core.preconditions import (
     require_tables_apart,
     require_writable,
 )
+from spark_core.run import Environment, Run, RunOptions, open_run, preflight
+from spark_core.storage import StoreOptions
+from tests.support.clock import FakeClock
 
 DAY = timedelta(days=1)
 
@@ -111,3 +119,105 @@ def test_a_list_of_repositories_that_leaves_out_the_repository_itself_is_refused
     require_in_list(repository(), [*others, repository()])
     with pytest.raises(RepositoryStateError, match=r"leaves out docs itself.*fs:ListRepositories on \*"):
         require_in_list(repository(), others)
+
+
+class _Machine:
+    """A machine whose clock is set by hand while a run begins; the server and the store tell the true time."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.ahead = folder, timedelta(0)
+        (folder / "docs").mkdir()
+        monkeypatch.setattr(options, "_wall", self.wall)
+        self.server: Any = SimpleNamespace(
+            repository=lambda _: repository("local://docs"),
+            repositories=lambda: [repository("local://docs")],
+            storage_config=lambda _: SimpleNamespace(blockstore_type="local"),
+            grace_period=lambda: DAY,
+            branches=lambda _: [Branch("main", "c")],
+            table_prefix=lambda _: "_lakefs",
+            clock_reading=ClockReading(timedelta(0), timedelta(seconds=1)),
+        )
+
+    def wall(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def open(self, clock: Clock, key: RunKey, **chosen: Any) -> Run:
+        store = StoreOptions(local_path=str(self.folder))
+        environment = Environment(self.server, store, lambda: pytest.fail("Spark was started"), clock)
+        return open_run(environment, "docs", key, RunOptions(**chosen))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Machine:
+    return _Machine(tmp_path, monkeypatch)
+
+
+def test_a_run_whose_key_was_given_by_a_clock_that_was_ahead_and_set_right_since_is_not_opened(
+    machine: _Machine,
+) -> None:
+    machine.ahead = timedelta(hours=30)
+    clock, key = SystemClock(), RunKey.at(machine.wall())
+    machine.ahead = timedelta(0)
+    with pytest.raises(
+        UnsafePlanError, match=r"was set back by 1 day, 6:00:00 .*upload under way could look old; noth"
+    ):
+        machine.open(clock, key)
+    with pytest.raises(UnsafePlanError, match="lies in the future"):
+        machine.open(SystemClock(), key)
+    assert preflight(machine.open(SystemClock(), RunKey.at(machine.wall())))["branches"] == 1
+
+
+def test_a_clock_that_is_set_right_between_the_beginning_of_a_run_and_its_first_look_is_refused(
+    machine: _Machine,
+) -> None:
+    machine.ahead = timedelta(hours=30)
+    run = machine.open(SystemClock(), RunKey.at(machine.wall()))
+    machine.ahead = timedelta(0)
+    with pytest.raises(UnsafePlanError, match=r"was set back by 1 day, 6:00:00 since this process began.*start again"):
+        preflight(run)
+
+
+def test_a_clock_that_was_ahead_only_while_the_run_key_was_given_is_refused(machine: _Machine) -> None:
+    clock = SystemClock()
+    machine.ahead = timedelta(hours=30)
+    run = machine.open(clock, RunKey.at(machine.wall()))
+    machine.ahead = timedelta(0)
+    assert clock.ahead == timedelta(0)
+    with pytest.raises(UnsafePlanError, match=r"is 1 day, (6:00:00|5:59:\d\d) ahead of the clock of this machine"):
+        preflight(run)
+
+
+@pytest.mark.parametrize(("off", "limit", "refused"), [(299, 300, False), (302, 300, True), (12, 10, True)])
+def test_a_clock_may_be_set_back_by_as_much_as_clocks_may_differ(
+    machine: _Machine, off: int, limit: int, *, refused: bool
+) -> None:
+    machine.ahead = timedelta(seconds=off)
+    clock, key = SystemClock(), RunKey.at(machine.wall())
+    opened = machine.open(clock, key, max_clock_skew=timedelta(seconds=limit))
+    machine.ahead = timedelta(0)
+    if not refused:
+        preflight(machine.open(clock, key))
+        return
+    with pytest.raises(UnsafePlanError, match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted"):
+        machine.open(clock, key, max_clock_skew=timedelta(seconds=limit))
+    with pytest.raises(UnsafePlanError, match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted"):
+        preflight(opened)
+
+
+def test_a_store_that_is_behind_counts_too_where_a_key_is_as_late_as_it_may_be(machine: _Machine) -> None:
+    machine.ahead = timedelta(minutes=4)
+    run = machine.open(SystemClock(), RunKey.at(machine.wall()))
+    machine.ahead = timedelta(0)
+    preflight(run)
+    machine.server.clock_reading = ClockReading(-timedelta(minutes=2, seconds=1), -timedelta(minutes=2))
+    with pytest.raises(UnsafePlanError, match=r"ahead of the clock of the lakeFS server, at most 0:05:00 is accepted"):
+        preflight(run)
+
+
+@pytest.mark.parametrize("years", [-20, 20])
+def test_a_clock_that_a_test_or_a_sandbox_moves_is_not_compared_with_the_machines(
+    machine: _Machine, years: int
+) -> None:
+    now = datetime.now(UTC) + years * 365 * DAY
+    run = machine.open(FakeClock(now), RunKey.at(now))
+    assert preflight(run)["clock_skew_seconds"] == {"server": 0.0, "store": 0.0}
