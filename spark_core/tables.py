@@ -19,7 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.datasources import read_partitions, write_partitions
-from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, NotFoundError, VerdictError
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    CorruptTableError,
+    NotFoundError,
+    ObjectExistsError,
+    VerdictError,
+)
 from spark_core.model import RunKey
 from spark_core.schemas import spark_type
 from spark_core.sealed import seal, unseal
@@ -398,10 +405,10 @@ def store_table(
     require_open(store, draft.spec, run)
     try:
         _require_replaceable(store, draft, run)
+        _put_manifest(store, draft, run, manifest)
     except ChainError:
         _remove_parts(store, receipts)
         raise
-    store.put(manifest_key(draft.spec, run), manifest.to_json())
     _remove_unnamed(store, earlier, where, manifest)
     return manifest
 
@@ -414,11 +421,28 @@ def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
     except NotFoundError:
         there = None
     if there != draft.replaces:
-        raise ChainError(
-            f"{draft.spec.name} of run {run} of {store.root} was stored by another process while this one worked; that one "
-            "stands, and this one stores none. Look at it with `lakegc report`; where it names what was not deleted, run the same "
-            "command again."
-        )
+        raise _stored_by_another(store, draft, run)
+
+
+def _put_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> None:
+    key, content = manifest_key(draft.spec, run), manifest.to_json()
+    if draft.replaces is not None:
+        store.put(key, content)
+        return
+    try:
+        store.put_if_absent(key, content)
+    except ObjectExistsError as stands:
+        # Ours, where the first answer was lost and the client asked again.
+        if store.read(key) != content:
+            raise _stored_by_another(store, draft, run) from stands
+
+
+def _stored_by_another(store: ObjectStore, draft: Draft, run: RunKey) -> ChainError:
+    return ChainError(
+        f"{draft.spec.name} of run {run} of {store.root} was stored by another process while this one worked; that one "
+        "stands, and this one stores none. Look at it with `lakegc report`; where it names what was not deleted, run the same "
+        "command again."
+    )
 
 
 def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:

@@ -87,8 +87,9 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
             swept = delete_in_rounds(run, plan, journal, held, tell)
             if swept.lost_until is not None:
                 held.leave_under_way(swept.lost_until)
-            if resumed:
-                settle_kept(run, journal, held.earlier_until)
+            if resumed or swept.lost_until is not None:
+                ends = [until for until in (held.earlier_until, swept.lost_until) if until is not None]
+                settle_kept(run, journal, max(ends, default=None))
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if swept is None else _report(run, expired, journal),

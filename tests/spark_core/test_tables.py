@@ -65,3 +65,31 @@ def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, mo
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
     assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+
+
+def test_a_report_that_another_process_stores_at_the_last_moment_stands(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    put, others = tables._put_manifest, []
+
+    def at_last(*arguments):
+        monkeypatch.undo()
+        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
+        return put(*arguments)
+
+    monkeypatch.setattr(tables, "_put_manifest", at_last)
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+
+
+def test_a_report_whose_put_was_answered_only_the_second_time_is_stored(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    put = run.store.put_if_absent
+
+    def twice(key, data):
+        put(key, data)
+        put(key, data)
+
+    monkeypatch.setattr(run.store, "put_if_absent", twice)
+    stored = run.keep(_draft(run, None, "data/s/x"))
+    assert run.load(tables.DELETION_REPORT).manifest == stored.manifest
