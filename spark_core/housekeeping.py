@@ -276,7 +276,7 @@ class House:
         if purged is not None:
             yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, listed in {purged.record}"
             if purged.in_use:
-                yield f"{purged.in_use:,} stay in quarantine because something refers to them or holds them: `lakegc restore` brings them back"
+                yield f"{purged.in_use:,} stay in quarantine because something refers to them or holds them, or may (twins that were not checked): `lakegc restore` brings them back"
             if purged.left:
                 yield f"{purged.left:,} of its objects are left for the next time"
             if purged.strangers:
