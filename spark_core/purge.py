@@ -110,12 +110,13 @@ def look(run: Run, keys: Sequence[RunKey]) -> Needed:
     names_copy = sf.col("address").contains(FOLDER)
     hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
     listed = mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address"])
+    reached = hashed.join(alive.where(~names_copy).select(alive_hash()), on="address_hash", how="left_semi")
+    others = plan.join(reached.select("address"), on="address", how="left_anti")
     found = (
         hashed.join(alive.where(names_copy).select(alive_hash()), on="address_hash", how="left_semi"),
-        hashed.join(alive.where(~names_copy).select(alive_hash()), on="address_hash", how="left_semi").join(
-            listed.select(sf.xxhash64("address").alias("address_hash")), on="address_hash", how="left_anti"
-        ),
-        revival.read_again(run, plan, mark=mark).frame,
+        reached.join(listed.select(sf.xxhash64("address").alias("address_hash")), on="address_hash", how="left_anti"),
+        # Without what is known to be alive: it would be found as the twin of itself.
+        revival.read_again(run, others, mark=mark).frame,
     )
     needed = reduce(DataFrame.unionByName, (frame.select("address") for frame in found)).distinct()
     addresses = needed.limit(_MOST_NEEDED + 1).toArrow()["address"].to_pylist()
