@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -140,11 +140,10 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
                 threads=run.options.read_threads,
                 dispose=plan.dispose,
             )
-            executors = _executors(run)
             with surfacing_errors(), meter.watching(journal, sweep, number):
                 told = _round(left, look.frame, spread.tasks, orders)
             total.add(told)
-            if _may_have_lost_one(run, told, gone=executors - _executors(run)):
+            if _may_have_lost_one(run, told):
                 lost_until = until
             meter.settled += told.settled
             meter.kept, meter.failed = total.objects["kept"], total.objects["refused"] + total.objects["failed"]
@@ -222,21 +221,9 @@ def _speculates(run: Run) -> bool:
     return run.spark.conf.get("spark.speculation", "false") == "true"
 
 
-def _executors(run: Run) -> frozenset[str]:
-    """Return where the executors of now are; none where they are threads of the driver."""
-    context = run.spark.sparkContext
-    if is_local(context.master or ""):
-        return frozenset()
-    infos = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001 - Python's own tracker does not tell
-    return frozenset(f"{info.host()}:{info.port()}" for info in infos)
-
-
-def _may_have_lost_one(run: Run, told: Tally, *, gone: Collection[str]) -> bool:
-    """Say whether a task that Spark gave up may still be at work on an executor that the driver does not reach.
-
-    A stage that is run again as a whole counts its tasks from the first attempt on; it shows by an executor that is gone.
-    """
-    return (bool(told.retries or gone) or _speculates(run)) and not is_local(run.spark.sparkContext.master or "")
+def _may_have_lost_one(run: Run, told: Tally) -> bool:
+    """Say whether a task that Spark gave up may still be at work on an executor that the driver does not reach."""
+    return (bool(told.retries) or _speculates(run)) and not is_local(run.spark.sparkContext.master or "")
 
 
 def _age(run: Run, began: datetime) -> timedelta:

@@ -33,19 +33,12 @@ class Driver:
             ),
         )
         self.retries = 0
-        # Hosts before and after a round.
-        self.executors = []
-        tracker = SimpleNamespace(getExecutorInfos=self.executors_of_now)
-        self.run.spark.sparkContext._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusTracker=lambda: tracker))
         self.journal = Journal(run.store, str(run.key), "5" * 64)
         self.log, self.told, self.played = [], [], []
         self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat)
         self.look_takes = timedelta(seconds=20)
         monkeypatch.setattr(rounds, "_left", lambda *_: ("left", 0))
         monkeypatch.setattr(rounds, "_round", self.play)
-
-    def executors_of_now(self):
-        return [SimpleNamespace(host=lambda host=host: host, port=lambda: 7) for host in self.executors.pop(0)]
 
     def beat(self):
         self.log.append("beat")
@@ -148,20 +141,19 @@ def test_rounds_that_get_on_are_not_counted_as_idle(driver):
 
 
 @pytest.mark.parametrize(
-    ("master", "happened", "lost"),
+    ("master", "retries", "speculation", "lost"),
     [
-        ("local[2]", {"retries": 1, "speculation": "true"}, False),
-        ("spark://head:7077", {}, False),
-        ("spark://head:7077", {"left": "abc"}, False),
-        ("spark://head:7077", {"left": "a"}, True),
-        ("spark://head:7077", {"retries": 1}, True),
-        ("yarn", {"speculation": "true"}, True),
+        ("local[2]", 1, "true", False),
+        ("spark://head:7077", 0, "false", False),
+        ("spark://head:7077", 1, "false", True),
+        ("yarn", 0, "true", True),
     ],
 )
-def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_given(driver, master, happened, lost):
-    driver.run.spark.sparkContext.master, driver.retries = master, happened.get("retries", 0)
-    driver.executors = ["ab", happened.get("left", "ab")]
-    driver.run.spark.conf["spark.speculation"] = happened.get("speculation", "false")
+def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_given(
+    driver, master, retries, speculation, lost
+):
+    driver.run.spark.sparkContext.master, driver.retries = master, retries
+    driver.run.spark.conf["spark.speculation"] = speculation
     began = driver.run.now() + driver.look_takes
     swept = driver.sweep(({"deleted": 10}, 5))
     if not lost:
