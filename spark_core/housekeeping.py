@@ -8,8 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from spark_core import lease, purge, quarantine, report, tables
-from spark_core.errors import LakegcError, LeaseHeldError
+from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
 from spark_core.model import RunKey
 from spark_core.report.values import bytes_text
 from spark_core.run import Run
@@ -155,30 +158,43 @@ def prune(run: Run) -> Pruned:
         except LakegcError as problem:
             chosen.remove(key)
             told[str(key)] = f"its report cannot be made: {_cause(problem)}"
-    over, needed, not_purged = _over(run) if quarantined else ((), None, None)
-    if not chosen and needed is None:
+    is_over, not_purged = _is_over(run) if quarantined else (False, None)
+    if not chosen and not is_over:
         return Pruned(kept=told, not_purged=not_purged)
+    purged = purge.Purged() if is_over else None
     try:
         with lease.held(run, "prune") as held:
             gone = [_removed(run.store, files[key], held) for key in chosen]
-            purged = purge.purge(run, over, needed, pace=held.beat) if needed is not None else None
+            if purged is not None:
+                not_purged = _purge(run, held, purged)
     except LeaseHeldError as busy:
         return Pruned(kept=told, not_now=_cause(busy), not_purged=not_purged)
     objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)
     return Pruned(tuple(chosen), objects, size_bytes, left, told, None, purged, not_purged)
 
 
-def _over(run: Run) -> tuple[tuple[RunKey, ...], purge.Needed | None, str | None]:
-    """Return the runs whose quarantine is over, what of it is needed, and why nothing may go; needed is None where nothing may."""
+def _is_over(run: Run) -> tuple[bool, str | None]:
+    """Say whether something may be purged, and why nothing may although its days are over."""
     try:
         over = purge.due(run)
-        if not over:
-            return (), None, None
-        if not run.options.may_sweep:
-            return over, None, f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing"
-        return over, purge.look(run, over), None
     except LakegcError as unknown:
-        return (), None, _cause(unknown)
+        return False, _cause(unknown)
+    if over and not run.options.may_sweep:
+        return False, f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing"
+    return bool(over), None
+
+
+def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
+    """Purge; return why it ended early. The run has done its work, so nothing but a lost lease ends house-keeping."""
+    try:
+        purge.purge(run, held.beat, done)
+    except LeaseLostError:
+        raise
+    except LakegcError as unknown:
+        return _cause(unknown)
+    except (PySparkException, Py4JJavaError) as failure:
+        return f"Spark failed: {type(failure).__name__}"
+    return None
 
 
 def _cause(problem: LakegcError) -> str:
@@ -273,16 +289,20 @@ class House:
 
     def _quarantine_words(self) -> Iterator[str]:
         purged = self.pruned.purged
-        if purged is not None:
-            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, listed in {purged.record}"
-            if purged.in_use:
-                yield f"{purged.in_use:,} stay in quarantine because something refers to them or holds them, or may (twins that were not checked): `lakegc restore` brings them back"
-            if purged.left:
-                yield f"{purged.left:,} of its objects are left for the next time"
-            if purged.strangers:
-                yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
+        if purged is not None and purged.objects:
+            where = ", ".join(purged.records)
+            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, listed in {where}"
+        if purged is not None and purged.in_use:
+            yield (
+                f"{purged.in_use:,} objects stay in quarantine because something refers to them or holds them, or may "
+                "(`twin_calls`): `lakegc restore` brings back those that are needed"
+            )
+        if purged is not None and purged.left:
+            yield f"{purged.left:,} of its objects are left for the next time"
+        if purged is not None and purged.strangers:
+            yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
         if self.pruned.not_purged is not None:
-            yield f"nothing of the quarantine deleted: {self.pruned.not_purged}"
+            yield f"the end of quarantine was not reached: {self.pruned.not_purged}"
 
 
 def keep_house(run: Run) -> House:

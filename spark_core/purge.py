@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import reduce
+from itertools import islice
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import holds, revival, tables, verdict
+from spark_core import holds, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
-from spark_core.errors import ChainError
+from spark_core.errors import NotFoundError
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
-from spark_core.quarantine import FOLDER, ends_at, folder, runs
+from spark_core.quarantine import ends_at, folder, runs
 from spark_core.run import Run
-from spark_core.schemas import PURGED
 from spark_core.session import surfacing_errors
-from spark_core.storage.contract import Pace, unpaced
 
 RECORDS = f"{tables.ROOT}purges/"
 
-# Addresses that the driver holds; who needs more of the quarantine has lost much, and brings it back first.
-_MOST_NEEDED = 100_000
+# Objects that one look is for; the driver holds their names.
+_LOT = 200_000
+_PLAN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
+
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class Over:
+    """An object whose days are over.
+
+    Attributes:
+        run: Whose sweep moved it.
+        address: Where it was.
+        key: Where it lies.
+        size_bytes: Its size.
+    """
+
+    run: str
+    address: str
+    key: str
+    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -33,8 +53,8 @@ class Needed:
     """What of the quarantine something refers to.
 
     Attributes:
-        began: Before the first byte was read, by the run's clock.
-        addresses: Addresses of objects whose copy in quarantine stays.
+        began: Before the first byte of what is moving was read, by the run's clock.
+        addresses: Addresses of objects, and keys of copies, that something refers to.
     """
 
     began: datetime
@@ -50,8 +70,8 @@ class Purged:
         size_bytes: ... and their bytes.
         left: Objects that the store did not delete, or that there was no time for; the next purge takes them again.
         strangers: Keys in a run's folder that are no address of an object, so they were not put there by a sweep; left alone.
-        in_use: Objects that a hold keeps, or that something refers to; left alone.
-        record: Key of the table of what became of each; None where nothing was due.
+        in_use: Objects that a hold keeps, or that something refers to or may refer to; left alone.
+        records: Keys of the tables of what became of each, columns of `schemas.PURGED`.
     """
 
     objects: int = 0
@@ -59,11 +79,11 @@ class Purged:
     left: int = 0
     strangers: int = 0
     in_use: int = 0
-    record: str | None = None
+    records: list[str] = field(default_factory=list)
 
 
 def due(run: Run) -> tuple[RunKey, ...]:
-    """Return the runs whose objects have been in quarantine for longer than `quarantine_days`.
+    """Return the runs with objects that have been in quarantine for longer than `quarantine_days`.
 
     A run's days begin when its report was stored. Without a report it was not
     swept to its end, and what lies in its quarantine may be the only trace of it.
@@ -75,7 +95,12 @@ def due(run: Run) -> tuple[RunKey, ...]:
     Raises:
         LakegcError: If the folder cannot be listed or a report cannot be read.
     """
-    return tuple(key for key in runs(run.store) if _is_due(run, key))
+    # A file system keeps the folders of what is gone.
+    return tuple(
+        key
+        for key in runs(run.store)
+        if _is_due(run, key) and any(batch.num_rows for batch in run.store.list(folder(key)))
+    )
 
 
 def _is_due(run: Run, key: RunKey) -> bool:
@@ -87,112 +112,147 @@ def _is_due(run: Run, key: RunKey) -> bool:
 
 
 @surfacing_errors()
-def look(run: Run, keys: Sequence[RunKey]) -> Needed:
-    """Find what of the quarantine of these runs is needed: by the mark, or by what is read again now as before a sweep.
+def look(run: Run, some: Sequence[Over]) -> Needed:
+    """Find which of these objects are needed: reached by the mark, or by what is read again now as before a sweep.
 
-    An object that the mark reaches and that lies at its old address too was
-    brought back, so its copy may go; not so where something names the copy itself.
+    Asked for are both names of each, as somebody may refer to the copy where it lies.
 
     Args:
         run: A run that is marked.
-        keys: What `due` found.
+        some: Objects in quarantine.
 
     Raises:
-        ChainError: If the run has no mark, or more is needed than the driver holds.
+        ChainError: If the run has no mark.
         LakegcError: If anything could not be read to its end; then nothing is known, and nothing may be purged.
     """
-    began, mark = run.now(), verdict.load_mark(run)
-    reports = (tables.load_table(run.store, tables.DELETION_REPORT, key) for key in keys)
-    moved = reduce(DataFrame.unionByName, (report.frame(run.spark, _REPORTED) for report in reports))
-    plan = moved.where("outcome <> 'kept'").select("address", "size_bytes").distinct()
-    alive = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])
-    alive = alive.unionByName(mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"]))
-    names_copy = sf.col("address").contains(FOLDER)
-    hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
-    listed = mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address"])
-    reached = hashed.join(alive.where(~names_copy).select(alive_hash()), on="address_hash", how="left_semi")
-    others = plan.join(reached.select("address"), on="address", how="left_anti")
-    found = (
-        hashed.join(alive.where(names_copy).select(alive_hash()), on="address_hash", how="left_semi"),
-        reached.join(listed.select(sf.xxhash64("address").alias("address_hash")), on="address_hash", how="left_anti"),
-        # Without what is known to be alive: it would be found as the twin of itself.
-        revival.read_again(run, others, mark=mark).frame,
+    mark = verdict.load_mark(run)
+    rows = [{"address": name, "size_bytes": one.size_bytes} for one in some for name in (one.address, one.key)]
+    plan = run.spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PLAN)).distinct()
+    reached = _reached(plan, mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])) | _reached(
+        plan, mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"])
     )
-    needed = reduce(DataFrame.unionByName, (frame.select("address") for frame in found)).distinct()
-    addresses = needed.limit(_MOST_NEEDED + 1).toArrow()["address"].to_pylist()
-    if len(addresses) > _MOST_NEEDED:
-        raise ChainError(
-            f"something refers to more than {_MOST_NEEDED:,} objects that are only in quarantine ({run.store.root}{FOLDER}); "
-            "nothing of it was purged. Bring them back with `lakegc restore`."
-        )
-    return Needed(began, frozenset(addresses))
+    again = revival.read_again(run, plan, mark=mark)
+    return Needed(again.began, reached | _names(again.frame))
 
 
-_REPORTED = ["address", "size_bytes", "outcome"]
+def _reached(plan: DataFrame, alive: DataFrame) -> frozenset[str]:
+    hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
+    return _names(hashed.join(alive.select(alive_hash()), on="address_hash", how="left_semi"))
 
 
-def purge(run: Run, keys: Sequence[RunKey], needed: Needed, pace: Pace = unpaced) -> Purged:
-    """Delete for good what is in quarantine of these runs; call it under the lease.
+def _names(frame: DataFrame) -> frozenset[str]:
+    return frozenset(frame.select("address").toArrow()["address"].to_pylist())
+
+
+def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
+    """Delete for good what is in quarantine for longer than its days; call it under the lease.
 
     What a hold keeps, where it lies or by its old address, stays; so does what a
-    later sweep of a run moved that left no report. A look is good for as long as
-    before a deletion by a sweep (`reread_every`); what is left then waits for the next purge.
+    later sweep of a run moved that left no report. What something refers to stays
+    unless the object is back in its place, and nothing refers to the copy. A look
+    is good for as long as before a deletion by a sweep (`reread_every`).
 
     Args:
-        run: Any run of the repository.
-        keys: What `due` found.
-        needed: What `look` found.
-        pace: Called before each request that deletes; what it raises, as for a lease that is lost, ends the purge.
-
-    Returns:
-        What was deleted. A store that refuses is told by `left`, not raised: the objects are as dead the next time.
+        run: A run that is marked; its options say how long.
+        beat: Called before each request that deletes; what it raises, as for a lease that is lost, ends the purge.
+        done: Counts what is done, also where it ends by an error. A store that refuses is told by `left`, not raised: the
+            objects are as dead the next time.
 
     Raises:
-        LakegcError: If the folder cannot be listed, or the record not be written.
+        LakegcError: If the folder cannot be listed, a report not be read, or nobody can tell what is needed.
     """
-    done, began = Purged(), run.now()
-    key = f"{RECORDS}run_id={run.key}/{began:%Y-%m-%dT%H-%M-%S.%fZ}.parquet"
-    rows = (rows for each in keys for rows in _purged(run, each, needed, done, pace))
-    run.store.write_parquet(key, (pa.RecordBatch.from_pylist(some, schema=PURGED) for some in rows), PURGED)
-    done.record = key
-    return done
+    held = holds.load(run.store)
+    for some in _lots(_over(run, done), _LOT):
+        needed = look(run, some)
+        until = needed.began + run.options.reread_every
+        # A request may be sent again for so long.
+        until -= min(run.store.options.retry_timeout, run.options.reread_every / 2)
+        # After the look, which may have taken long: this is what tells that nobody else has begun.
+        beat()
+        outcomes: dict[str, str] = {
+            one.key: "in_use" for one in some if _is_held(held, one) or _is_needed(run, needed, one)
+        }
+        done.in_use += len(outcomes)
+        free = [one for one in some if one.key not in outcomes]
+        done.left += len(free)
+        try:
+            for one in _deleted(run, free, until, beat):
+                outcomes[one.key] = "purged"
+                done.objects, done.size_bytes, done.left = (
+                    done.objects + 1,
+                    done.size_bytes + one.size_bytes,
+                    done.left - 1,
+                )
+        finally:
+            if free:
+                done.records.append(_record(run, some, outcomes, number=len(done.records)))
 
 
-def _purged(run: Run, key: RunKey, needed: Needed, done: Purged, pace: Pace) -> Iterator[list[dict[str, object]]]:
-    """Purge the objects of one run, counting into `done`; yields what became of those that were due."""
-    where, held, until = folder(key), holds.load(run.store), needed.began + run.options.reread_every
-    reported = _second(run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
-    for batch in run.store.list(where):
-        sizes = dict(zip(batch.column("key").to_pylist(), batch.column("size_bytes").to_pylist(), strict=True))
-        ours = [name for name in sizes if name.startswith(where) and is_collectable(name[len(where) :], flat=True)]
-        done.strangers += len(sizes) - len(ours)
-        moved = dict(zip(sizes, batch.column("last_modified").to_pylist(), strict=True))
-        over = [name for name in ours if _second(moved[name]) <= reported]
-        stays = {name for name in over if _is_needed(held, needed, where, name)}
-        free = [name for name in over if name not in stays]
-        done.in_use += len(stays)
-        outcomes = run.store.delete(free, pace=pace) if free and run.now() < until else ()
-        gone = {outcome.key for outcome in outcomes if outcome.outcome in ("deleted", "already_gone")}
-        done.objects += len(gone)
-        done.size_bytes += sum(sizes[name] for name in gone)
-        done.left += len(free) - len(gone)
-        yield [
-            {
-                "address": name[len(where) :],
-                "run": str(key),
-                "size_bytes": sizes[name],
-                "outcome": "in_use" if name in stays else "purged" if name in gone else "left",
-                "purged_at": run.now(),
-            }
-            for name in over
-        ]
+def _lots(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    rest = iter(items)
+    while lot := list(islice(rest, size)):
+        yield lot
 
 
-def _is_needed(held: holds.Holds, needed: Needed, where: str, name: str) -> bool:
-    address = name[len(where) :]
-    return address in needed.addresses or (
-        bool(held.of_addresses) and any(held.protecting(pa.array([name, address])).to_pylist())
-    )
+def _over(run: Run, done: Purged) -> Iterator[Over]:
+    """Yield the objects whose days are over."""
+    for key in due(run):
+        where = folder(key)
+        reported = _second(run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
+        for batch in run.store.list(where):
+            for row in batch.to_pylist():
+                name = row["key"]
+                if not name.startswith(where) or not is_collectable(name[len(where) :], flat=True):
+                    done.strangers += 1
+                elif _second(row["last_modified"]) <= reported:
+                    yield Over(str(key), name[len(where) :], name, row["size_bytes"])
+
+
+def _is_held(held: holds.Holds, one: Over) -> bool:
+    return bool(held.of_addresses) and any(held.protecting(pa.array([one.key, one.address])).to_pylist())
+
+
+def _is_needed(run: Run, needed: Needed, one: Over) -> bool:
+    if one.key in needed.addresses:
+        return True
+    return one.address in needed.addresses and not _is_in_place(run, one)
+
+
+def _is_in_place(run: Run, one: Over) -> bool:
+    """Say whether the object was brought back, as the store has it now."""
+    try:
+        return run.store.head(one.address).size_bytes == one.size_bytes
+    except NotFoundError:
+        return False
+
+
+def _deleted(run: Run, free: Sequence[Over], until: datetime, beat: Callable[[], Any]) -> Iterator[Over]:
+    """Delete copies as long as the look is good, and yield those that are gone."""
+    for some in _lots(free, run.store.delete_batch_size):
+        if run.now() >= until:
+            return
+        beat()
+        outcomes = run.store.delete([one.key for one in some])
+        yield from (
+            one for one, told in zip(some, outcomes, strict=True) if told.outcome in ("deleted", "already_gone")
+        )
+
+
+def _record(run: Run, some: Sequence[Over], outcomes: Mapping[str, str], *, number: int) -> str:
+    at = run.now()
+    key = f"{RECORDS}run_id={run.key}/{at:%Y-%m-%dT%H-%M-%S.%fZ}-{number}.parquet"
+    rows = [
+        {
+            "address": one.address,
+            "run": one.run,
+            "size_bytes": one.size_bytes,
+            "outcome": outcomes.get(one.key, "left"),
+            "purged_at": at,
+        }
+        for one in some
+    ]
+    run.store.write_parquet(key, [pa.RecordBatch.from_pylist(rows, schema=schemas.PURGED)], schemas.PURGED)
+    return key
 
 
 def _second(instant: datetime) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import pyspark.sql.functions as sf
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
-from spark_core import chain, holds, reference, schemas, tables
+from spark_core import chain, holds, quarantine, reference, schemas, tables
 from spark_core.collectable import NOT_NAMEABLE, OWN_NAME
 from spark_core.datasources import Settled, settled, shared_counts
 from spark_core.errors import ChainError
@@ -254,9 +255,18 @@ def _address_hash() -> Any:
 
 
 def alive_address() -> Any:
-    """Return the address of what is alive; of one outside that may be inside by another name, that of the object inside."""
+    """Return the address of what is alive; of one outside that may be inside by another name, that of the object inside.
+
+    What lies in quarantine is known by its key there, whatever leads to it.
+    """
     inside = sf.regexp_replace("address", f"(?s)^.*/({OWN_NAME})$", "$1")
-    return sf.when(sf.col("address").startswith("data/"), sf.col("address")).otherwise(inside).alias("address")
+    aside = sf.regexp_replace("address", f"(?s)^.*({re.escape(quarantine.FOLDER)}run_id=)", "$1")
+    return (
+        sf.when(sf.col("address").startswith("data/"), sf.col("address"))
+        .when(sf.col("address").contains(quarantine.FOLDER), aside)
+        .otherwise(inside)
+        .alias("address")
+    )
 
 
 def alive_hash() -> Any:

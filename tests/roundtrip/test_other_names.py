@@ -3,9 +3,11 @@
 import hashlib
 from datetime import UTC, datetime, timedelta
 
+import pyspark.sql.functions as sf
 import pytest
 
-from spark_core import report, sweep
+from spark_core import quarantine, report, sweep
+from spark_core.mark.expired import alive_address
 from spark_core.report import summary
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
@@ -74,3 +76,20 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
     assert set(marked.addresses(run)) == {garbage}
     found = report.load(run)
     assert {group.name: group.objects for group in found.kept} == {summary.COMMITTED: 1, summary.TWIN: 1}
+
+
+def test_an_address_of_what_is_alive_is_that_of_the_object_inside(spark):
+    own = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
+    aside = f"{quarantine.FOLDER}run_id=2026-11-20T02-00-00Z/"
+    expected = {
+        own: own,
+        "data/imports/photo.jpg": "data/imports/photo.jpg",
+        f"s3://an-access-point/repo/{own}": own,
+        "s3://elsewhere/photo.jpg": "s3://elsewhere/photo.jpg",
+        f"{aside}{own}": f"{aside}{own}",
+        f"{aside}data/imports/photo.jpg": f"{aside}data/imports/photo.jpg",
+        f"s3://an-access-point/repo/{aside}{own}": f"{aside}{own}",
+    }
+    frame = spark.createDataFrame([(address,) for address in expected], "address string")
+    shown = frame.select(sf.col("address").alias("said"), alive_address()).collect()
+    assert {row.said: row.address for row in shown} == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -18,6 +19,7 @@ from tests.support.sandbox_runs import open_sandbox_run
 
 pytestmark = pytest.mark.spark
 
+SAME = b"the same"
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
@@ -47,7 +49,7 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
 
 
 def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, spark):
-    """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy, one by another name of the store.
+    """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy, one by another name of the store, a twin.
 
     The copy of what was brought back may go like that of what is dead.
     """
@@ -55,11 +57,12 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     clock.set(NOW - timedelta(days=60))
     repository = SandboxRepository(SandboxServer.of(sandbox))
     repository.rules(7)
-    repository.upload("main", "alive", b"alive")
+    repository.upload("main", "same", SAME)
+    repository.commit("main")
     address, commits = {}, {}
-    for name in ("branched", "held", "copied", "aliased", "late", "restored", "dead"):
+    for name in ("branched", "held", "copied", "aliased", "late", "restored", "twin", "dead"):
         repository.branch(f"gone-{name}")
-        address[name] = repository.upload(f"gone-{name}", name, name.encode())
+        address[name] = repository.upload(f"gone-{name}", name, SAME if name == "twin" else name.encode())
         commits[name] = repository.commit(f"gone-{name}")
         repository.drop_branch(f"gone-{name}")
     clock.set(NOW)
@@ -73,12 +76,14 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
         repository.branch(name, commits[name])
     assert restore(run, [address["restored"]]).objects == Counter(restored=1)
     holds.add(run, "audit", "commit", commits["held"], who="ann", why="a test")
-    copy = quarantine.key_of(run.key, address["copied"])
-    for name, uri in (
-        ("copied", f"local://{repository.name}/{copy}"),
-        ("aliased", f"local:///mnt/link/{address['aliased']}"),
+    root, digest = f"local://{repository.name}", hashlib.md5(SAME, usedforsecurity=False).hexdigest()
+    for path, uri, size, checksum in (
+        ("copied", f"{root}/{quarantine.key_of(run.key, address['copied'])}", 6, "said"),
+        ("aliased", f"local:///mnt/link/{address['aliased']}", 7, "said"),
+        # No scan and no diff shows it, since the committed entry says the same.
+        ("same", f"{root}/{quarantine.key_of(run.key, address['twin'])}", len(SAME), digest),
     ):
-        answer = repository.stage("main", name, uri, size_bytes=len(name))
+        answer = repository.stage("main", path, uri, size_bytes=size, checksum=checksum)
         assert answer.status == 201, answer.body
     later = open_sandbox_run(sandbox, repository.name, spark, month, quarantine=True, quarantine_days=30)
     _, verdict, results = mark_and_conclude(later)
@@ -87,10 +92,10 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     repository.branch("late", commits["late"])
     house = housekeeping.keep_house(later)
     assert house.pruned.not_purged is None, house.words
-    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 5)
+    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 6)
     left = {quarantine.key_of(run.key, address[name]) for name in address if name not in ("restored", "dead")}
     assert keys(run.store, quarantine.FOLDER) == left
-    assert restore(run).objects == Counter(restored=5, already_there=1, not_restorable=1)
+    assert restore(run).objects == Counter(restored=6, already_there=1, not_restorable=1)
 
 
 @pytest.mark.deep

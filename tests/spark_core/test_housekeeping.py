@@ -145,8 +145,8 @@ def looked(monkeypatch):
     """A look that finds nothing needed; what it was asked about."""
     asked = []
 
-    def look(run, keys):
-        asked.append(keys)
+    def look(run, some):
+        asked.append({one.run for one in some})
         return purge.Needed(run.now(), frozenset())
 
     monkeypatch.setattr(purge, "look", look)
@@ -171,7 +171,7 @@ def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looke
     assert first.pruned.purged.objects == 1, "its days are over"
     assert first.facts["purged"]["size_bytes"] == 4
     assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {tables.ROOT}purges/" in first.words
-    assert looked == [(_key(2),)]
+    assert looked == [{str(_key(2))}]
     assert housekeeping.prune(run).runs == (_key(2),)
 
 
@@ -181,7 +181,7 @@ def test_what_is_due_and_stays_is_told(run, monkeypatch):
     house = housekeeping.keep_house(run)
     assert run.store.exists(used)
     assert house.facts["purged"]["in_use"] == 1
-    assert "1 stay in quarantine because something refers to them or holds them, or may" in house.words
+    assert "1 objects stay in quarantine because something refers to them or holds them, or may" in house.words
 
 
 def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
@@ -192,9 +192,9 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
 
     monkeypatch.setattr(purge, "look", unknown)
     house = housekeeping.keep_house(run)
-    assert house.pruned.purged is None
+    assert house.pruned.purged == purge.Purged()
     assert house.facts["not_purged"] == "the server does not say"
-    assert "nothing of the quarantine deleted: the server does not say" in house.words
+    assert "the end of quarantine was not reached: the server does not say" in house.words
     assert run.store.exists(key)
 
 

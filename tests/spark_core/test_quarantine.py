@@ -8,15 +8,16 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
 
 from spark_core import holds, purge, quarantine, tables
-from spark_core.errors import CorruptTableError
+from spark_core.errors import CorruptTableError, LeaseLostError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
-from spark_core.purge import Needed
+from spark_core.purge import Needed, Purged
 from spark_core.quarantine import ends_at, key_of
 from spark_core.storage.deletion import Answer
 from tests.support.written_run import NOW, written_run
@@ -56,8 +57,12 @@ def after(run, days, seconds=0, since=NOW):
 
 
 def end(run, *needed, looked=timedelta(0)):
-    """Purge what is due, after a look so long ago that found these addresses needed."""
-    return purge.purge(run, purge.due(run), Needed(run.now() - looked, frozenset(needed)))
+    """Purge what is due, after a look so long ago that found these names needed."""
+    done = Purged()
+    found = Needed(run.now() - looked, frozenset(needed))
+    with mock.patch.object(purge, "look", return_value=found):
+        purge.purge(run, lambda: None, done)
+    return done
 
 
 def purged(run):
@@ -199,17 +204,58 @@ def test_an_object_in_quarantine_can_be_held_by_its_old_address(written, kind, v
     assert end(after(written.run, 31)).in_use > 0
 
 
-def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store):
+@pytest.mark.parametrize("named", ["data/s/a", key_of(RunKey.at(NOW), "data/s/a")])
+def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store, named):
     sweep(written)
-    done = end(after(written.run, 31), "data/s/a")
+    done = end(after(written.run, 31), named)
     assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
     assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
-    told = pq.read_table(io.BytesIO(store.read(done.record))).to_pylist()
+    (record,) = done.records
+    told = pq.read_table(io.BytesIO(store.read(record))).to_pylist()
     assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
         "data/s/a": ("in_use", 4),
         "data/s/b": ("purged", 6),
     }
     assert {row["run"] for row in told} == {str(written.run.key)}
+
+
+@pytest.mark.parametrize(("there", "stays"), [(b"x" * 4, 0), (b"another", 1)])
+def test_a_copy_goes_where_the_object_is_back_in_its_place(written, store, there, stays):
+    sweep(written)
+    store.put("data/s/a", there)
+    assert end(after(written.run, 31), "data/s/a").in_use == stays
+
+
+def test_a_copy_that_something_refers_to_stays_although_the_object_is_back(written, store):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    assert end(after(written.run, 31), "data/s/a", key_of(written.run.key, "data/s/a")).in_use == 1
+
+
+def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, store):
+    sweep(written)
+    store.delete_batch_size, beats, done = 1, [], Purged()
+
+    def beat():
+        beats.append(1)
+        if len(beats) == 3:
+            raise LeaseLostError("the lease is lost")
+
+    run = after(written.run, 31)
+    found = Needed(run.now(), frozenset())
+    with mock.patch.object(purge, "look", return_value=found), pytest.raises(LeaseLostError):
+        purge.purge(run, beat, done)
+    assert (done.objects, done.left) == (1, 1)
+    told = pq.read_table(io.BytesIO(store.read(done.records[0]))).to_pylist()
+    assert sorted(row["outcome"] for row in told) == ["left", "purged"]
+
+
+def test_where_everything_is_gone_nothing_is_due(written, store):
+    sweep(written)
+    run = after(written.run, 31)
+    assert purge.due(run) == (run.key,)
+    end(run)
+    assert purge.due(run) == ()
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
@@ -218,7 +264,7 @@ def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
     late = end(run, looked=run.options.reread_every)
     assert (late.objects, late.left) == (0, 2)
     assert len(keys(store, quarantine.FOLDER)) == 2
-    assert end(run, looked=run.options.reread_every - timedelta(seconds=1)).objects == 2
+    assert end(run).objects == 2
 
 
 def test_a_later_report_keeps_the_promise_of_an_earlier_one(written):
