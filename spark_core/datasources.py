@@ -52,6 +52,24 @@ class _Message(WriterCommitMessage):
     written: Any
 
 
+def frame_of(spark: SparkSession, rows: pa.Table, columns: StructType | None = None) -> DataFrame:
+    """Make a frame of rows that the driver holds; the only way from Arrow to Spark here.
+
+    Spark stops reading at the first batch without rows and drops those behind it, without a word, so it is given none.
+
+    Args:
+        spark: The session.
+        rows: In chunks of any size.
+        columns: Their types in Spark; by default as Spark reads them.
+
+    Returns:
+        A frame with exactly these rows.
+    """
+    batches = [batch for batch in rows.combine_chunks().to_batches() if batch.num_rows]
+    whole = pa.Table.from_batches(batches, rows.schema)
+    return spark.createDataFrame(whole) if columns is None else spark.createDataFrame(whole, columns)
+
+
 def read_partitions(
     spark: SparkSession,
     schema: pa.Schema,
@@ -70,7 +88,7 @@ def read_partitions(
         A frame with the columns of `schema`, one partition per task.
     """
     if not tasks:
-        return spark.createDataFrame(schema.empty_table())
+        return frame_of(spark, schema.empty_table())
     columns = spark_type(schema)
     unique = f"lakegc_source_{os.getpid()}_{next(_names)}"
 
@@ -244,7 +262,7 @@ def settled(frame: DataFrame, *, is_small: bool) -> Settled:
     if not is_small:
         return Settled(frame.persist(), None)
     rows = frame.toArrow()
-    return Settled(frame.sparkSession.createDataFrame(rows, frame.schema), rows)
+    return Settled(frame_of(frame.sparkSession, rows, frame.schema), rows)
 
 
 class _AddCounts(AccumulatorParam["Counter[str]"]):

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import holds, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
+from spark_core.datasources import frame_of
 from spark_core.errors import NotFoundError
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
@@ -127,7 +128,7 @@ def look(run: Run, some: Sequence[Over]) -> Needed:
     """
     mark = verdict.load_mark(run)
     rows = [{"address": name, "size_bytes": one.size_bytes} for one in some for name in (one.address, one.key)]
-    plan = run.spark.createDataFrame(pa.Table.from_pylist(rows, schema=_PLAN)).distinct()
+    plan = frame_of(run.spark, pa.Table.from_pylist(rows, schema=_PLAN)).distinct()
     reached = _reached(plan, mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])) | _reached(
         plan, mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"])
     )

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_core import tables
-from spark_core.datasources import shared_counts
+from spark_core.datasources import frame_of, shared_counts
 from spark_core.errors import RepositoryStateError
 from spark_core.holds import Holds
 from spark_core.mark import twins
@@ -326,4 +326,4 @@ def _settled(frame: DataFrame) -> DataFrame:
     few = frame.select(*_FOUND.names).limit(HELD + 1).toArrow()
     if few.num_rows > HELD:
         return frame.localCheckpoint()
-    return frame.sparkSession.createDataFrame(few.cast(_FOUND))
+    return frame_of(frame.sparkSession, few.cast(_FOUND))

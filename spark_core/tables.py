@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
-from spark_core.datasources import read_partitions, write_partitions
+from spark_core.datasources import frame_of, read_partitions, write_partitions
 from spark_core.errors import (
     ChainError,
     ClosedPartitionError,
@@ -295,7 +295,7 @@ def frame_of_parts(spark: SparkSession, store: ObjectStore, schema: pa.Schema, p
     if not are_small(parts):
         return read_partitions(spark, schema, parts, partial(read_part, store, schema))
     batches = [batch for part in parts for batch in read_part(store, schema, part)]
-    content = spark.createDataFrame(pa.Table.from_batches(batches, schema), spark_type(schema))
+    content = frame_of(spark, pa.Table.from_batches(batches, schema), spark_type(schema))
     rows = sum(part.rows for part in parts)
     return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
 

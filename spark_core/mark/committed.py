@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import graveler, tables
 from spark_core.collectable import may_be_own
-from spark_core.datasources import counting, interleaved, read_partitions, shared_counts
+from spark_core.datasources import counting, frame_of, interleaved, read_partitions, shared_counts
 from spark_core.errors import LakegcError
 from spark_core.mark.commits import tables_prefix
 from spark_core.namespace import Namespace
@@ -199,7 +199,7 @@ def _only_expired(ranges: DataFrame, limit: int) -> list[str]:
 
 def addresses_of_ranges(run: Run, prefix: str, range_ids: Sequence[str], counts: Counts) -> DataFrame:
     """Return the addresses (one column) of ranges whose damage does not matter; unread ones are counted as `unread`."""
-    wanted = run.spark.createDataFrame(pa.table({"range_id": pa.array(range_ids, pa.string())}))
+    wanted = frame_of(run.spark, pa.table({"range_id": pa.array(range_ids, pa.string())}))
     return wanted.repartition(min(run.options.range_partitions, len(range_ids))).mapInArrow(
         partial(_map_unneeded_ranges, Reader.of(run, prefix, counts)), "address string"
     )

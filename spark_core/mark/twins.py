@@ -17,6 +17,7 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core.collectable import own_name
+from spark_core.datasources import frame_of
 from spark_core.errors import NotFoundError
 from spark_core.lakefs import CallBudget, addresses_on
 from spark_core.run import Run
@@ -94,15 +95,16 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFram
     asked = [path for path in chosen if _is_text(path) and path.decode() not in budget.unasked]
     live = None
     if found:
-        live = run.spark.createDataFrame(
+        live = frame_of(
+            run.spark,
             pa.table(
                 {"address": pa.array(found.keys(), pa.string()), "head_path": pa.array(found.values(), pa.string())}
-            )
+            ),
         )
     left = _anti(candidates, live, "address")
     sizes, any_size = None, False
     if len(rows) > MAX_PATHS or len(asked) < len(chosen):
-        known = run.spark.createDataFrame(pa.table({"head_path": pa.array(asked, pa.binary())}))
+        known = frame_of(run.spark, pa.table({"head_path": pa.array(asked, pa.binary())}))
         unasked = _anti(paths, known, "head_path")
         any_size = not unasked.where("size_bytes is null").isEmpty()
         sizes = unasked.select("size_bytes").distinct()

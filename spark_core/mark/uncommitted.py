@@ -15,7 +15,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas, tables
-from spark_core.datasources import read_partitions, shared_counts
+from spark_core.datasources import frame_of, read_partitions, shared_counts
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -140,7 +140,7 @@ class _Diffs:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         schema = schemas.UNCOMMITTED_ADDRESSES
-        frame = spark.createDataFrame(pa.Table.from_batches(self._held, schema))
+        frame = frame_of(spark, pa.Table.from_batches(self._held, schema))
         if not self._parts:
             return frame
         return frame.unionByName(read_partitions(spark, schema, self._parts, partial(read_part, self._store, schema)))

@@ -4,11 +4,22 @@ import pickle
 import sys
 from collections import Counter
 from functools import partial
+from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from spark_core.datasources import counting, interleaved, read_partitions, shared_counts, write_partitions
+import spark_core
+from spark_core.datasources import (
+    counting,
+    frame_of,
+    interleaved,
+    read_partitions,
+    settled,
+    shared_counts,
+    write_partitions,
+)
 from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("word", pa.string())])
@@ -18,6 +29,44 @@ def _numbers(upto):
     for begin in range(0, upto, 3):
         chosen = list(range(begin, min(begin + 3, upto)))
         yield pa.RecordBatch.from_pydict({"n": chosen, "word": [None] * len(chosen)}, schema=SCHEMA)
+
+
+def _of_sizes(sizes):
+    for size in sizes:
+        yield pa.RecordBatch.from_pydict({"n": [size] * size, "word": [None] * size}, schema=SCHEMA)
+
+
+SIZES = [sizes for length in range(4) for sizes in product((0, 1, 3), repeat=length)]
+
+
+@pytest.mark.spark
+def test_no_row_behind_a_batch_without_rows_is_lost(spark):
+    """Spark 4's own way from a table to a frame ends at the first batch without rows, and says nothing."""
+    for sizes in SIZES:
+        rows = pa.Table.from_batches(_of_sizes(sizes), SCHEMA)
+        assert frame_of(spark, rows).toArrow().num_rows == sum(sizes), sizes
+
+
+@pytest.mark.spark
+def test_no_row_behind_a_batch_without_rows_is_lost_between_python_and_spark(spark):
+    frame = read_partitions(spark, SCHEMA, SIZES, _of_sizes)
+    rows = sum(map(sum, SIZES))
+    assert frame.count() == rows
+    assert settled(frame, is_small=True).frame.count() == rows
+    assert frame.mapInArrow(_between_empty_ones, frame.schema).count() == rows
+
+
+def _between_empty_ones(batches):
+    for batch in batches:
+        yield batch.slice(0, 0)
+        yield batch
+        yield batch.slice(0, 0)
+
+
+def test_nothing_goes_around_the_way_that_loses_no_row():
+    root = Path(spark_core.__file__).parent
+    used = {path.name: path.read_text().count(".createDataFrame(") for path in root.rglob("*.py")}
+    assert {name: times for name, times in used.items() if times} == {"datasources.py": 2}
 
 
 def _raise(error, _task):

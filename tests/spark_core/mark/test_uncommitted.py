@@ -17,6 +17,14 @@ def _batch(*addresses):
     return pa.RecordBatch.from_pylist(rows, schema=schemas.UNCOMMITTED_ADDRESSES)
 
 
+def test_a_branch_that_was_committed_meanwhile_costs_no_row_of_those_behind_it(spark, tmp_path):
+    store = open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
+    diffs = _Diffs(store, "folder/")
+    for lot in ("ab", "", "c", "", "", "de"):
+        diffs.keep(_batch(*lot))
+    assert sorted(row.address for row in diffs.frame(spark).collect()) == list("abcde")
+
+
 def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken_away(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("spark_core.mark.uncommitted.HELD", 3)
     store = open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
