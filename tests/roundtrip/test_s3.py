@@ -20,9 +20,9 @@ def _keys(s3, bucket):
     return {found["Key"] for page in pages for found in page.get("Contents", [])}
 
 
-@pytest.mark.parametrize(
-    "prefix", [pytest.param("lake/ns", marks=pytest.mark.deep), "lake/ns/", pytest.param("", marks=pytest.mark.deep)]
-)
+# Whole runs on S3 in the default tests: those of the cluster and of the policies.
+@pytest.mark.deep
+@pytest.mark.parametrize("prefix", ["lake/ns", "lake/ns/", ""])
 def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark, monkeypatch):
     # Executors read the tables, as they do those that are larger.
     monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
