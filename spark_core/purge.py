@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -26,6 +28,7 @@ RECORDS = f"{tables.ROOT}purges/"
 
 # Objects that one look is for; the driver holds their names.
 _LOT = 200_000
+_THREADS = 16
 _PLAN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 
 
@@ -170,9 +173,8 @@ def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
         until -= min(run.store.options.retry_timeout, run.options.reread_every / 2)
         # After the look, which may have taken long: this is what tells that nobody else has begun.
         beat()
-        outcomes: dict[str, str] = {
-            one.key: "in_use" for one in some if _is_held(held, one) or _is_needed(run, needed, one)
-        }
+        needed_keys = _needed_keys(run, some, needed)
+        outcomes = {one.key: "in_use" for one in some if one.key in needed_keys or _is_held(held, one)}
         done.in_use += len(outcomes)
         free = [one for one in some if one.key not in outcomes]
         done.left += len(free)
@@ -213,10 +215,12 @@ def _is_held(held: holds.Holds, one: Over) -> bool:
     return bool(held.of_addresses) and any(held.protecting(pa.array([one.key, one.address])).to_pylist())
 
 
-def _is_needed(run: Run, needed: Needed, one: Over) -> bool:
-    if one.key in needed.addresses:
-        return True
-    return one.address in needed.addresses and not _is_in_place(run, one)
+def _needed_keys(run: Run, some: Sequence[Over], needed: Needed) -> frozenset[str]:
+    """Return the copies that stay: something refers to them, or to their objects and those are not back in their places."""
+    referred = [one for one in some if one.address in needed.addresses and one.key not in needed.addresses]
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
+        back = pool.map(partial(_is_in_place, run), referred)
+    return needed.addresses | {one.key for one, is_back in zip(referred, back, strict=True) if not is_back}
 
 
 def _is_in_place(run: Run, one: Over) -> bool:
