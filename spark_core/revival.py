@@ -24,14 +24,14 @@ from pyspark.sql import DataFrame
 
 from spark_core import tables
 from spark_core.datasources import frame_of, shared_counts
-from spark_core.errors import RepositoryStateError
+from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import ReadCommits, read_commits
 from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
 from spark_core.mark.expired import alive_hash, said_sizes
 from spark_core.mark.sizes import sizes_of_later
-from spark_core.mark.uncommitted import read_staged
+from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
@@ -134,17 +134,20 @@ def read_again(
     staged = read_staged(run, prefix)
     # Asked three times: what is referenced of it, what sizes the rest has, and what of that is a twin.
     plan = plan.select("address", "size_bytes").persist()
+    # Counted and compared, so the rows that were counted must be those that are compared.
+    staged_hashes = staged.frame.select(alive_hash()).persist()
     try:
+        staged_facts = _require_all_staged(run, staged, staged_hashes)
         commits = read_commits(run, prefix)
         _require_commits(run, commits)
         known = Known() if previous is None else previous.known
         reached = _Reached.read(run, prefix, mark, _retained(commits), known)
-        found = _settled(_referenced(staged.frame, reached.known.addresses, commits.holds, plan))
+        found = _settled(_referenced(staged_hashes, reached.known.addresses, commits.holds, plan))
         now_known, search = _twins(run, _without(plan, found), mark, reached.known, is_news=reached.known is not known)
         if search.found is not None:
             found = _settled(found.unionByName(search.found).groupBy("address").agg(sf.min("why").alias("why")))
-        staged_facts = staged.facts()
     finally:
+        staged_hashes.unpersist()
         plan.unpersist()
         staged.close()
     facts = {
@@ -170,6 +173,23 @@ def _require_commits(run: Run, commits: ReadCommits) -> None:
             "keep their objects, read again just before deleting: it was deleted, or emptied, since the mark; nothing was "
             "deleted. Look at it with `lakectl repo list`; if it lives, mark again under a new run key."
         )
+
+
+def _require_all_staged(run: Run, staged: Staged, held: DataFrame) -> Mapping[str, Any]:
+    """Read what is staged to the end, and return its figures; the counterpart of the check `uncommitted_was_read_whole`.
+
+    Raises:
+        IncompleteReadError: If Spark holds other rows than the files and the diffs have.
+    """
+    rows = held.count()
+    facts = staged.facts()
+    if (facts["files_read"], rows) != (facts["files"], facts["file_rows"] + facts["from_diffs"]):
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: of what is staged, read again just before deleting, {facts['files_read']} of "
+            f"{facts['files']} files with {facts['file_rows']} rows and {facts['from_diffs']} rows of diffs were read, of which "
+            f"Spark holds {rows}; nothing more was deleted. Run the same command again; if it stays, report it with this text."
+        )
+    return facts
 
 
 def _retained(commits: ReadCommits) -> dict[str, Metarange]:
@@ -217,6 +237,7 @@ class _Reached:
             .localCheckpoint()
         )
         read = Counter(counts.value)
+        _require_all_reached(run, ranges, addresses, read)
         facts = {
             "new_metaranges": len(new),
             "metaranges_read": read["metaranges"],
@@ -234,6 +255,26 @@ class _Reached:
         )
 
 
+def _require_all_reached(run: Run, ranges: DataFrame, addresses: DataFrame, read: Counter[str]) -> None:
+    """Compare what metaranges say of the ranges, what was read of them, and what Spark holds.
+
+    Raises:
+        IncompleteReadError: If anything is missing. A task that Spark ran again may have counted twice.
+    """
+    said = ranges.agg(sf.count("*"), sf.sum("count")).first()
+    assert said is not None  # noqa: S101 - an aggregate without grouping has one row
+    wanted, held = {"ranges": said[0], "entries": said[1] or 0}, addresses.count()
+    lacking = any(read[what] < count for what, count in wanted.items())
+    read_once = all(read[what] == count for what, count in wanted.items())
+    if lacking or held > read["addresses"] or (read_once and held != read["addresses"]):
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: of {wanted['ranges']} ranges with {wanted['entries']} entries that commits reach "
+            f"anew, {read['ranges']} with {read['entries']} were read just before deleting; they have {read['addresses']} "
+            f"addresses, of which Spark holds {held}; nothing more was deleted. Run the same command again; if it stays, report "
+            "it with this text."
+        )
+
+
 def _marked(commits: StoredTable) -> dict[str, bool]:
     """Return the metaranges that the mark read, and whether a head had them."""
     marked: dict[str, bool] = {}
@@ -245,8 +286,8 @@ def _marked(commits: StoredTable) -> dict[str, bool]:
 
 
 def _referenced(staged: DataFrame, reached: DataFrame | None, held: Holds, plan: DataFrame) -> DataFrame:
-    """Return address and why of what is staged, reached or held by its address, each address once."""
-    alive = staged.select(alive_hash(), sf.lit(STAGED).alias("why"))
+    """Return address and why of what is staged (address_hash), reached or held by its address, each address once."""
+    alive = staged.select("address_hash", sf.lit(STAGED).alias("why"))
     if reached is not None:
         alive = alive.unionByName(reached.select(alive_hash(), "why"))
     causes = alive.groupBy("address_hash").agg(sf.min("why").alias("why"))
@@ -326,4 +367,10 @@ def _settled(frame: DataFrame) -> DataFrame:
     few = frame.select(*_FOUND.names).limit(HELD + 1).toArrow()
     if few.num_rows > HELD:
         return frame.localCheckpoint()
-    return frame_of(frame.sparkSession, few.cast(_FOUND))
+    held = frame_of(frame.sparkSession, few.cast(_FOUND))
+    if held.count() != few.num_rows:
+        raise IncompleteReadError(
+            f"Spark lost {few.num_rows - held.count()} of {few.num_rows} objects that something refers to again; nothing more was "
+            "deleted. Run the same command again; if it stays, report it with this text and Spark's version."
+        )
+    return held

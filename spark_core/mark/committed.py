@@ -148,6 +148,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             "metaranges_read": read.pop("metaranges", 0) + unread,
             "ranges_read": read.pop("ranges", 0),
             "entries_read": read.pop("entries", 0),
+            "addresses_read": read.pop("addresses", 0),
             "expired_ranges": {
                 "ids": only_expired[: run.options.explain_ranges],
                 "all": expired["all"] and not read.pop("unread", 0) and len(only_expired) <= run.options.explain_ranges,
@@ -259,6 +260,7 @@ def map_ranges(
     rows = [row for batch in batches for row in batch.to_pylist()]
     seen: list[int] = []
     of_heads: list[bool] = []
+    addresses: list[int] = []
 
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         table_id = row["range_id"]
@@ -269,11 +271,14 @@ def map_ranges(
         resolved = _addresses(reader.namespace, found, is_head=row["is_head"])
         if saying_why:
             resolved = resolved.append_column("why", pa.repeat(pa.scalar(row["why"], pa.string()), resolved.num_rows))
+        addresses.append(resolved.num_rows)
         yield resolved
 
     with counting(reader.counts, reader.store.requests):
         yield from interleaved(rows, read, threads=reader.threads)
-        reader.counts.add(Counter(ranges=len(seen), entries=sum(seen), head_ranges=sum(of_heads)))
+        reader.counts.add(
+            Counter(ranges=len(seen), entries=sum(seen), head_ranges=sum(of_heads), addresses=sum(addresses))
+        )
 
 
 def _map_unneeded_ranges(reader: Reader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,16 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
 from spark_core import holds
-from spark_core.errors import CorruptTableError, NotFoundError, RepositoryStateError, TransientError
+from spark_core.datasources import frame_of
+from spark_core.errors import (
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    RepositoryStateError,
+    TransientError,
+)
+from spark_core.mark.committed import map_ranges
+from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.revival import UNCHECKED_TWIN, look_again, read_again
 from spark_core.run import Run
@@ -257,6 +266,38 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground,
     file.unlink()
     with pytest.raises(NotFoundError, match=range_id):
         ground.again()
+
+
+def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground, spark, monkeypatch):
+    """Version 4.3.0 of Spark makes frames without the rows behind an empty batch, and says nothing."""
+    ground.let_die("staged", "branched")
+    ground.mark(spark)
+    with ground.core.lock:
+        ground.stage("new", ground.dead["staged"])
+    refs.create_branch(ground.core, ground.name, "dev", ground.commits["branched"])
+
+    def staged_less(*arguments):
+        staged = read_staged(*arguments)
+        return replace(staged, frame=staged.frame.offset(1))
+
+    def ranges_less(reader, batches, *, saying_why):
+        for batch in map_ranges(reader, batches, saying_why=saying_why):
+            yield batch.slice(1)
+
+    def frame_less(session, rows):
+        return frame_of(session, rows.slice(1))
+
+    losses = {
+        "read_staged": (staged_less, "of which Spark holds"),
+        "map_ranges": (ranges_less, "of which Spark holds"),
+        "frame_of": (frame_less, "Spark lost 1 of 2 objects that something refers to again"),
+    }
+    for name, (less, message) in losses.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(f"spark_core.revival.{name}", less)
+            with pytest.raises(IncompleteReadError, match=message):
+                ground.again()
+    assert ground.named(ground.again()).keys() == {"staged", "branched"}
 
 
 def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
