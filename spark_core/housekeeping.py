@@ -44,9 +44,9 @@ _ANY_OF_A_RUN = re.compile(rf"{re.escape(tables.ROOT)}(?P<folder>[a-z]+)/{_RUN}/
 _SERVER_RUN = r"[0-9a-v]{20}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pruned:
-    """What one prune took away.
+    """What one prune took away; it counts as it goes, so what was done is known where it ends by an error.
 
     Attributes:
         runs: The runs whose tables are gone now.
@@ -55,15 +55,15 @@ class Pruned:
         left: Files that the store did not let go of; they are tried again the next time.
         kept: Why runs older than those that are kept stay, by run key.
         not_now: Why nothing was done at all; None if it was.
-        purged: What the end of quarantine deleted; None where nothing was due.
+        purged: What the end of quarantine deleted; None where nothing was due, or it was not begun.
         not_purged: Why nothing of it was deleted although it was due; None if it was, or nothing was due.
     """
 
-    runs: tuple[RunKey, ...] = ()
+    runs: list[RunKey] = field(default_factory=list)
     objects: int = 0
     size_bytes: int = 0
     left: int = 0
-    kept: Mapping[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
     not_now: str | None = None
     purged: purge.Purged | None = None
     not_purged: str | None = None
@@ -129,20 +129,18 @@ class _Files:
         return [key for key in self.sizes if _PARTS.fullmatch(key)]
 
 
-def prune(run: Run) -> Pruned:
+def prune(run: Run, done: Pruned) -> None:
     """Take away the tables and journals of runs older than the newest `keep_runs`, and what is out of quarantine's days.
 
     Verdicts, manifests, deletion reports and the reports for people stay. So
     does everything of a run of which an object was written within
     `max_mark_age`, which may still be at work or be swept; of one whose sweep
     did not end; of one with objects in quarantine; and of one whose report
-    cannot be made before its tables go.
+    cannot be made before its tables go. A namespace that somebody else collects is left for the next time.
 
     Args:
         run: The run that has just ended; its own tables stay.
-
-    Returns:
-        What was done. A namespace that somebody else collects is left for the next time.
+        done: Counts what is done.
 
     Raises:
         LakegcError: If the store cannot be listed or written.
@@ -151,26 +149,26 @@ def prune(run: Run) -> Pruned:
     old = sorted(files, reverse=True)[run.options.keep_runs :]
     kept = {key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None}
     chosen = [key for key in old if key not in kept and files[key].parts]
-    told = {str(key): why for key, why in kept.items() if files[key].parts}
+    done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
         except LakegcError as problem:
             chosen.remove(key)
-            told[str(key)] = f"its report cannot be made: {_cause(problem)}"
-    is_over, not_purged = _is_over(run) if quarantined else (False, None)
+            done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+    is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
     if not chosen and not is_over:
-        return Pruned(kept=told, not_purged=not_purged)
-    purged = purge.Purged() if is_over else None
+        return
     try:
         with lease.held(run, "prune") as held:
-            gone = [_removed(run.store, files[key], held) for key in chosen]
-            if purged is not None:
-                not_purged = _purge(run, held, purged)
+            for key in chosen:
+                _remove(run.store, files[key], held, done)
+                done.runs.append(key)
+            if is_over:
+                done.purged = purge.Purged()
+                done.not_purged = _purge(run, held, done.purged)
     except LeaseHeldError as busy:
-        return Pruned(kept=told, not_now=_cause(busy), not_purged=not_purged)
-    objects, size_bytes, left = (sum(column) for column in zip(*gone, strict=True)) if gone else (0, 0, 0)
-    return Pruned(tuple(chosen), objects, size_bytes, left, told, None, purged, not_purged)
+        done.not_now = _cause(busy)
 
 
 def _is_over(run: Run) -> tuple[bool, str | None]:
@@ -319,7 +317,7 @@ def keep_house(run: Run) -> House:
             dump_files=dumped.get("dump_files", 0),
             dump_bytes=dumped.get("dump_bytes", 0),
         )
-        pruned = prune(run)
+        prune(run, pruned)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
     return House(pruned, left)
@@ -380,9 +378,8 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     report.load(then)
 
 
-def _removed(store: ObjectStore, files: _Files, held: lease.Lease) -> tuple[int, int, int]:
-    """Delete the parts of one run; return files, bytes, and files that are left."""
-    objects = size_bytes = left = 0
+def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:
+    """Delete the parts of one run."""
     parts = files.parts
     # The addresses last: while they are there, the run counts as one that was marked.
     parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
@@ -390,7 +387,6 @@ def _removed(store: ObjectStore, files: _Files, held: lease.Lease) -> tuple[int,
         held.beat()
         for outcome in store.delete(parts[begin : begin + store.delete_batch_size]):
             if outcome.outcome in ("deleted", "already_gone"):
-                objects, size_bytes = objects + 1, size_bytes + files.sizes[outcome.key]
+                done.objects, done.size_bytes = done.objects + 1, done.size_bytes + files.sizes[outcome.key]
             else:
-                left += 1
-    return objects, size_bytes, left
+                done.left += 1

@@ -11,13 +11,14 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import holds, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.datasources import frame_of
-from spark_core.errors import NotFoundError
+from spark_core.errors import LakegcError, NotFoundError
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
 from spark_core.quarantine import ends_at, folder, runs
@@ -158,7 +159,8 @@ def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
 
     Args:
         run: A run that is marked; its options say how long.
-        beat: Called before each request that deletes; what it raises, as for a lease that is lost, ends the purge.
+        beat: Called before each request that deletes, also by a client that sends one again; what it raises, as for a lease
+            that is lost, ends the purge.
         done: Counts what is done, also where it ends by an error. A store that refuses is told by `left`, not raised: the
             objects are as dead the next time.
 
@@ -168,27 +170,54 @@ def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
     held = holds.load(run.store)
     for some in _lots(_over(run, done), _LOT):
         needed = look(run, some)
+        # A request that is under way falls under the look, too.
         until = needed.began + run.options.reread_every
-        # A request may be sent again for so long.
         until -= min(run.store.options.retry_timeout, run.options.reread_every / 2)
-        # After the look, which may have taken long: this is what tells that nobody else has begun.
-        beat()
-        needed_keys = _needed_keys(run, some, needed)
-        outcomes = {one.key: "in_use" for one in some if one.key in needed_keys or _is_held(held, one)}
+        in_use = needed.addresses | _held_keys(held, some)
+        outcomes = {one.key: "in_use" for one in some if one.key in in_use}
         done.in_use += len(outcomes)
-        free = [one for one in some if one.key not in outcomes]
-        done.left += len(free)
+        rest = [one for one in some if one.key not in in_use]
+        done.left += len(rest)
         try:
-            for one in _deleted(run, free, until, beat):
-                outcomes[one.key] = "purged"
-                done.objects, done.size_bytes, done.left = (
-                    done.objects + 1,
-                    done.size_bytes + one.size_bytes,
-                    done.left - 1,
-                )
+            for one, outcome in _settled(run, rest, needed, _Pace(run, beat, until)):
+                outcomes[one.key] = outcome
+                done.left -= 1
+                if outcome == "in_use":
+                    done.in_use += 1
+                else:
+                    done.objects, done.size_bytes = done.objects + 1, done.size_bytes + one.size_bytes
         finally:
-            if free:
+            if rest:
                 done.records.append(_record(run, some, outcomes, number=len(done.records)))
+
+
+class _LookIsOverError(Exception):
+    """A request was about to be sent when the look was not good any more. Never leaves this room."""
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """Called before each request that deletes, those too that a store's client sends again: minutes later if it likes.
+
+    Attributes:
+        run: Tells the time.
+        beat: Proves that the lease is held.
+        until: When the look is over.
+    """
+
+    run: Run
+    beat: Callable[[], Any]
+    until: datetime
+
+    @property
+    def is_over(self) -> bool:
+        return self.run.now() >= self.until
+
+    def __call__(self) -> None:
+        self.beat()
+        # Only now: the beat may have taken long.
+        if self.is_over:
+            raise _LookIsOverError
 
 
 def _lots(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
@@ -211,16 +240,13 @@ def _over(run: Run, done: Purged) -> Iterator[Over]:
                     yield Over(str(key), name[len(where) :], name, row["size_bytes"])
 
 
-def _is_held(held: holds.Holds, one: Over) -> bool:
-    return bool(held.of_addresses) and any(held.protecting(pa.array([one.key, one.address])).to_pylist())
-
-
-def _needed_keys(run: Run, some: Sequence[Over], needed: Needed) -> frozenset[str]:
-    """Return the copies that stay: something refers to them, or to their objects and those are not back in their places."""
-    referred = [one for one in some if one.address in needed.addresses and one.key not in needed.addresses]
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
-        back = pool.map(partial(_is_in_place, run), referred)
-    return needed.addresses | {one.key for one, is_back in zip(referred, back, strict=True) if not is_back}
+def _held_keys(held: holds.Holds, some: Sequence[Over]) -> frozenset[str]:
+    """Return the copies that a hold keeps, where they lie or by their objects' addresses."""
+    if not held.of_addresses:
+        return frozenset()
+    names = (pa.array([getattr(one, name) for one in some], pa.string()) for name in ("key", "address"))
+    kept = pc.or_(*map(held.protecting, names)).to_pylist()
+    return frozenset(one.key for one, is_kept in zip(some, kept, strict=True) if is_kept)
 
 
 def _is_in_place(run: Run, one: Over) -> bool:
@@ -231,16 +257,32 @@ def _is_in_place(run: Run, one: Over) -> bool:
         return False
 
 
-def _deleted(run: Run, free: Sequence[Over], until: datetime, beat: Callable[[], Any]) -> Iterator[Over]:
-    """Delete copies as long as the look is good, and yield those that are gone."""
-    for some in _lots(free, run.store.delete_batch_size):
-        if run.now() >= until:
+def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Iterator[tuple[Over, str]]:
+    """Delete copies as long as the look is good; yield what was settled, as `purged`, or `in_use` if its object needs it."""
+    for some in _lots(rest, run.store.delete_batch_size):
+        if pace.is_over:
             return
-        beat()
-        outcomes = run.store.delete([one.key for one in some])
-        yield from (
-            one for one, told in zip(some, outcomes, strict=True) if told.outcome in ("deleted", "already_gone")
-        )
+        lacking = _not_in_place(run, [one for one in some if one.address in needed.addresses])
+        yield from ((one, "in_use") for one in some if one.key in lacking)
+        free = [one for one in some if one.key not in lacking]
+        problem: LakegcError | None = None
+        try:
+            told = run.store.delete([one.key for one in free], pace=pace)
+            gone = [one.outcome in ("deleted", "already_gone") for one in told]
+        except (_LookIsOverError, LakegcError) as ended:
+            # What became of requests before the one that was not sent is only known to the store.
+            gone = [not run.store.exists(one.key) for one in free]
+            problem = ended if isinstance(ended, LakegcError) else None
+        yield from ((one, "purged") for one, is_gone in zip(free, gone, strict=True) if is_gone)
+        if problem is not None:
+            raise problem
+
+
+def _not_in_place(run: Run, referred: Sequence[Over]) -> frozenset[str]:
+    """Return the copies of objects that something refers to and that were not brought back."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
+        back = pool.map(partial(_is_in_place, run), referred)
+        return frozenset(one.key for one, is_back in zip(referred, back, strict=True) if not is_back)
 
 
 def _record(run: Run, some: Sequence[Over], outcomes: Mapping[str, str], *, number: int) -> str:

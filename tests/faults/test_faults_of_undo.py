@@ -201,7 +201,8 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     passing_mark(replace(opened_then(), store=run.store))
 
     def prune(asked):
-        done = housekeeping.prune(asked)
+        done = housekeeping.Pruned()
+        housekeeping.prune(asked, done)
         if done.not_purged is not None:
             raise DeletionFailedError(done.not_purged)
         if done.left or done.not_now or (done.purged is not None and done.purged.left):

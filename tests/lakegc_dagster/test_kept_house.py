@@ -15,7 +15,7 @@ from spark_core.model import RunKey
 from spark_core.run import RunOptions
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]
-HOUSE = House(Pruned((KEYS[0],), objects=5, size_bytes=1_000), Left(1, 136, 1, 1_000, 6, 9_958))
+HOUSE = House(Pruned([KEYS[0]], objects=5, size_bytes=1_000), Left(1, 136, 1, 1_000, 6, 9_958))
 
 
 @pytest.mark.parametrize(("kept_elsewhere", "left"), [(2, 3), (4, 4)])

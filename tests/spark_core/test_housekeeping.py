@@ -9,7 +9,8 @@ import pytest
 from spark_core import holds, housekeeping, lease, purge, quarantine, report, tables
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError
 from spark_core.model import RunKey
-from spark_core.storage import DeleteOutcome
+from spark_core.storage import DeleteOutcome, deletion
+from spark_core.storage.deletion import Answer
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, written_run
 
@@ -23,6 +24,12 @@ def run(tmp_path):
     # What is stored now, by the machine's clock, is long past.
     run.environment.clock.instant = run.environment.clock.instant + timedelta(days=365)
     return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS, may_sweep=True))
+
+
+def _prune(run):
+    done = housekeeping.Pruned()
+    housekeeping.prune(run, done)
+    return done
 
 
 def _key(day):
@@ -73,8 +80,8 @@ def test_the_tables_of_runs_beyond_the_newest_go_and_the_others_stay(run):
     for day in (0, 1, 2, 3):
         _mark(run, day)
     before = {day: _keys(run, day) for day in (0, 1)}
-    done = housekeeping.prune(run)
-    assert done.runs == (_key(2), _key(3))
+    done = _prune(run)
+    assert done.runs == [_key(2), _key(3)]
     assert done.objects == 4
     assert done.left == 0
     assert {day: _keys(run, day) for day in (0, 1)} == before
@@ -85,7 +92,7 @@ def test_verdicts_manifests_and_reports_stay(run):
     for day in (0, 1):
         _mark(run, day)
     old = _mark(run, 2, swept=True)
-    housekeeping.prune(run)
+    _prune(run)
     left = _keys(run, 2)
     assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
     assert {tables.verdict_key(old.key), report.keys(old.key, swept=True)["json"]} <= left
@@ -97,9 +104,9 @@ def test_verdicts_manifests_and_reports_stay(run):
 def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
     epochs = len(list(run.store.list(f"{tables.ROOT}lease/")))
-    assert housekeeping.prune(run) == housekeeping.Pruned()
+    assert _prune(run) == housekeeping.Pruned()
     assert len(list(run.store.list(f"{tables.ROOT}lease/"))) == epochs
 
 
@@ -107,16 +114,16 @@ def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
     for day in (0, 1, 2):
         _mark(run, day)
     run.environment.clock.instant -= timedelta(days=365)
-    done = housekeeping.prune(run)
-    assert done.runs == ()
+    done = _prune(run)
+    assert done.runs == []
     assert "written less than 7 days" in done.kept[str(_key(2))]
 
 
 def test_this_run_stays_however_old_its_key(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    done = housekeeping.prune(_then(run, 2))
-    assert done.runs == ()
+    done = _prune(_then(run, 2))
+    assert done.runs == []
     assert done.kept == {str(_key(2)): "it is this run"}
 
 
@@ -124,7 +131,7 @@ def test_a_run_whose_sweep_did_not_end_stays(run):
     for day in (0, 1, 2):
         _mark(run, day)
     run.store.put(f"{tables.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
-    done = housekeeping.prune(run)
+    done = _prune(run)
     assert done.kept == {str(_key(2)): "its sweep did not end"}
     assert len(_parts(run, 2)) == 3
 
@@ -135,9 +142,9 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     then = _mark(run, 2, swept=True)
     # The report named failures; another sweep took them up, and was killed before its report.
     _touch(tmp_path, f"{tables.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
-    assert housekeeping.prune(run).kept == {str(_key(2)): "its sweep did not end"}
+    assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
     _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
 
 
 @pytest.fixture
@@ -172,7 +179,7 @@ def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looke
     assert first.facts["purged"]["size_bytes"] == 4
     assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {tables.ROOT}purges/" in first.words
     assert looked == [{str(_key(2))}]
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
 
 
 def test_what_is_due_and_stays_is_told(run, monkeypatch):
@@ -206,24 +213,70 @@ def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
     assert run.store.exists(key)
 
 
-def test_the_end_of_quarantine_stops_where_the_lease_is_lost(run, looked, monkeypatch):
-    key = _in_quarantine(run)
+def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_is_told(run, looked, monkeypatch):
+    _mark(run, 3)
+    key, beat, beats = _in_quarantine(run), lease.Lease.beat, []
 
-    def lost(_lease):
-        raise LeaseLostError("the lease is lost")
+    def lost_before_the_purge(held):
+        beats.append(held)
+        if looked:
+            raise LeaseLostError("the lease is lost")
+        beat(held)
 
-    monkeypatch.setattr(lease.Lease, "beat", lost)
-    with pytest.raises(LeaseLostError):
-        housekeeping.prune(run)
+    monkeypatch.setattr(lease.Lease, "beat", lost_before_the_purge)
+    house = housekeeping.keep_house(run)
     assert looked
     assert run.store.exists(key)
+    assert house.pruned.runs == [_key(3)]
+    assert house.facts["purged"]["left"] == 1
+    assert "tables of 1 old runs pruned (" in house.words
+    assert "1 of its objects are left for the next time; not finished: the lease is lost" in house.words
+
+
+def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, monkeypatch):
+    """A store that is busy, or does not answer, has a deletion sent again minutes later; somebody may need the object by then."""
+    key, sent, unlink = _in_quarantine(run), [], run.store._unlink
+
+    def hang(keys, pace):
+        if keys != [key]:
+            return unlink(keys, pace)
+        sent.append(run.now())
+        run.environment.clock.instant += timedelta(minutes=2)
+        return {key: Answer("failed", "no answer in 2 minutes", passing=True) for key in keys}
+
+    monkeypatch.setattr(run.store, "_unlink", hang)
+    monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
+    began = run.now()
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert 1 < len(sent) < run.store.options.max_retries
+    assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
+    assert run.store.exists(key)
+    assert (house.pruned.purged.objects, house.pruned.purged.left) == (0, 1)
+
+
+def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, monkeypatch):
+    key, delete = _in_quarantine(run), run.store.delete
+
+    def slow(keys, **options):
+        told = delete(keys, **options)
+        if keys == [key]:
+            run.environment.clock.instant += run.options.reread_every
+            options["pace"]()
+        return told
+
+    monkeypatch.setattr(run.store, "delete", slow)
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert not run.store.exists(key)
+    assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
 
 
 def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):
     for day in (0, 1):
         _mark(run, day)
     _mark(run, 2, concluded=False, reported=False)
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
 
 
 @pytest.mark.spark
@@ -233,7 +286,7 @@ def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, s
     run = replace(run, options=replace(run.options, keep_runs=1))
     _mark(run, 0)
     _mark(run, 1, reported=False)
-    assert housekeeping.prune(run).runs == (_key(1),)
+    assert _prune(run).runs == [_key(1)]
     again = report.load(_then(run, 1))
     assert [group.objects for group in again.by_reason] == [1]
     assert report.keys(_key(1), swept=False)["html"] in _keys(run, 1)
@@ -244,8 +297,8 @@ def test_a_run_whose_report_cannot_be_made_stays(run):
         _mark(run, day)
     _mark(run, 2, reported=False)
     run.store.put(tables.manifest_key(tables.NAMESPACE_SLICES, _key(2)), b"{")
-    done = housekeeping.prune(run)
-    assert done.runs == ()
+    done = _prune(run)
+    assert done.runs == []
     assert "its report cannot be made" in done.kept[str(_key(2))]
     assert len(_parts(run, 2)) == 2
 
@@ -277,7 +330,7 @@ def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
     hold = f"{holds.FOLDER}audit.json"
     for key in (*strangers, hold):
         run.store.put(key, b"1")
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
     left = {key for batch in run.store.list("") for key in batch.column("key").to_pylist()}
     assert strangers | {hold} <= left
 
@@ -286,10 +339,10 @@ def test_while_somebody_collects_nothing_is_pruned(run):
     for day in (0, 1, 2):
         _mark(run, day)
     with lease.acquire(_then(run, 9)):
-        done = housekeeping.prune(run)
-    assert done.runs == ()
+        done = _prune(run)
+    assert done.runs == []
     assert "sweep of run" in done.not_now
-    assert housekeeping.prune(run).runs == (_key(2),)
+    assert _prune(run).runs == [_key(2)]
 
 
 def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypatch):
@@ -302,9 +355,9 @@ def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypat
 
     with monkeypatch.context() as denying:
         denying.setattr(run.store, "delete", deny)
-        done = housekeeping.prune(run)
+        done = _prune(run)
     assert (done.objects, done.left) == (1, 1)
-    assert housekeeping.prune(run).objects == 1
+    assert _prune(run).objects == 1
 
 
 def test_what_the_server_left_is_counted_and_stays(run):
@@ -328,7 +381,7 @@ def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
     assert house.facts["left_by_server_objects"] == 0
 
 
-def _denied(_run):
+def _denied(_run, *_):
     raise PermissionDeniedError("listing was refused")
 
 
