@@ -16,12 +16,12 @@ from spark_core.session import surfacing_errors
 
 
 def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) -> int:
-    """See whether what is kept is still there, where an earlier process of this sweep was about to delete it.
+    """See whether what is kept is still there, where an earlier process of this sweep was, or came, to delete it.
 
     The same command goes on at once after a kill, beside executors of the dead
     process that still work off what they were given, under a look of their own that is still good. An object that came
-    back to life between the two looks is kept by this process and may be deleted by those: the report must not say
-    `kept` of it then.
+    back to life between the two looks is kept by this process and may be deleted by those, which say so only just
+    before: the report must not say `kept` of it then.
 
     Args:
         run: The run.
@@ -34,12 +34,10 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
     Raises:
         TransientError: If the store does not say whether an object is there.
     """
-    doubtful = _kept_and_intended(run, journal)
-    if not doubtful:
-        return 0
     wait = 0.0 if under_way_until is None else (under_way_until - run.now()).total_seconds()
-    if wait > 0:
+    if wait > 0 and _keeps_any(run, journal):
         run.environment.clock.sleep(wait)
+    doubtful = _kept_and_intended(run, journal)
     gone = {address: size for address, size in doubtful.items() if not run.store.exists(address)}
     if gone:
         count, at = len(gone), run.now()
@@ -55,6 +53,11 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
         )
         journal.conclude(f"{secrets.token_hex(6)}.0.0.0.0", rows)
     return len(gone)
+
+
+def _keeps_any(run: Run, journal: Journal) -> bool:
+    with surfacing_errors():
+        return not journal.frame(run.spark, journal.parts()).where("outcome = 'kept'").isEmpty()
 
 
 def _kept_and_intended(run: Run, journal: Journal) -> dict[str, int]:

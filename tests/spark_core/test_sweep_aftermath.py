@@ -70,10 +70,30 @@ def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resu
 
 
 @pytest.mark.spark
-def test_nothing_is_waited_for_where_nothing_is_in_doubt(resumed, tmp_path):
+def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not_reported_as_kept(resumed):
+    run, _ = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.conclude("bb.1.0.0.0", _entries("kept", GONE, THERE))
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        journal.intend("aa.1.0.0.1", _entries("intended", GONE))
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    clock.sleep = sleep
+    assert settle_kept(run, journal, clock.now() + timedelta(minutes=3)) == 1
+    assert _reported(run, journal)[GONE] == "deleted"
+
+
+@pytest.mark.spark
+def test_nothing_is_waited_for_where_nothing_was_kept(resumed):
     run, _ = resumed
     other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     other.bind("repo")
-    other.conclude("bb.1.0.0.0", _entries("kept", GONE))
+    other.intend("aa.1.0.0.0", _entries("intended", GONE))
+    other.conclude("bb.1.0.0.0", _entries("already_gone", GONE))
     assert settle_kept(run, other, run.now() + timedelta(minutes=3)) == 0
     assert run.environment.clock.slept == []
