@@ -84,15 +84,16 @@ class Revived:
 def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revived]:
     """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not.
 
-    What was read stays with the executors. Where one is lost with it, everything is read once more.
+    What was read stays with the executors. Where one is lost with it, everything is read once more; so it is where rows are
+    missing, as counts of tasks that Spark began twice may say.
     """
     last: list[Revived] = []
 
     def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> Revived:
         try:
             last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
-        except (PySparkException, Py4JJavaError):
-            if not last:
+        except (PySparkException, Py4JJavaError, IncompleteReadError) as failure:
+            if not last and not isinstance(failure, IncompleteReadError):
                 raise
             last[:] = [read_again(run, plan, mark=mark)]
         return last[0]
@@ -226,7 +227,7 @@ class _Reached:
             return cls(known, {"new_metaranges": 0, "metaranges_read": 0, "ranges_read": 0, "entries_read": 0})
         counts = shared_counts(run.spark)
         reader = Reader.of(run, prefix, counts)
-        old_ranges = known.head_ranges
+        old_ranges, heads = known.head_ranges, list[Metarange]()
         if old_ranges is None:
             heads = [Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head]
             old_ranges = distinct_ranges(run, reader, heads).select("range_id").localCheckpoint()
@@ -237,7 +238,7 @@ class _Reached:
             .localCheckpoint()
         )
         read = Counter(counts.value)
-        _require_all_reached(run, ranges, addresses, read)
+        _require_all_reached(run, len(heads) + len(new), ranges, addresses, read)
         facts = {
             "new_metaranges": len(new),
             "metaranges_read": read["metaranges"],
@@ -255,23 +256,25 @@ class _Reached:
         )
 
 
-def _require_all_reached(run: Run, ranges: DataFrame, addresses: DataFrame, read: Counter[str]) -> None:
-    """Compare what metaranges say of the ranges, what was read of them, and what Spark holds.
+def _require_all_reached(
+    run: Run, metaranges: int, ranges: DataFrame, addresses: DataFrame, read: Counter[str]
+) -> None:
+    """Compare how many metaranges there are, what they say of their ranges, what was read, and what Spark holds of it.
 
     Raises:
         IncompleteReadError: If anything is missing. A task that Spark ran again may have counted twice.
     """
     said = ranges.agg(sf.count("*"), sf.sum("count")).first()
     assert said is not None  # noqa: S101 - an aggregate without grouping has one row
-    wanted, held = {"ranges": said[0], "entries": said[1] or 0}, addresses.count()
+    wanted, held = {"metaranges": metaranges, "ranges": said[0], "entries": said[1] or 0}, addresses.count()
     lacking = any(read[what] < count for what, count in wanted.items())
     read_once = all(read[what] == count for what, count in wanted.items())
     if lacking or held > read["addresses"] or (read_once and held != read["addresses"]):
         raise IncompleteReadError(
-            f"repository {run.repository.id}: of {wanted['ranges']} ranges with {wanted['entries']} entries that commits reach "
-            f"anew, {read['ranges']} with {read['entries']} were read just before deleting; they have {read['addresses']} "
-            f"addresses, of which Spark holds {held}; nothing more was deleted. Run the same command again; if it stays, report "
-            "it with this text."
+            f"repository {run.repository.id}: of {metaranges} metaranges, and {wanted['ranges']} ranges with {wanted['entries']} "
+            f"entries that commits reach anew, {read['metaranges']}, and {read['ranges']} with {read['entries']} were read just "
+            f"before deleting; they have {read['addresses']} addresses, of which Spark holds {held}; nothing more was deleted. "
+            "Run the same command again; if it stays, report it with this text."
         )
 
 

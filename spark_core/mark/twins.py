@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
+from spark_core import quarantine
 from spark_core.collectable import own_name
 from spark_core.datasources import frame_of
 from spark_core.errors import NotFoundError
@@ -164,7 +165,7 @@ def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget)
     live: dict[str, str] = {}
     try:
         for path, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
-            address = run.namespace.relative_absolute(uri) or own_name(uri)
+            address = run.namespace.relative_absolute(uri) or _known_as(uri)
             if address is not None:
                 live[address] = path
     except NotFoundError:
@@ -172,6 +173,12 @@ def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget)
         if branch in {left.id for left in server.branches(repository_id)}:
             raise
     return live
+
+
+def _known_as(uri: str) -> str | None:
+    """Return the object that an address outside may be by another name of the store; in quarantine, its key there."""
+    begin = uri.rfind(f"{quarantine.FOLDER}run_id=")
+    return own_name(uri) if begin < 0 else uri[begin:]
 
 
 def _is_text(path: bytes) -> bool:

@@ -319,6 +319,22 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
             again(None, None, "broken")
 
 
+def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(monkeypatch):
+    asked = []
+
+    def answer(_run, _plan, *, mark, previous=None):
+        asked.append(previous)
+        if mark == "broken" or len(asked) == 1:
+            raise IncompleteReadError("rows are missing")
+        return "whole"
+
+    monkeypatch.setattr("spark_core.revival.read_again", answer)
+    assert look_again()(None, None, {}) == "whole"
+    with pytest.raises(IncompleteReadError, match="rows are missing"):
+        look_again()(None, None, "broken")
+    assert asked == [None] * 4
+
+
 def _failing(message):
     def fail(*_arguments, **_options):
         raise TransientError(message)

@@ -102,3 +102,21 @@ def test_a_branch_that_is_there_but_not_found_is_a_failure():
 
     with pytest.raises(NotFoundError):
         ask(_run(Confused({"main": {}})), ["p"], CallBudget(10))
+
+
+OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
+ASIDE = f"_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/{OWN}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "address"),
+    [
+        (f"s3://an-access-point/repo/{OWN}", OWN),
+        (f"s3://an-access-point/repo/{ASIDE}", ASIDE),
+        ("s3://elsewhere/photo.jpg", None),
+    ],
+)
+def test_by_another_name_of_the_store_an_object_is_known_where_it_lies(shown, address):
+    run = _run(Branches({"main": {"p": shown}}))
+    run.namespace = SimpleNamespace(relative_absolute=lambda _uri: None)
+    assert ask(run, ["p"], CallBudget(10)) == ({} if address is None else {address: "p"})
