@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import time
 import uuid
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -263,11 +264,12 @@ class LiveRepository:
     def lies_there(self, address: str) -> bool:
         return address in self.data()
 
-    def require_readable(self, refs: list[str]) -> int:
-        """Read everything that the refs show and compare the bytes; returns how many were read."""
-        wanted = [
+    def require_readable(self, refs: list[str], *, but: AbstractSet[str] = frozenset()) -> int:
+        """Read everything that the refs show, but for some addresses, and compare the bytes; returns how many were read."""
+        shown = [
             (ref, path, self.store.relative(address)) for ref in refs for path, address in self.entries(ref).items()
         ]
+        wanted = [one for one in shown if one[2] not in but]
         with ThreadPoolExecutor(8) as pool:
             found = pool.map(lambda one: self.get(one[0], one[1]), wanted)
             for (ref, path, address), data in zip(wanted, found, strict=True):
