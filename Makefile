@@ -40,7 +40,7 @@ emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) tha
 test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
 	$(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-deep: $(READY) $(EMULATORS) ## run the long searches, some two hours (docs/safety.md says what they try)
+test-deep: $(READY) $(EMULATORS) ## run the long searches, two hours on two cores (docs/safety.md says what they try)
 	$(BIN)/python -m pytest -q -m deep -n 2 --dist loadfile --no-loadscope-reorder --timeout=3600 $(ARGS)
 
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
