@@ -238,7 +238,7 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 
     def beat():
         beats.append(1)
-        if len(beats) == 3:
+        if len(beats) == 2:
             raise LeaseLostError("the lease is lost")
 
     run = after(written.run, 31)
