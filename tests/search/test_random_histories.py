@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.support.history_actions import Tally
+from tests.support.history_actions import Enough, Tally
 from tests.support.history_machine import WAYS_BACK, HistoryMachine, Step, play
 from tests.support.search_oracle import Options
 
@@ -53,9 +54,11 @@ def search_until(sandbox, spark, runs: int, tally: Tally, *, shrink: bool, recor
     began = time.monotonic()
     histories = machine(sandbox, spark, tally)
     tally.wanted = runs
-    while not tally.is_full:
-        # Most of the first examples of a search are trivial ones, so one search is better than many; it ends when enough is played.
-        search(histories, examples=max(50, runs - tally.runs), shrink=shrink)
+    with suppress(Enough):
+        while True:
+            # Most of the first examples of a search are trivial ones, so one search is better than many.
+            search(histories, examples=max(50, runs), shrink=shrink)
+    tally.wanted = None
     record_property("figures", f"random histories: {tally} in {time.monotonic() - began:.0f} s")
     return tally
 
