@@ -232,6 +232,21 @@ def test_a_copy_that_something_refers_to_stays_although_the_object_is_back(writt
     assert end(after(written.run, 31), "data/s/a", key_of(written.run.key, "data/s/a")).in_use == 1
 
 
+def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_the_whole_look(
+    written, store, monkeypatch
+):
+    sweep(written)
+    store.delete_batch_size = 1
+    for address, (size, _, _) in MOVED.items():
+        store.put(address, b"x" * size)
+    did, head, delete = [], store.head, store.delete
+    monkeypatch.setattr(store, "head", lambda key: did.append("asked") or head(key))
+    monkeypatch.setattr(store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options))
+    assert end(after(written.run, 31), *MOVED).objects == 2
+    # Before that the run's report was asked for.
+    assert did[-4:] == ["asked", "deleted"] * 2
+
+
 def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, store):
     sweep(written)
     store.delete_batch_size, beats, done = 1, [], Purged()

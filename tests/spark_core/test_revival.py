@@ -20,7 +20,7 @@ from spark_core.errors import (
     RepositoryStateError,
     TransientError,
 )
-from spark_core.mark.committed import map_ranges
+from spark_core.mark.committed import distinct_ranges, map_ranges
 from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.revival import UNCHECKED_TWIN, look_again, read_again
@@ -280,6 +280,9 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
         staged = read_staged(*arguments)
         return replace(staged, frame=staged.frame.offset(1))
 
+    def metaranges_less(run, reader, metaranges):
+        return distinct_ranges(run, reader, metaranges[:-1])
+
     def ranges_less(reader, batches, *, saying_why):
         for batch in map_ranges(reader, batches, saying_why=saying_why):
             yield batch.slice(1)
@@ -289,6 +292,7 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
 
     losses = {
         "read_staged": (staged_less, "of which Spark holds"),
+        "distinct_ranges": (metaranges_less, r"of \d metaranges, and 0 ranges"),
         "map_ranges": (ranges_less, "of which Spark holds"),
         "frame_of": (frame_less, "Spark lost 1 of 2 objects that something refers to again"),
     }
