@@ -49,5 +49,10 @@ def keep_pace(**_: object) -> None:
     if call is None:
         return
     if call.is_sent:
-        call.pace()
+        # What the pace itself asks of the store, as for a lease, is no request of this call.
+        token = _current.set(None)
+        try:
+            call.pace()
+        finally:
+            _current.reset(token)
     call.is_sent = True

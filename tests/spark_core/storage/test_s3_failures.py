@@ -193,6 +193,27 @@ def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
     assert paced == [0, 1], "once before each request"
 
 
+def test_a_pace_that_asks_the_store_itself_ends(answering):
+    """A purge proves its lease before each request, and a lease lies in the store."""
+    answers = iter(
+        [
+            error(503, "SlowDown"),
+            page(0, 1),
+            Answer(200, b"<DeleteResult><Deleted><Key>ns/data/x</Key></Deleted></DeleteResult>"),
+        ]
+    )
+    store, beats = answering(lambda _request: next(answers), max_retries=1), []
+
+    def beat():
+        assert len(beats) < 2, "asked again by what it asks"
+        beats.append(1)
+        if len(beats) == 2:
+            assert list(store.list("data/"))
+
+    assert store.delete(["data/x"], pace=beat) == [DeleteOutcome("data/x", "deleted")]
+    assert len(beats) == 2
+
+
 def test_a_deletion_is_not_repeated_after_the_time_that_it_was_allowed_in(answering):
     class PassedError(Exception):
         """What a sweep raises."""
