@@ -271,7 +271,7 @@ class House:
             said.append(
                 f"and this one's dump of refs: {self.left.dump_files} files, {bytes_text(self.left.dump_bytes)}"
             )
-        if self.pruned.runs:
+        if self.pruned.objects:
             said.append(
                 f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} files, "
                 f"{bytes_text(self.pruned.size_bytes)})"
@@ -288,8 +288,10 @@ class House:
     def _quarantine_words(self) -> Iterator[str]:
         purged = self.pruned.purged
         if purged is not None and purged.objects:
-            where = ", ".join(purged.records)
-            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, listed in {where}"
+            where = (
+                f"listed in {', '.join(purged.records)}" if purged.records else "of which no record could be written"
+            )
+            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, {where}"
         if purged is not None and purged.in_use:
             yield (
                 f"{purged.in_use:,} objects stay in quarantine because something refers to them or holds them, or may "
@@ -297,6 +299,8 @@ class House:
             )
         if purged is not None and purged.left:
             yield f"{purged.left:,} of its objects are left for the next time"
+        if purged is not None and purged.unknown:
+            yield f"{purged.unknown:,} may be gone: the store did not answer the deletion, nor whether they are there"
         if purged is not None and purged.strangers:
             yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
         if self.pruned.not_purged is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,18 +19,22 @@ from pyspark.sql import DataFrame
 from spark_core import holds, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.datasources import frame_of
-from spark_core.errors import LakegcError, NotFoundError
+from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
 from spark_core.quarantine import ends_at, folder, runs
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
+from spark_core.storage import ObjectStore
+from spark_core.storage.copies import same_content
 
 RECORDS = f"{tables.ROOT}purges/"
 
 # Objects that one look is for; the driver holds their names.
 _LOT = 200_000
 _THREADS = 16
+# What a purge calls what a store says of a deletion.
+_OUTCOMES = {"deleted": "purged", "already_gone": "purged", "refused": "left"}
 _PLAN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 
 
@@ -74,6 +79,7 @@ class Purged:
         objects: Objects deleted for good ...
         size_bytes: ... and their bytes.
         left: Objects that the store did not delete, or that there was no time for; the next purge takes them again.
+        unknown: Objects that may be gone: they were sent, and the store said neither what became of them nor whether they are there.
         strangers: Keys in a run's folder that are no address of an object, so they were not put there by a sweep; left alone.
         in_use: Objects that a hold keeps, or that something refers to or may refer to; left alone.
         records: Keys of the tables of what became of each, columns of `schemas.PURGED`.
@@ -82,6 +88,7 @@ class Purged:
     objects: int = 0
     size_bytes: int = 0
     left: int = 0
+    unknown: int = 0
     strangers: int = 0
     in_use: int = 0
     records: list[str] = field(default_factory=list)
@@ -131,8 +138,16 @@ def look(run: Run, some: Sequence[Over]) -> Needed:
         LakegcError: If anything could not be read to its end; then nothing is known, and nothing may be purged.
     """
     mark = verdict.load_mark(run)
-    rows = [{"address": name, "size_bytes": one.size_bytes} for one in some for name in (one.address, one.key)]
-    plan = frame_of(run.spark, pa.Table.from_pylist(rows, schema=_PLAN)).distinct()
+    # Of one address, copies of several runs.
+    sizes = {(name, one.size_bytes) for one in some for name in (one.address, one.key)}
+    rows = [{"address": name, "size_bytes": size} for name, size in sorted(sizes)]
+    plan = frame_of(run.spark, pa.Table.from_pylist(rows, schema=_PLAN))
+    # Of what is not in this frame nobody would find that it is needed.
+    if (held := plan.count()) != len(rows):
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: of {len(rows)} names of objects in quarantine, about which was to be asked, Spark "
+            f"holds {held}; nothing more was deleted. Run again; if it stays, report it with this text and Spark's version."
+        )
     reached = _reached(plan, mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])) | _reached(
         plan, mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"])
     )
@@ -181,9 +196,13 @@ def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
         try:
             for one, outcome in _settled(run, rest, needed, _Pace(run, beat, until)):
                 outcomes[one.key] = outcome
+                if outcome == "left":
+                    continue
                 done.left -= 1
                 if outcome == "in_use":
                     done.in_use += 1
+                elif outcome == "unknown":
+                    done.unknown += 1
                 else:
                     done.objects, done.size_bytes = done.objects + 1, done.size_bytes + one.size_bytes
         finally:
@@ -250,15 +269,15 @@ def _held_keys(held: holds.Holds, some: Sequence[Over]) -> frozenset[str]:
 
 
 def _is_in_place(run: Run, one: Over) -> bool:
-    """Say whether the object was brought back, as the store has it now."""
+    """Say whether the object was brought back: what lies in its place now has the content of its copy."""
     try:
-        return run.store.head(one.address).size_bytes == one.size_bytes
+        return same_content(run.store, run.store.sight(one.address), run.store.sight(one.key))
     except NotFoundError:
         return False
 
 
 def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Iterator[tuple[Over, str]]:
-    """Delete copies as long as the look is good; yield what was settled, as `purged`, or `in_use` if its object needs it."""
+    """Delete copies as long as the look is good; yield what became of each that there was time for, as `schemas.PURGED` calls it."""
     for some in _lots(rest, run.store.delete_batch_size):
         if pace.is_over:
             return
@@ -267,15 +286,26 @@ def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Ite
         free = [one for one in some if one.key not in lacking]
         problem: LakegcError | None = None
         try:
-            told = run.store.delete([one.key for one in free], pace=pace)
-            gone = [one.outcome in ("deleted", "already_gone") for one in told]
+            answers = run.store.delete([one.key for one in free], pace=pace)
+            told: dict[str, str] = {answer.key: answer.outcome for answer in answers}
         except (_LookIsOverError, LakegcError) as ended:
-            # What became of requests before the one that was not sent is only known to the store.
-            gone = [not run.store.exists(one.key) for one in free]
+            told = {}
             problem = ended if isinstance(ended, LakegcError) else None
-        yield from ((one, "purged") for one, is_gone in zip(free, gone, strict=True) if is_gone)
+        # Of requests before the one that was not sent, or was not answered, only the store knows what became.
+        unsaid = [one.key for one in free if told.get(one.key, "failed") == "failed"]
+        told |= _looked_at(run.store, unsaid)
+        yield from ((one, _OUTCOMES.get(told[one.key], told[one.key])) for one in free)
         if problem is not None:
             raise problem
+
+
+def _looked_at(store: ObjectStore, keys: Sequence[str]) -> dict[str, str]:
+    """Say which keys are `deleted` and which are `left`; from the first on of which the store does not say it, `unknown`."""
+    told: dict[str, str] = {}
+    with suppress(LakegcError):
+        for key in keys:
+            told[key] = "left" if store.exists(key) else "deleted"
+    return dict.fromkeys(keys, "unknown") | told
 
 
 def _not_in_place(run: Run, referred: Sequence[Over]) -> frozenset[str]:

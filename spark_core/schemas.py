@@ -155,7 +155,7 @@ PURGED = pa.schema(
         # Whose sweep moved it to quarantine.
         pa.field("run", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # purged, in_use, left
+        # purged, in_use, left, unknown
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("purged_at", INSTANT, nullable=False),
     ]

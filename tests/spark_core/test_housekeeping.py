@@ -1,13 +1,15 @@
 """House-keeping: old tables go, by exact names only; verdicts, manifests and reports stay, and so does what may be needed."""
 
+import io
 import os
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow.parquet as pq
 import pytest
 
 from spark_core import holds, housekeeping, lease, purge, quarantine, report, tables
-from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError
+from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.model import RunKey
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
@@ -270,6 +272,66 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
     assert looked
     assert not run.store.exists(key)
     assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
+
+
+def _told(run, house):
+    """What the record of a purge of one object says."""
+    (record,) = house.pruned.purged.records
+    (row,) = pq.read_table(io.BytesIO(run.store.read(record))).to_pylist()
+    return row["outcome"]
+
+
+def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(run, looked, monkeypatch):
+    key, unlink = _in_quarantine(run), run.store._unlink
+
+    def lost(keys, pace):
+        told = unlink(keys, pace)
+        return {name: Answer("failed", "no answer") for name in told} if keys == [key] else told
+
+    monkeypatch.setattr(run.store, "_unlink", lost)
+    house = housekeeping.keep_house(run)
+    assert not run.store.exists(key)
+    assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == ("purged", 1, 0)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(run, looked, monkeypatch, lost):
+    key, delete, exists, sent = _in_quarantine(run), run.store.delete, run.store.exists, []
+
+    def slow(keys, **options):
+        told = delete(keys, **options)
+        if keys == [key]:
+            sent.append(key)
+            run.environment.clock.instant += run.options.reread_every
+            if lost:
+                raise LeaseLostError("the lease is lost")
+            options["pace"]()
+        return told
+
+    def stumble(asked):
+        if asked == key and sent:
+            raise TransientError("HTTP 503; nothing was deleted")
+        return exists(asked)
+
+    monkeypatch.setattr(run.store, "delete", slow)
+    monkeypatch.setattr(run.store, "exists", stumble)
+    house = housekeeping.keep_house(run)
+    assert _told(run, house) == "unknown"
+    assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (0, 1, 0)
+    assert "1 may be gone: the store did not answer the deletion, nor whether they are there" in house.words
+    assert ("not finished: the lease is lost" in house.words) == lost
+
+
+def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
+    _in_quarantine(run)
+    monkeypatch.setattr(run.store, "write_parquet", _refused)
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
+
+
+def _refused(*_arguments):
+    raise TransientError("the store is away; nothing was deleted")
 
 
 def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_core import holds, purge, quarantine, tables
-from spark_core.errors import CorruptTableError, LeaseLostError
+from spark_core.datasources import frame_of
+from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
-from spark_core.purge import Needed, Purged
+from spark_core.purge import Needed, Over, Purged
 from spark_core.quarantine import ends_at, key_of
 from spark_core.storage.deletion import Answer
 from tests.support.written_run import NOW, written_run
@@ -219,7 +220,7 @@ def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store
     assert {row["run"] for row in told} == {str(written.run.key)}
 
 
-@pytest.mark.parametrize(("there", "stays"), [(b"x" * 4, 0), (b"another", 1)])
+@pytest.mark.parametrize(("there", "stays"), [(b"x" * 4, 0), (b"another", 1), (b"y" * 4, 1)])
 def test_a_copy_goes_where_the_object_is_back_in_its_place(written, store, there, stays):
     sweep(written)
     store.put("data/s/a", there)
@@ -239,12 +240,11 @@ def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_th
     store.delete_batch_size = 1
     for address, (size, _, _) in MOVED.items():
         store.put(address, b"x" * size)
-    did, head, delete = [], store.head, store.delete
-    monkeypatch.setattr(store, "head", lambda key: did.append("asked") or head(key))
+    did, sight, delete = [], store.sight, store.delete
+    monkeypatch.setattr(store, "sight", lambda key: did.append("asked") or sight(key))
     monkeypatch.setattr(store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options))
     assert end(after(written.run, 31), *MOVED).objects == 2
-    # Before that the run's report was asked for.
-    assert did[-4:] == ["asked", "deleted"] * 2
+    assert did == ["asked", "asked", "deleted"] * 2
 
 
 def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, store):
@@ -271,6 +271,19 @@ def test_where_everything_is_gone_nothing_is_due(written, store):
     assert purge.due(run) == (run.key,)
     end(run)
     assert purge.due(run) == ()
+
+
+@pytest.mark.spark
+def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
+    run = written_run(tmp_path, spark).run
+    monkeypatch.setattr(purge.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(purge, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
+    # Copies of two runs of one object, and of another: their names, and those where they lie.
+    some = [Over(run_, address, f"{run_}/{address}", 4) for run_, address in (("1", "a"), ("2", "a"), ("2", "b"))]
+    with pytest.raises(
+        IncompleteReadError, match=r"of 5 names of objects in quarantine, .* Spark holds 4; nothing more"
+    ):
+        purge.look(run, some)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
