@@ -23,7 +23,7 @@ from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
-from spark_core.sweep.aftermath import settle_kept
+from spark_core.sweep.aftermath import settle_left
 from spark_core.sweep.batches import Dispose, delete
 from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
 from spark_core.sweep.plan import Limits, require_same_mark, require_settled, require_unfinished, require_whole_plan
@@ -89,7 +89,8 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
                 held.leave_under_way(swept.lost_until)
             if resumed or swept.lost_until is not None:
                 ends = [until for until in (held.earlier_until, swept.lost_until) if until is not None]
-                settle_kept(run, journal, max(ends, default=None))
+                gone = settle_left(run, journal, max(ends, default=None))
+                swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if swept is None else _report(run, expired, journal),

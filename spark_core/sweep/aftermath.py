@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pyarrow as pa
@@ -14,14 +16,18 @@ from spark_core.journal import Journal
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 
+# What the report says of an object that is there.
+_STAYS = ("kept", "refused", "failed")
 
-def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) -> int:
-    """See whether what is kept is still there, where an earlier process of this sweep was, or came, to delete it.
+
+def settle_left(run: Run, journal: Journal, under_way_until: datetime | None) -> frozenset[str]:
+    """See whether what is left is still there, where an earlier process of this sweep was, or came, to delete it.
 
     The same command goes on at once after a kill, beside executors of the dead
     process that still work off what they were given, under a look of their own that is still good. An object that came
     back to life between the two looks is kept by this process and may be deleted by those, which say so only just
-    before: the report must not say `kept` of it then.
+    before: the report must not say `kept` of it then, nor `failed` of one that this process could not look at.
+    Without an earlier process only what is kept is looked at: what failed the next sweep finds out.
 
     Args:
         run: The run.
@@ -29,16 +35,19 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
         under_way_until: Until when something of an earlier process may be under way, which is waited for; None: nothing is.
 
     Returns:
-        How many were found gone.
+        What was found gone.
 
     Raises:
         TransientError: If the store does not say whether an object is there.
     """
     wait = 0.0 if under_way_until is None else (under_way_until - run.now()).total_seconds()
-    if wait > 0 and _keeps_any(run, journal):
+    stays = _STAYS if under_way_until is not None else _STAYS[:1]
+    if wait > 0 and _leaves_any(run, journal, stays):
         run.environment.clock.sleep(wait)
-    doubtful = _kept_and_intended(run, journal)
-    gone = {address: size for address, size in doubtful.items() if not run.store.exists(address)}
+    doubtful = _left_and_intended(run, journal, stays)
+    with ThreadPoolExecutor(run.options.read_threads, thread_name_prefix="lakegc-left") as pool:
+        there = list(pool.map(run.store.exists, doubtful))
+    gone = {address: size for (address, size), is_there in zip(doubtful.items(), there, strict=True) if not is_there}
     if gone:
         count, at = len(gone), run.now()
         rows = pa.record_batch(
@@ -52,16 +61,16 @@ def settle_kept(run: Run, journal: Journal, under_way_until: datetime | None) ->
             schema=schemas.JOURNAL,
         )
         journal.conclude(f"{secrets.token_hex(6)}.0.0.0.0", rows)
-    return len(gone)
+    return frozenset(gone)
 
 
-def _keeps_any(run: Run, journal: Journal) -> bool:
+def _leaves_any(run: Run, journal: Journal, stays: Sequence[str]) -> bool:
     with surfacing_errors():
-        return not journal.frame(run.spark, journal.parts()).where("outcome = 'kept'").isEmpty()
+        return not journal.frame(run.spark, journal.parts()).where(sf.col("outcome").isin(*stays)).isEmpty()
 
 
-def _kept_and_intended(run: Run, journal: Journal) -> dict[str, int]:
-    """Return size by address of what was kept, and what some batch was about to delete without an answer that is written down."""
+def _left_and_intended(run: Run, journal: Journal, stays: Sequence[str]) -> dict[str, int]:
+    """Return size by address of what stays, and what some batch was about to delete without an answer that is written down."""
 
     def count(*outcomes: str) -> Column:
         return sf.count_if(sf.col("outcome").isin(*outcomes))
@@ -73,11 +82,11 @@ def _kept_and_intended(run: Run, journal: Journal) -> dict[str, int]:
             .groupBy("address")
             .agg(
                 sf.max("size_bytes").alias("size"),
-                count("kept").alias("kept"),
+                count(*stays).alias("stays"),
                 count("intended").alias("sent"),
                 answered.alias("answered"),
             )
-            .where("kept > 0 and sent > answered")
+            .where("stays > 0 and sent > answered")
             .collect()
         )
     return {row.address: row["size"] for row in rows}

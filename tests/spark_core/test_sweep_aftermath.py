@@ -8,7 +8,7 @@ import pytest
 
 from spark_core import schemas
 from spark_core.journal import Journal
-from spark_core.sweep.aftermath import settle_kept
+from spark_core.sweep.aftermath import settle_left
 from spark_core.sweep.outcomes import report
 from tests.support.written_run import written_run
 
@@ -54,7 +54,7 @@ def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kep
 
     slow = replace(run, environment=replace(run.environment, clock=clock))
     clock.sleep = sleep
-    assert settle_kept(slow, journal, clock.now() + timedelta(minutes=3)) == 1
+    assert settle_left(slow, journal, clock.now() + timedelta(minutes=3)) == {GONE}
     assert 179 < clock.slept[-1] <= 180
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
@@ -64,7 +64,7 @@ def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resu
     run, journal = resumed
     # The process between, which kept it and should have looked, was killed while it waited.
     run.store.delete([GONE])
-    assert settle_kept(run, journal, None) == 1
+    assert settle_left(run, journal, None) == {GONE}
     assert run.environment.clock.slept == []
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
@@ -84,16 +84,39 @@ def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not
         asleep(seconds)
 
     clock.sleep = sleep
-    assert settle_kept(run, journal, clock.now() + timedelta(minutes=3)) == 1
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3)) == {GONE}
     assert _reported(run, journal)[GONE] == "deleted"
 
 
 @pytest.mark.spark
-def test_nothing_is_waited_for_where_nothing_was_kept(resumed):
+@pytest.mark.parametrize("outcome", ["failed", "refused"])
+def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_as_left(resumed, outcome):
+    run, _ = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE))
+    if outcome == "refused":
+        journal.intend("bb.1.0.0.0", _entries("intended", GONE, THERE))
+    journal.conclude("bb.1.0.0.0", _entries(outcome, GONE, THERE))
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    clock.sleep = sleep
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3)) == {GONE}
+    told = _reported(run, journal)
+    assert (told[GONE], told[THERE]) == ("deleted", outcome)
+
+
+@pytest.mark.spark
+def test_nothing_is_waited_for_where_nothing_is_left(resumed):
     run, _ = resumed
     other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     other.bind("repo")
     other.intend("aa.1.0.0.0", _entries("intended", GONE))
     other.conclude("bb.1.0.0.0", _entries("already_gone", GONE))
-    assert settle_kept(run, other, run.now() + timedelta(minutes=3)) == 0
+    assert settle_left(run, other, run.now() + timedelta(minutes=3)) == set()
     assert run.environment.clock.slept == []
