@@ -225,20 +225,25 @@ class _Reached:
         new = [metarange for id_, metarange in sorted(now.items()) if before.get(id_) not in (True, metarange.is_head)]
         if not new:
             return cls(known, {"new_metaranges": 0, "metaranges_read": 0, "ranges_read": 0, "entries_read": 0})
-        counts = shared_counts(run.spark)
-        reader = Reader.of(run, prefix, counts)
-        old_ranges, heads = known.head_ranges, list[Metarange]()
+        old_ranges = known.head_ranges
         if old_ranges is None:
             heads = [Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head]
-            old_ranges = distinct_ranges(run, reader, heads).select("range_id").localCheckpoint()
-        ranges = distinct_ranges(run, reader, new).join(old_ranges, on="range_id", how="left_anti").localCheckpoint()
+            # Not counted: what is missing of these is read again below.
+            again = Reader.of(run, prefix, shared_counts(run.spark))
+            old_ranges = distinct_ranges(run, again, heads).select("range_id").localCheckpoint()
+        counts = shared_counts(run.spark)
+        reader = Reader.of(run, prefix, counts)
+        named = distinct_ranges(run, reader, new).localCheckpoint()
+        ranges = named.join(old_ranges, on="range_id", how="left_anti").localCheckpoint()
         addresses = (
             ranges.repartition(max(1, min(ranges.count(), run.options.range_partitions)))
             .mapInArrow(partial(map_ranges, reader, saying_why=True), spark_type(_REACHED))
             .localCheckpoint()
         )
         read = Counter(counts.value)
-        _require_all_reached(run, len(heads) + len(new), ranges, addresses, read)
+        _require_all(run, {"metaranges": len(new)}, "metarange_rows", _sums(named, "times")[1], read)
+        count, entries = _sums(ranges, "count")
+        _require_all(run, {"ranges": count, "entries": entries}, "addresses", addresses.count(), read)
         facts = {
             "new_metaranges": len(new),
             "metaranges_read": read["metaranges"],
@@ -256,25 +261,34 @@ class _Reached:
         )
 
 
-def _require_all_reached(
-    run: Run, metaranges: int, ranges: DataFrame, addresses: DataFrame, read: Counter[str]
-) -> None:
-    """Compare how many metaranges there are, what they say of their ranges, what was read, and what Spark holds of it.
+def _sums(frame: DataFrame, column: str) -> tuple[int, int]:
+    """Count the rows, and add up a column."""
+    row = frame.agg(sf.count("*"), sf.sum(column)).first()
+    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
+    return row[0], row[1] or 0
+
+
+def _require_all(run: Run, wanted: Mapping[str, int], what: str, held: int, read: Counter[str]) -> None:
+    """Compare what is to be read with what was, and what tasks made of it with what Spark holds.
+
+    Args:
+        run: The run.
+        wanted: How many of each are to be read, by the name of the figure.
+        what: The figure of what tasks made of them.
+        held: How many of those Spark holds.
+        read: The figures, as tasks counted.
 
     Raises:
         IncompleteReadError: If anything is missing. A task that Spark ran again may have counted twice.
     """
-    said = ranges.agg(sf.count("*"), sf.sum("count")).first()
-    assert said is not None  # noqa: S101 - an aggregate without grouping has one row
-    wanted, held = {"metaranges": metaranges, "ranges": said[0], "entries": said[1] or 0}, addresses.count()
-    lacking = any(read[what] < count for what, count in wanted.items())
-    read_once = all(read[what] == count for what, count in wanted.items())
-    if lacking or held > read["addresses"] or (read_once and held != read["addresses"]):
+    lacking = any(read[name] < count for name, count in wanted.items())
+    read_once = all(read[name] == count for name, count in wanted.items())
+    if lacking or held > read[what] or (read_once and held != read[what]):
+        reached = " and ".join(f"{count} {name}" for name, count in wanted.items())
         raise IncompleteReadError(
-            f"repository {run.repository.id}: of {metaranges} metaranges, and {wanted['ranges']} ranges with {wanted['entries']} "
-            f"entries that commits reach anew, {read['metaranges']}, and {read['ranges']} with {read['entries']} were read just "
-            f"before deleting; they have {read['addresses']} addresses, of which Spark holds {held}; nothing more was deleted. "
-            "Run the same command again; if it stays, report it with this text."
+            f"repository {run.repository.id}: of {reached} that commits reach anew, {' and '.join(str(read[name]) for name in wanted)} "
+            f"were read just before deleting; they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}; nothing "
+            "more was deleted. Run the same command again; if it stays, report it with this text."
         )
 
 

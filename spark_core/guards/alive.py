@@ -123,9 +123,11 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
 def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # noqa: ARG001 - all checks look alike
     """Every metarange and every range of every retained commit was read, entry by entry (safety 5)."""
     facts = manifests["committed_addresses"].facts
+    metaranges, held, rows = facts.get("metaranges", 0), facts["metarange_rows"], facts["metarange_rows_read"]
     # A retried Spark task counts twice, so more than wanted is no fault; each file's own count was compared when read.
     passed = (
-        facts["metaranges_read"] >= facts.get("metaranges", 0)
+        facts["metaranges_read"] >= metaranges
+        and (held == rows if facts["metaranges_read"] == metaranges else held <= rows)
         and facts["ranges_read"] >= facts["ranges"]
         and facts["entries_read"] >= facts["entries"]
     )
@@ -133,16 +135,19 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         "ranges_were_read_whole",
         "committed_addresses",
         passed,
-        f"{facts.get('metaranges', 0)} metaranges, {facts['ranges']} ranges with {facts['entries']} entries"
+        f"{metaranges} metaranges, {facts['ranges']} ranges with {facts['entries']} entries"
         + (
             ""
             if passed
-            else f", of which only {facts['metaranges_read']}, {facts['ranges_read']} and {facts['entries_read']} were read; "
-            "nothing was deleted. Run again."
+            else f", of which only {facts['metaranges_read']}, {facts['ranges_read']} and {facts['entries_read']} were read, and "
+            f"Spark holds {held} of {rows} rows of metaranges; nothing was deleted. Run again."
         ),
         {
-            "metaranges": facts.get("metaranges", 0),
-            **{name: facts[name] for name in ("metaranges_read", "ranges", "ranges_read", "entries", "entries_read")},
+            "metaranges": metaranges,
+            "metaranges_read": facts["metaranges_read"],
+            "metarange_rows": held,
+            "metarange_rows_read": rows,
+            **{name: facts[name] for name in ("ranges", "ranges_read", "entries", "entries_read")},
         },
         limit="no metarange, range or entry unread",
     )

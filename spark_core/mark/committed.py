@@ -120,7 +120,12 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     # Read by three actions (two on the totals below, one on the addresses), from the store only once.
     metaranges = _metaranges(commits, expired["ids"])
     ranges = distinct_ranges(run, reader, metaranges).persist()
-    totals = ranges.where("is_retained").agg(sf.count("*"), sf.sum("count"), sf.count_if("is_head")).first()
+    totals = ranges.agg(
+        sf.count_if("is_retained"),
+        sf.sum(sf.when(sf.col("is_retained"), sf.col("count"))),
+        sf.count_if(sf.col("is_retained") & sf.col("is_head")),
+        sf.sum("times"),
+    ).first()
     assert totals is not None  # noqa: S101 - an aggregate without grouping has one row
     only_expired = _only_expired(ranges, run.options.explain_ranges) if expired["ids"] else []
     addresses = (
@@ -146,6 +151,8 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             "empty_metaranges": read.pop("empty_metaranges", 0),
             "metaranges": len(metaranges),
             "metaranges_read": read.pop("metaranges", 0) + unread,
+            "metarange_rows": totals[3] or 0,
+            "metarange_rows_read": read.pop("metarange_rows", 0),
             "ranges_read": read.pop("ranges", 0),
             "entries_read": read.pop("entries", 0),
             "addresses_read": read.pop("addresses", 0),
@@ -183,13 +190,18 @@ def _metaranges(commits: StoredTable, expired_ids: Sequence[str]) -> list[Metara
 
 
 def distinct_ranges(run: Run, reader: Reader, metaranges: Sequence[Metarange]) -> DataFrame:
-    """Read metaranges; columns range_id, count, is_head, is_retained and why, each range once."""
+    """Read metaranges; columns range_id, count, is_head, is_retained, why and times (how many of them have it), each range once."""
     count = min(len(metaranges), run.options.range_partitions)
     tasks = [tuple(metaranges[number::count]) for number in range(count)]
     return (
         read_partitions(run.spark, _RANGES, tasks, partial(_read_metaranges, reader))
         .groupBy("range_id", "count")
-        .agg(sf.max("is_head").alias("is_head"), sf.max("is_retained").alias("is_retained"), sf.min("why").alias("why"))
+        .agg(
+            sf.max("is_head").alias("is_head"),
+            sf.max("is_retained").alias("is_retained"),
+            sf.min("why").alias("why"),
+            sf.count("*").alias("times"),
+        )
     )
 
 
@@ -236,6 +248,7 @@ def _read_metaranges(reader: Reader, metaranges: Sequence[Metarange]) -> Iterato
         reader.counts.add(
             Counter(
                 metaranges=len(seen),
+                metarange_rows=sum(ranges for _, ranges in seen),
                 unread=len(unread),
                 retained_metaranges=len(retained),
                 head_metaranges=sum(metarange.is_head for metarange, _ in retained),

@@ -19,5 +19,7 @@ def test_a_table_that_was_not_read_fails_the_check(tmp_path, what):
 
 def test_a_retried_task_that_counted_twice_does_not(tmp_path):
     run = written_run(tmp_path, spark=None).run
-    manifests = passing_mark(run, committed_addresses={"metaranges_read": 4, "ranges_read": 6})
+    manifests = passing_mark(
+        run, committed_addresses={"metaranges_read": 4, "metarange_rows_read": 6, "ranges_read": 6}
+    )
     assert guards.ranges_were_read_whole(run, manifests).passed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -283,6 +284,14 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
     def metaranges_less(run, reader, metaranges):
         return distinct_ranges(run, reader, metaranges[:-1])
 
+    def rows_of_metaranges_less(run, reader, metaranges):
+        return distinct_ranges(run, reader, metaranges).offset(1)
+
+    def counted_twice(run, reader, metaranges):
+        # As where Spark ran the tasks of a lost executor again.
+        reader.counts.add(Counter(metaranges=len(metaranges), metarange_rows=1))
+        return distinct_ranges(run, reader, metaranges)
+
     def ranges_less(reader, batches, *, saying_why):
         for batch in map_ranges(reader, batches, saying_why=saying_why):
             yield batch.slice(1)
@@ -290,15 +299,18 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
     def frame_less(session, rows):
         return frame_of(session, rows.slice(1))
 
-    losses = {
-        "read_staged": (staged_less, "of which Spark holds"),
-        "distinct_ranges": (metaranges_less, r"of \d metaranges, and 0 ranges"),
-        "map_ranges": (ranges_less, "of which Spark holds"),
-        "frame_of": (frame_less, "Spark lost 1 of 2 objects that something refers to again"),
-    }
-    for name, (less, message) in losses.items():
+    losses = (
+        ({"read_staged": staged_less}, "rows of diffs were read, of which Spark holds"),
+        ({"distinct_ranges": metaranges_less}, "of 1 metaranges that commits reach anew, 0 were read"),
+        ({"distinct_ranges": rows_of_metaranges_less}, "they have 1 metarange rows, of which Spark holds 0"),
+        ({"map_ranges": ranges_less}, "addresses, of which Spark holds"),
+        ({"map_ranges": ranges_less, "distinct_ranges": counted_twice}, "addresses, of which Spark holds"),
+        ({"frame_of": frame_less}, "Spark lost 1 of 2 objects that something refers to again"),
+    )
+    for meddling, message in losses:
         with monkeypatch.context() as patch:
-            patch.setattr(f"spark_core.revival.{name}", less)
+            for name, meddled in meddling.items():
+                patch.setattr(f"spark_core.revival.{name}", meddled)
             with pytest.raises(IncompleteReadError, match=message):
                 ground.again()
     assert ground.named(ground.again()).keys() == {"staged", "branched"}

@@ -34,6 +34,8 @@ WHOLE = {
     "committed_addresses": {
         "metaranges": 2,
         "metaranges_read": 2,
+        "metarange_rows": 3,
+        "metarange_rows_read": 3,
         "ranges": 3,
         "ranges_read": 3,
         "entries": 4,

@@ -64,6 +64,8 @@ FIRING = {
         (COMMITTED, {"metaranges_read": 1}, "of which only 1, 3 and 4 were read"),
         (COMMITTED, {"ranges_read": 2}, "of which only 2, 2 and 4 were read"),
         (COMMITTED, {"entries_read": 3}, "of which only 2, 3 and 3 were read"),
+        (COMMITTED, {"metarange_rows": 2}, "Spark holds 2 of 3 rows of metaranges; nothing was"),
+        (COMMITTED, {"metarange_rows": 4, "metaranges_read": 3}, "Spark holds 4 of 3 rows of metaranges"),
     ],
     "zero_ranges_are_proved": [
         # Nothing was read although the commits have two metaranges; the heads are empty, so no other check sees it.
