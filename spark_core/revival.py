@@ -235,14 +235,14 @@ class _Reached:
         reader = Reader.of(run, prefix, counts)
         named = distinct_ranges(run, reader, new).localCheckpoint()
         ranges = named.join(old_ranges, on="range_id", how="left_anti").localCheckpoint()
+        count, entries = _sums(ranges, "count")
         addresses = (
-            ranges.repartition(max(1, min(ranges.count(), run.options.range_partitions)))
+            ranges.repartition(max(1, min(count, run.options.range_partitions)))
             .mapInArrow(partial(map_ranges, reader, saying_why=True), spark_type(_REACHED))
             .localCheckpoint()
         )
         read = Counter(counts.value)
         _require_all(run, {"metaranges": len(new)}, "metarange_rows", _sums(named, "times")[1], read)
-        count, entries = _sums(ranges, "count")
         _require_all(run, {"ranges": count, "entries": entries}, "addresses", addresses.count(), read)
         facts = {
             "new_metaranges": len(new),
