@@ -19,22 +19,21 @@ from pyspark.sql import DataFrame
 from spark_core import holds, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.datasources import frame_of
-from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
+from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
 from spark_core.quarantine import ends_at, folder, runs
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
-from spark_core.storage.copies import same_content
+from spark_core.storage.copies import Sight, same_content, told_same
 
 RECORDS = f"{tables.ROOT}purges/"
 
 # Objects that one look is for; the driver holds their names.
 _LOT = 200_000
 _THREADS = 16
-# What a purge calls what a store says of a deletion.
-_OUTCOMES = {"deleted": "purged", "already_gone": "purged", "refused": "left"}
+_GONE = ("deleted", "already_gone")
 _PLAN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 
 
@@ -81,7 +80,8 @@ class Purged:
         left: Objects that the store did not delete, or that there was no time for; the next purge takes them again.
         unknown: Objects that may be gone: they were sent, and the store said neither what became of them nor whether they are there.
         strangers: Keys in a run's folder that are no address of an object, so they were not put there by a sweep; left alone.
-        in_use: Objects that a hold keeps, or that something refers to or may refer to; left alone.
+        in_use: Objects that a hold keeps, or that something refers to or may refer to and that are not shown to be back in
+            their place; left alone.
         records: Keys of the tables of what became of each, columns of `schemas.PURGED`.
     """
 
@@ -214,7 +214,7 @@ class _LookIsOverError(Exception):
     """A request was about to be sent when the look was not good any more. Never leaves this room."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Pace:
     """Called before each request that deletes, those too that a store's client sends again: minutes later if it likes.
 
@@ -222,11 +222,13 @@ class _Pace:
         run: Tells the time.
         beat: Proves that the lease is held.
         until: When the look is over.
+        allowed: A request was, since somebody said that none was.
     """
 
     run: Run
     beat: Callable[[], Any]
     until: datetime
+    allowed: bool = False
 
     @property
     def is_over(self) -> bool:
@@ -237,6 +239,7 @@ class _Pace:
         # Only now: the beat may have taken long.
         if self.is_over:
             raise _LookIsOverError
+        self.allowed = True
 
 
 def _lots(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
@@ -268,51 +271,80 @@ def _held_keys(held: holds.Holds, some: Sequence[Over]) -> frozenset[str]:
     return frozenset(one.key for one, is_kept in zip(some, kept, strict=True) if is_kept)
 
 
-def _is_in_place(run: Run, one: Over) -> bool:
-    """Say whether the object was brought back: what lies in its place now has the content of its copy."""
+def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Iterator[tuple[Over, str]]:
+    """Delete copies as long as the look is good; yield what became of each that there was time for, as `schemas.PURGED` calls it.
+
+    Of objects that something refers to only those go that are back in their place. They come last, and those of which
+    only their bytes tell that they are one by one: what takes long must not keep the others for ever.
+    """
+    for some in _lots([one for one in rest if one.address not in needed.addresses], run.store.delete_batch_size):
+        yield from _deleted(run, some, pace)
+    unsure: list[tuple[Sight, Sight, Over]] = []
+    for some in _lots([one for one in rest if one.address in needed.addresses], run.store.delete_batch_size):
+        if pace.is_over:
+            return
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
+            sights = list(pool.map(partial(_sights, run.store), some))
+        back: list[Over] = []
+        for one, pair in zip(some, sights, strict=True):
+            if pair is None or pair[0].size_bytes != pair[1].size_bytes:
+                yield one, "in_use"
+            elif told_same(*pair):
+                back.append(one)
+            else:
+                unsure.append((*pair, one))
+        yield from _deleted(run, back, pace)
+    for original, copy, one in unsure:
+        if pace.is_over:
+            return
+        if _has_same_bytes(run.store, original, copy):
+            yield from _deleted(run, [one], pace)
+        else:
+            yield one, "in_use"
+
+
+def _sights(store: ObjectStore, one: Over) -> tuple[Sight, Sight] | None:
+    """Return what the store tells of what lies in an object's place, and of its copy; None where it does not, or has it not."""
     try:
-        return same_content(run.store, run.store.sight(one.address), run.store.sight(one.key))
-    except NotFoundError:
+        return store.sight(one.address), store.sight(one.key)
+    except LakegcError:
+        return None
+
+
+def _has_same_bytes(store: ObjectStore, original: Sight, copy: Sight) -> bool:
+    try:
+        return same_content(store, original, copy)
+    except LakegcError:
+        # In an archive, or gone by now.
         return False
 
 
-def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Iterator[tuple[Over, str]]:
-    """Delete copies as long as the look is good; yield what became of each that there was time for, as `schemas.PURGED` calls it."""
-    for some in _lots(rest, run.store.delete_batch_size):
-        if pace.is_over:
-            return
-        lacking = _not_in_place(run, [one for one in some if one.address in needed.addresses])
-        yield from ((one, "in_use") for one in some if one.key in lacking)
-        free = [one for one in some if one.key not in lacking]
-        problem: LakegcError | None = None
-        try:
-            answers = run.store.delete([one.key for one in free], pace=pace)
-            told: dict[str, str] = {answer.key: answer.outcome for answer in answers}
-        except (_LookIsOverError, LakegcError) as ended:
-            told = {}
-            problem = ended if isinstance(ended, LakegcError) else None
-        # Of requests before the one that was not sent, or was not answered, only the store knows what became.
-        unsaid = [one.key for one in free if told.get(one.key, "failed") == "failed"]
-        told |= _looked_at(run.store, unsaid)
-        yield from ((one, _OUTCOMES.get(told[one.key], told[one.key])) for one in free)
-        if problem is not None:
-            raise problem
+def _deleted(run: Run, some: Sequence[Over], pace: _Pace) -> Iterator[tuple[Over, str]]:
+    if pace.is_over or not some:
+        return
+    keys, told, problem = [one.key for one in some], dict[str, str](), None
+    pace.allowed = False
+    try:
+        told = {answer.key: answer.outcome for answer in run.store.delete(keys, pace=pace)}
+    except (_LookIsOverError, LakegcError) as ended:
+        problem = ended if isinstance(ended, LakegcError) else None
+    if pace.allowed:
+        # What the store did not confirm may be gone all the same: an answer was lost, and only the second one refused.
+        told |= _looked_at(run.store, [key for key in keys if told.get(key) not in _GONE])
+    yield from ((one, "purged" if told.get(one.key) in _GONE else told.get(one.key, "left")) for one in some)
+    if problem is not None:
+        raise problem
 
 
 def _looked_at(store: ObjectStore, keys: Sequence[str]) -> dict[str, str]:
-    """Say which keys are `deleted` and which are `left`; from the first on of which the store does not say it, `unknown`."""
+    """Say which keys are `already_gone` and which are `left`; from the first on of which the store does not say it, `unknown`."""
     told: dict[str, str] = {}
-    with suppress(LakegcError):
-        for key in keys:
-            told[key] = "left" if store.exists(key) else "deleted"
+    with suppress(LakegcError), ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
+        for some in _lots(keys, _THREADS):
+            told |= dict(
+                zip(some, ("left" if there else "already_gone" for there in pool.map(store.exists, some)), strict=True)
+            )
     return dict.fromkeys(keys, "unknown") | told
-
-
-def _not_in_place(run: Run, referred: Sequence[Over]) -> frozenset[str]:
-    """Return the copies of objects that something refers to and that were not brought back."""
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
-        back = pool.map(partial(_is_in_place, run), referred)
-        return frozenset(one.key for one, is_back in zip(referred, back, strict=True) if not is_back)
 
 
 def _record(run: Run, some: Sequence[Over], outcomes: Mapping[str, str], *, number: int) -> str:

@@ -281,12 +281,13 @@ def _told(run, house):
     return row["outcome"]
 
 
-def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(run, looked, monkeypatch):
+@pytest.mark.parametrize("answer", ["failed", "refused"])
+def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(run, looked, monkeypatch, answer):
     key, unlink = _in_quarantine(run), run.store._unlink
 
     def lost(keys, pace):
         told = unlink(keys, pace)
-        return {name: Answer("failed", "no answer") for name in told} if keys == [key] else told
+        return {name: Answer(answer, "the first answer was lost") for name in told} if keys == [key] else told
 
     monkeypatch.setattr(run.store, "_unlink", lost)
     house = housekeeping.keep_house(run)

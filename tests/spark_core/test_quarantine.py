@@ -15,7 +15,7 @@ import pytest
 
 from spark_core import holds, purge, quarantine, tables
 from spark_core.datasources import frame_of
-from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError
+from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.purge import Needed, Over, Purged
@@ -233,6 +233,38 @@ def test_a_copy_that_something_refers_to_stays_although_the_object_is_back(writt
     assert end(after(written.run, 31), "data/s/a", key_of(written.run.key, "data/s/a")).in_use == 1
 
 
+def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monkeypatch):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    seen, read = [], store.read_range
+    monkeypatch.setattr(store, "read_range", lambda *asked: seen.append(keys(store, quarantine.FOLDER)) or read(*asked))
+    assert end(after(written.run, 31), "data/s/a").objects == 2
+    assert seen[0] == {key_of(written.run.key, "data/s/a")}
+
+
+def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypatch):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    monkeypatch.setattr(store, "read_range", _away)
+    assert end(after(written.run, 31), "data/s/a").in_use == 1
+    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
+
+
+def test_what_was_never_sent_is_left(written, store, monkeypatch):
+    sweep(written)
+    run, done = after(written.run, 31), Purged()
+    monkeypatch.setattr(purge, "look", lambda *_: Needed(run.now(), frozenset()))
+    monkeypatch.setattr(store, "exists", _away)
+    monkeypatch.setattr(purge, "due", lambda _run: (run.key,))
+    with pytest.raises(TransientError):
+        purge.purge(run, _away, done)
+    assert (done.objects, done.left, done.unknown) == (0, 2, 0)
+
+
+def _away(*_arguments):
+    raise TransientError("the store is away; nothing was deleted")
+
+
 def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_the_whole_look(
     written, store, monkeypatch
 ):
@@ -240,11 +272,11 @@ def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_th
     store.delete_batch_size = 1
     for address, (size, _, _) in MOVED.items():
         store.put(address, b"x" * size)
-    did, sight, delete = [], store.sight, store.delete
-    monkeypatch.setattr(store, "sight", lambda key: did.append("asked") or sight(key))
+    did, read, delete = [], store.read_range, store.delete
+    monkeypatch.setattr(store, "read_range", lambda *asked: did.append("read") or read(*asked))
     monkeypatch.setattr(store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options))
     assert end(after(written.run, 31), *MOVED).objects == 2
-    assert did == ["asked", "asked", "deleted"] * 2
+    assert did == ["read", "read", "deleted"] * 2
 
 
 def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, store):
