@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import Column
 
 from spark_core import schemas
+from spark_core.errors import LakegcError
 from spark_core.journal import Journal
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 
 # What the report says of an object that is there.
 _STAYS = ("kept", "refused", "failed")
+# Objects asked for before what is found gone is written down.
+_LOT = 1000
 
 
 def settle_left(run: Run, journal: Journal, under_way_until: datetime | None) -> frozenset[str]:
@@ -38,30 +43,43 @@ def settle_left(run: Run, journal: Journal, under_way_until: datetime | None) ->
         What was found gone.
 
     Raises:
-        TransientError: If the store does not say whether an object is there.
+        LakegcError: If the store does not say whether an object is there that is to be reported as `kept`.
     """
     wait = 0.0 if under_way_until is None else (under_way_until - run.now()).total_seconds()
     stays = _STAYS if under_way_until is not None else _STAYS[:1]
     if wait > 0 and _leaves_any(run, journal, stays):
         run.environment.clock.sleep(wait)
     doubtful = _left_and_intended(run, journal, stays)
+    found: set[str] = set()
     with ThreadPoolExecutor(run.options.read_threads, thread_name_prefix="lakegc-left") as pool:
-        there = list(pool.map(run.store.exists, doubtful))
-    gone = {address: size for (address, size), is_there in zip(doubtful.items(), there, strict=True) if not is_there}
-    if gone:
-        count, at = len(gone), run.now()
-        rows = pa.record_batch(
-            [
-                pa.array(gone, pa.string()),
-                pa.array(gone.values(), pa.int64()),
-                pa.array(["already_gone"] * count, pa.string()),
-                pa.nulls(count, pa.string()),
-                pa.array([at] * count, schemas.INSTANT),
-            ],
-            schema=schemas.JOURNAL,
-        )
-        journal.conclude(f"{secrets.token_hex(6)}.0.0.0.0", rows)
-    return frozenset(gone)
+        for rows in doubtful.to_batches(max_chunksize=_LOT):
+            gone = rows.filter(pa.array(pool.map(partial(_is_gone, run), rows.to_pylist()), pa.bool_()))
+            if gone.num_rows:
+                _write_down(run, journal, gone)
+                found.update(gone.column("address").to_pylist())
+    return frozenset(found)
+
+
+def _is_gone(run: Run, row: Mapping[str, Any]) -> bool:
+    try:
+        return not run.store.exists(row["address"])
+    except LakegcError:
+        if row["kept"]:
+            raise
+        # It stays `failed`, with its cause: the next sweep looks.
+        return False
+
+
+def _write_down(run: Run, journal: Journal, gone: pa.RecordBatch) -> None:
+    count, at = gone.num_rows, run.now()
+    columns = [
+        gone.column("address").cast(pa.string()),
+        gone.column("size").cast(pa.int64()),
+        pa.array(["already_gone"] * count, pa.string()),
+        pa.nulls(count, pa.string()),
+        pa.array([at] * count, schemas.INSTANT),
+    ]
+    journal.conclude(f"{secrets.token_hex(6)}.0.0.0.0", pa.record_batch(columns, schema=schemas.JOURNAL))
 
 
 def _leaves_any(run: Run, journal: Journal, stays: Sequence[str]) -> bool:
@@ -69,24 +87,29 @@ def _leaves_any(run: Run, journal: Journal, stays: Sequence[str]) -> bool:
         return not journal.frame(run.spark, journal.parts()).where(sf.col("outcome").isin(*stays)).isEmpty()
 
 
-def _left_and_intended(run: Run, journal: Journal, stays: Sequence[str]) -> dict[str, int]:
-    """Return size by address of what stays, and what some batch was about to delete without an answer that is written down."""
+def _left_and_intended(run: Run, journal: Journal, stays: Sequence[str]) -> pa.Table:
+    """Return what stays, and what some batch was about to delete without an answer that is written down.
+
+    Returns:
+        Columns address, size (bytes) and kept (it is reported as that).
+    """
 
     def count(*outcomes: str) -> Column:
         return sf.count_if(sf.col("outcome").isin(*outcomes))
 
-    answered = count("deleted", "already_gone", "refused", "unsent")
     with surfacing_errors():
-        rows = (
+        return (
             journal.frame(run.spark, journal.parts())
             .groupBy("address")
             .agg(
                 sf.max("size_bytes").alias("size"),
+                (count("kept") > 0).alias("kept"),
                 count(*stays).alias("stays"),
+                count("deleted", "already_gone").alias("gone"),
                 count("intended").alias("sent"),
-                answered.alias("answered"),
+                count("refused", "unsent").alias("answered"),
             )
-            .where("stays > 0 and sent > answered")
-            .collect()
+            .where("stays > 0 and gone = 0 and sent > answered")
+            .select("address", "size", "kept")
+            .toArrow()
         )
-    return {row.address: row["size"] for row in rows}

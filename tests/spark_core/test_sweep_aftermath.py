@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core import schemas
+from spark_core.errors import TransientError
 from spark_core.journal import Journal
 from spark_core.sweep.aftermath import settle_left
 from spark_core.sweep.outcomes import report
@@ -109,6 +110,24 @@ def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_a
     assert settle_left(run, journal, clock.now() + timedelta(minutes=3)) == {GONE}
     told = _reported(run, journal)
     assert (told[GONE], told[THERE]) == ("deleted", outcome)
+
+
+@pytest.mark.spark
+def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_kept_ends_the_sweep(resumed, monkeypatch):
+    run, with_kept = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE))
+    journal.conclude("bb.1.0.0.0", _entries("failed", GONE))
+
+    def away(_key):
+        raise TransientError("HTTP 503; nothing was deleted")
+
+    monkeypatch.setattr(run.store, "exists", away)
+    until = run.now() + timedelta(minutes=3)
+    assert settle_left(run, journal, until) == set()
+    with pytest.raises(TransientError):
+        settle_left(run, with_kept, until)
 
 
 @pytest.mark.spark
