@@ -158,7 +158,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             "addresses_read": read.pop("addresses", 0),
             "expired_ranges": {
                 "ids": only_expired[: run.options.explain_ranges],
-                "all": expired["all"] and not read.pop("unread", 0) and len(only_expired) <= run.options.explain_ranges,
+                "all": expired["all"] and not unread and len(only_expired) <= run.options.explain_ranges,
             },
             "requests": dict(read),
         }

@@ -7,7 +7,7 @@ import pytest
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from spark_core import holds, mark, tables
 from spark_core.errors import UnsafePlanError
-from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS
+from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.sweep.plan import Limits, require_whole_plan
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -79,6 +79,19 @@ def _require_checked(run, expired):
     require_whole_plan(run, expired, Limits(run.cutoff, flat=False))
     with pytest.raises(UnsafePlanError, match="was written at or after"):
         require_whole_plan(run, expired, Limits(NOW - timedelta(days=50), flat=False))
+
+
+def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_had_it(sandbox, spark):
+    made = _everything_that_a_mark_tells_apart(sandbox)
+    core = sandbox.core
+    with core.lock:
+        repository = core.repository("repo")
+        (first,) = [commit for commit in refs.log(core, repository, "main") if commit.message == "first"]
+    (sandbox.blockstore / "repo" / "_lakefs" / first.metarange_id).write_bytes(b"damaged")
+    expired = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW)).expired
+    assert not expired.manifest.facts["reasons_complete"]
+    reasons = {row.address: row.reason for row in expired.frame(spark).collect()}
+    assert reasons[made["expired"]] == reasons[made["overwritten"]] == UNREACHABLE
 
 
 def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
