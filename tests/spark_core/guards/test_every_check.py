@@ -65,6 +65,7 @@ FIRING = {
         (COMMITTED, {"ranges_read": 2}, "of which only 2, 2 and 4 were read"),
         (COMMITTED, {"entries_read": 3}, "of which only 2, 3 and 3 were read"),
         (COMMITTED, {"metarange_rows": 2}, "Spark holds 2 of 3 rows of metaranges; nothing was"),
+        (COMMITTED, {"metarange_rows_read": None}, "Spark holds 3 of unknown rows"),
         (COMMITTED, {"metarange_rows": 4, "metaranges_read": 3}, "Spark holds 4 of 3 rows of metaranges"),
     ],
     "zero_ranges_are_proved": [
