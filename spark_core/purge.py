@@ -279,7 +279,7 @@ def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Ite
     """
     for some in _lots([one for one in rest if one.address not in needed.addresses], run.store.delete_batch_size):
         yield from _deleted(run, some, pace)
-    unsure: list[tuple[Sight, Sight, Over]] = []
+    unsure: list[Over] = []
     for some in _lots([one for one in rest if one.address in needed.addresses], run.store.delete_batch_size):
         if pace.is_over:
             return
@@ -292,12 +292,14 @@ def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Ite
             elif told_same(*pair):
                 back.append(one)
             else:
-                unsure.append((*pair, one))
+                unsure.append(one)
         yield from _deleted(run, back, pace)
-    for original, copy, one in unsure:
+    for one in unsure:
         if pace.is_over:
             return
-        if _has_same_bytes(run.store, original, copy):
+        # What was seen of them above may be minutes old.
+        pair = _sights(run.store, one)
+        if pair is not None and _has_same_bytes(run.store, *pair):
             yield from _deleted(run, [one], pace)
         else:
             yield one, "in_use"

@@ -242,6 +242,22 @@ def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monk
     assert seen[0] == {key_of(written.run.key, "data/s/a")}
 
 
+def test_what_is_compared_byte_by_byte_is_looked_at_anew(written, store, monkeypatch):
+    sweep(written)
+    key, seen, sight = key_of(written.run.key, "data/s/a"), [], store.sight
+    store.put("data/s/a", b"x" * 4)
+
+    def longer_by_then(asked):
+        seen.append(asked)
+        if seen.count("data/s/a") == 2:
+            store.put("data/s/a", b"x" * 4 + b"and more")
+        return sight(asked)
+
+    monkeypatch.setattr(store, "sight", longer_by_then)
+    assert end(after(written.run, 31), "data/s/a").in_use == 1
+    assert keys(store, quarantine.FOLDER) == {key}
+
+
 def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypatch):
     sweep(written)
     store.put("data/s/a", b"x" * 4)
