@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
@@ -40,7 +40,13 @@ class RunOptions:
         flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
         tags_protect: Every tag keeps the commit it names.
         clock_margin: How much more generous than the rules our own retention is, for time zones and clocks.
-        twin_calls: Calls to the server that looking for re-uploaded twins may take.
+        twin_calls: Calls to the server that looking for hidden entries may take; None means 1000 or ten for each branch.
+        hidden_entries: `by_time` asks a branch only about objects that can have been staged since its head was made;
+            `ask_all` asks every branch about all.
+        longest_upload: How long an upload through the server may take: its object's name and date are of its beginning.
+        branches_at_once: Branches that the server is asked about side by side.
+        strangers: What becomes of objects below `data/` whose names lakeFS did not give.
+        inherited: What becomes of objects that are older than the repository.
         explain_ranges: Ranges of expired commits read to tell why an object may go; only words depend on it.
         max_expired_share: Refuse when more than this share (0 to 1) of the objects would go ...
         max_missing_share: ... or when more than this share (0 to 1) of what heads and staged entries reach is not in the store ...
@@ -71,7 +77,12 @@ class RunOptions:
     flat: bool = False
     tags_protect: bool = True
     clock_margin: timedelta = timedelta(hours=1)
-    twin_calls: int = 1_000
+    twin_calls: int | None = None
+    hidden_entries: Literal["by_time", "ask_all"] = "by_time"
+    longest_upload: timedelta = timedelta(days=7)
+    branches_at_once: int = 16
+    strangers: Literal["keep", "collect"] = "keep"
+    inherited: Literal["keep", "collect"] = "keep"
     explain_ranges: int = 1_000
     max_expired_share: float = 0.5
     max_missing_share: float = 0.01
@@ -184,6 +195,10 @@ class Run:
             "flat": options.flat,
             "tags_protect": options.tags_protect,
             "clock_margin_seconds": options.clock_margin.total_seconds(),
+            "hidden_entries": options.hidden_entries,
+            "longest_upload_seconds": options.longest_upload.total_seconds(),
+            "strangers": options.strangers,
+            "inherited": options.inherited,
         }
 
     def now(self) -> datetime:

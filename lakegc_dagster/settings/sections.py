@@ -175,7 +175,13 @@ class RepositorySettings(Section):
         flat: Also consider the flat 32-hex names of old lakeFS versions.
         tags_protect: Every tag keeps the commit it names.
         clock_margin_minutes: How much more generous than the rules our own retention is.
-        twin_calls: Calls to the server that looking for re-uploaded twins may take.
+        twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000 or ten for each branch.
+        hidden_entries: `by_time` asks a branch only about objects that can have been staged since its head was made;
+            `ask_all` asks every branch about all.
+        longest_upload_days: How long an upload through the server may take: its object's name and date are of its beginning.
+        branches_at_once: Branches that the server is asked about side by side.
+        strangers: What becomes of objects below `data/` whose names lakeFS did not give: `keep` or `collect`.
+        inherited: What becomes of objects that are older than the repository: `keep` or `collect`.
         explain_ranges: Ranges of expired commits read to tell why an object may go.
         max_expired_share: Refuse when more than this share of the objects would go ...
         max_missing_share: ... or when more than this share of what branches reach is not in the store ...
@@ -205,7 +211,12 @@ class RepositorySettings(Section):
     flat: bool = False
     tags_protect: bool = True
     clock_margin_minutes: float = Field(default=60, ge=0, le=7 * _DAY_HOURS * 60)
-    twin_calls: int = Field(default=1_000, ge=0)
+    twin_calls: int | None = Field(default=None, ge=0)
+    hidden_entries: Literal["by_time", "ask_all"] = "by_time"
+    longest_upload_days: float = Field(default=7, ge=0, le=36_500)
+    branches_at_once: int = Field(default=16, ge=1, le=256)
+    strangers: Literal["keep", "collect"] = "keep"
+    inherited: Literal["keep", "collect"] = "keep"
     explain_ranges: int = Field(default=1_000, ge=0)
     max_expired_share: float = Field(default=0.5, ge=0, le=1)
     max_missing_share: float = Field(default=0.01, ge=0, le=1)

@@ -91,7 +91,7 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFram
     order = (sf.col("size_bytes").isNotNull(), sf.desc("alike"), sf.desc("size_bytes"), sf.asc("head_path"))
     rows = paths.orderBy(*order).limit(MAX_PATHS + 1).collect()
     chosen = list(dict.fromkeys(bytes(row.head_path) for row in rows[:MAX_PATHS]))
-    budget = CallBudget(run.options.twin_calls)
+    budget = CallBudget(1_000 if run.options.twin_calls is None else run.options.twin_calls)
     found = ask(run, [path.decode() for path in chosen if _is_text(path)], budget)
     asked = [path for path in chosen if _is_text(path) and path.decode() not in budget.unasked]
     live = None
