@@ -8,6 +8,7 @@ bodies, presigned URLs included, at debug level.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from lakefs_sdk.api_response import ApiResponse
 
 
+# Connections kept open: calls are made side by side, and one that is not kept is made anew for each call.
+_CONNECTIONS = 64
+
+
 class Transport:
-    """Calls methods of lakefs-sdk and turns what comes back into answers or errors.
+    """Calls methods of lakefs-sdk and turns what comes back into answers or errors; threads may share one.
 
     Args:
         options: Where and how.
@@ -50,6 +55,8 @@ class Transport:
         self.requests: Counter[str] = Counter()
         self.outages = 0
         self._answered = False
+        # Held where what was counted or noted is changed, never during a call.
+        self._noting = threading.Lock()
         configuration = Configuration(
             host=options.api_url,
             username=options.access_key_id,
@@ -58,6 +65,7 @@ class Transport:
         )
         # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a redirect.
         configuration.retries = False  # type: ignore[assignment]
+        configuration.connection_pool_maxsize = _CONNECTIONS
         client = f"lakegc/{__version__}"
         self.client = ApiClient(configuration, header_name="X-Lakefs-Client", header_value=client)
         self.client.user_agent = client
@@ -110,7 +118,8 @@ class Transport:
         """
         began = self.clock.monotonic()
         for attempt in itertools.count(1):
-            self.requests[call.name] += 1
+            with self._noting:
+                self.requests[call.name] += 1
             try:
                 answered = self._once(call, method, *arguments, **options)
             except ServerAwayError:
@@ -121,7 +130,8 @@ class Transport:
                 self.clock.sleep(pause)
             else:
                 self._answered = True
-                self.outages += attempt > 1 or answered[0].status == BROKEN_OFF
+                with self._noting:
+                    self.outages += attempt > 1 or answered[0].status == BROKEN_OFF
                 return answered
         raise AssertionError  # the loop above ends by returning or raising
 
@@ -163,9 +173,9 @@ class Transport:
         """Note the date of an answer, unless it comes from some cache on the way."""
         told = http_date(headers.get("Date", ""))
         if told is not None and "Age" not in headers:
-            self.clock_reading = narrower(
-                self.clock_reading, ClockReading.of(told, sent=sent, received=datetime.now(UTC))
-            )
+            reading = ClockReading.of(told, sent=sent, received=datetime.now(UTC))
+            with self._noting:
+                self.clock_reading = narrower(self.clock_reading, reading)
 
     def _backoff(self, attempt: int) -> float:
         pause = self.options.first_backoff * 2 ** min(attempt - 1, 30)
