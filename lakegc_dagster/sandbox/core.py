@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,12 +29,15 @@ class Behaviour:
         uncommitted_page_rows: A page of prepare_uncommitted ends after so many rows or branches; None: one page.
         deletion_lag: How long a deleted repository goes on answering, empty; the real server does for 5 s.
         pending_polls: How often the status of a task says "not yet" before it says what the task did.
+        while_dumping: Called between the parts of a refs dump with the name of the one just read (`commits`, `branches`,
+            `tags`), in the server's thread, which holds the lock: it may change the sandbox through its rooms.
     """
 
     grace: timedelta = timedelta(hours=24)
     uncommitted_page_rows: int | None = None
     deletion_lag: timedelta = timedelta(seconds=5)
     pending_polls: int = 0
+    while_dumping: Callable[[str], None] | None = None
 
 
 @dataclass

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.state import RepositoryRecord
@@ -13,6 +14,10 @@ from spark_core.model import Branch, Tag
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
 TASK_KIND = "DR"
+
+# In which order the two calls read the parts: only the asynchronous one can miss the commit of a head.
+ASYNCHRONOUS = ("commits", "branches", "tags")
+SYNCHRONOUS = ("tags", "branches", "commits")
 
 
 @dataclass(frozen=True)
@@ -24,15 +29,35 @@ class Dump:
     tags_metarange_id: str
 
 
-def dump_refs(core: Core, repository: RepositoryRecord) -> Dump:
-    """Write every commit, every branch (hidden ones too) and every tag of a repository as tables."""
+def dump_refs(core: Core, repository: RepositoryRecord, order: Sequence[str] = ASYNCHRONOUS) -> Dump:
+    """Write every commit, every branch (hidden ones too) and every tag of a repository as tables.
+
+    The parts are read one after the other, as the real server does, so what
+    happens in between (`Behaviour.while_dumping`) tears the dump.
+
+    Args:
+        core: The sandbox.
+        repository: The repository.
+        order: Names of the parts as they are read (`lakefs-facts` 3.3).
+    """
+    parts: dict[str, list[Any]] = {}
+    for part in order:
+        if parts and core.behaviour.while_dumping is not None:
+            core.behaviour.while_dumping(next(reversed(parts)))
+        parts[part] = _part(core, repository, part)
     commits, branches, tags, tables = write_refs_dump(
-        commits=list(core.state.commits(repository.number).values()),
-        branches=[Branch(branch.id, branch.commit_id) for branch in core.state.branches(repository.number)],
-        tags=[Tag(tag_id, commit_id) for tag_id, commit_id in core.state.tags(repository.number)],
+        commits=parts["commits"], branches=parts["branches"], tags=parts["tags"]
     )
     core.trees.store(repository.storage_namespace, tables)
     return Dump(commits, branches, tags)
+
+
+def _part(core: Core, repository: RepositoryRecord, part: str) -> list[Any]:
+    if part == "commits":
+        return list(core.state.commits(repository.number).values())
+    if part == "branches":
+        return [Branch(branch.id, branch.commit_id) for branch in core.state.branches(repository.number)]
+    return [Tag(tag_id, commit_id) for tag_id, commit_id in core.state.tags(repository.number)]
 
 
 def manifest(refs: Mapping[str, object]) -> bytes:

@@ -82,7 +82,7 @@ def _dump_json(refs: dump.Dump) -> dict[str, object]:
 
 def _dump(call: Call) -> Response:
     repository = call.core.repository(call.repository_id)
-    refs = _dump_json(dump.dump_refs(call.core, repository))
+    refs = _dump_json(dump.dump_refs(call.core, repository, dump.SYNCHRONOUS))
     call.core.blockstore.write(repository.storage_namespace, dump.MANIFEST_KEY, dump.manifest(refs))
     return answer(refs, HTTPStatus.CREATED)
 

@@ -165,6 +165,8 @@ class Sandbox:
 
         It runs in the server's thread and may change the sandbox through
         `core`: so a test commits or deletes in the middle of somebody's run.
+        Requests made side by side call it side by side; it holds `core.lock`
+        where that matters.
         """
         self._requests.observer = observer
 

@@ -13,7 +13,7 @@ import pytest
 from lakefs_sdk.exceptions import ApiException, BadRequestException, ForbiddenException, NotFoundException
 from pydantic.v1 import ValidationError
 
-from lakegc_dagster.sandbox import gc
+from lakegc_dagster.sandbox import gc, objects, refs
 from lakegc_dagster.sandbox.state import BranchRecord
 from spark_core.graveler import CommitRecord, Timestamp, read_refs
 from tests.support.golden import DATA
@@ -246,6 +246,39 @@ def test_a_dump_holds_every_commit_branch_and_tag(sdk, sandbox):
     assert set(refs.commits) == {root, lost.id}
     assert [(branch.id, branch.commit_id) for branch in refs.branches] == [("main", root), ("more", root)]
     assert [(tag.id, tag.commit_id) for tag in refs.tags] == [("v1", lost.id)]
+
+
+def _dumped(sandbox, made):
+    return read_refs(
+        lambda table: (sandbox.blockstore / "demo/_lakefs" / table).read_bytes(),
+        commits_metarange_id=made.commits_meta_range_id,
+        branches_metarange_id=made.branches_meta_range_id,
+        tags_metarange_id=made.tags_meta_range_id,
+    )
+
+
+@pytest.mark.parametrize("is_asynchronous", [True, False])
+def test_a_commit_while_a_dump_is_made_tears_the_asynchronous_one_as_the_servers(sdk, sandbox, is_asynchronous):
+    sdk.create("demo")
+    told, landed = [], []
+
+    def commit(part):
+        told.append(part)
+        objects.upload(sandbox.core, "demo", "main", part, part.encode())
+        landed.append(refs.commit(sandbox.core, "demo", "main", message=part).id)
+
+    sandbox.behaviour.while_dumping = commit
+    if is_asynchronous:
+        task = sdk.repositories.dump_submit("demo")
+        dumped = _dumped(sandbox, sdk.repositories.dump_status("demo", task.id).refs)
+        assert told == ["commits", "branches"]
+        assert [branch.commit_id for branch in dumped.branches] == landed[:1]
+        assert not dumped.commits.keys() & set(landed), "the head is named and not there"
+    else:
+        dumped = _dumped(sandbox, sdk.internal.dump_refs("demo"))
+        assert told == ["tags", "branches"]
+        assert [branch.commit_id for branch in dumped.branches] == landed[:1]
+        assert set(landed) <= dumped.commits.keys()
 
 
 def test_a_deleted_repository_answers_empty_for_a_while_and_then_404(sdk, sandbox):
