@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from spark_core.errors import SettingsError
 
 _RUN_KEY = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z")
+# The first and the last second that `datetime` holds.
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _RUN_KEY_FORMAT = "%Y-%m-%dT%H-%M-%SZ"
 
 
@@ -53,6 +55,11 @@ class Commit:
     metarange_id: str
     version: int = 1
     generation: int = 0
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether its date is one that `datetime` holds; what was clamped (a date in milliseconds, say) tells no age."""
+        return _FIRST < self.creation_date < _LAST
 
     @property
     def main_parent(self) -> str | None:

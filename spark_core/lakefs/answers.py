@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_core.errors import IncompleteReadError
+from spark_core.graveler import Timestamp
 from spark_core.lakefs.calls import Answer, Call
 from spark_core.xids import XID
 
@@ -85,6 +86,10 @@ class Body:
         if not all(isinstance(item, str) for item in items):
             raise unreadable(self._call, f"{key!r} with something else than strings")
         return list(items)
+
+    def any_instant(self, key: str) -> datetime:
+        """Read unix seconds that somebody gave; what `datetime` does not hold is clamped to its ends, as from a dump."""
+        return Timestamp(self.integer(key)).instant()
 
     def instant(self, key: str) -> datetime:
         """Read unix seconds as an aware instant in UTC."""

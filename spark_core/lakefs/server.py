@@ -270,7 +270,8 @@ class LakeFSServer:
             yield Commit(
                 id=body.commit_id("id"),
                 parents=tuple(body.commit_ids("parents")),
-                creation_date=body.instant("creation_date"),
+                # A client gives it: milliseconds, for instance, are a date that no calendar has.
+                creation_date=body.any_instant("creation_date"),
                 metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
                 version=body.integer("version"),
                 generation=body.integer("generation") if body.has("generation") else 0,

@@ -38,8 +38,8 @@ class Retention:
         commit_id: The commit.
         reason: In words: "head of main", "main: within 21 days", "tag v1", ...
         until: When it stops being retained if no branch, tag or rule moves, the
-            clock margin included; None as long as the branch, the tag or the
-            absence of rules holds it.
+            clock margin included; None as long as the branch, the tag, the
+            absence of rules or its impossible date holds it.
         is_head: Whether a branch points at it.
     """
 
@@ -77,7 +77,8 @@ def retained_commits(
     older commit, the state it had at the threshold. A line starts at a branch
     (its rule's days, else the default) or at a commit that is nobody's main
     parent and no branch's head (the default; it counts as its own child, so it
-    is kept only while itself young). Without rules every commit is retained.
+    is kept only while itself young). Without rules every commit is retained, and
+    under any rules one whose date is no date (milliseconds, say): its age is unknown.
 
     Args:
         refs: The whole graph; every parent, head and tagged commit must be in it.
@@ -117,6 +118,8 @@ def retained_commits(
             retained.append(Retention(commit_id, f"tag {_some(tags[commit_id])}", None, is_head=False))
         elif rules is None:
             retained.append(Retention(commit_id, "no rules: every commit is retained", None, is_head=False))
+        elif not refs.commits[commit_id].is_dated:
+            retained.append(Retention(commit_id, "its date is beyond any calendar", None, is_head=False))
         elif reached.is_retained(position):
             retained.append(Retention(commit_id, reached.reason(position), reached.until(position), is_head=False))
     return sorted(retained, key=lambda retention: retention.commit_id)

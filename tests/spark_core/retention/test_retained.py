@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError, RepositoryStateError
+from spark_core.graveler import Timestamp
 from spark_core.model import Branch, Commit, Refs, RetentionRules, Tag
 from spark_core.retention import Retention, retained_commits
 from tests.spark_core.retention.graphs import NOW, as_the_server_walks, every_walk_to_the_root, graph
@@ -157,7 +159,8 @@ def test_no_rules_is_not_the_same_as_a_default_of_zero_days() -> None:
 
 
 def test_dates_at_the_ends_of_time_neither_fail_nor_wrap() -> None:
-    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    end = datetime.max.replace(tzinfo=UTC)
+    first, last = datetime(1, 1, 1, 0, 0, 1, tzinfo=UTC), end.replace(second=58)
     refs = Refs(
         {
             "A": Commit("A", (), first, ""),
@@ -169,7 +172,21 @@ def test_dates_at_the_ends_of_time_neither_fail_nor_wrap() -> None:
     )
     retained = retained_commits(refs, RetentionRules(36500), NOW)
     assert ids(retained) == {"A", "C"}
-    assert untils(retained)["A"] == last
+    assert untils(retained)["A"] == end
+
+
+@pytest.mark.parametrize("date", [-(10**13), 1_795_245_461_000])
+def test_a_commit_whose_date_is_beyond_any_calendar_is_retained_for_its_age_is_unknown(date: int) -> None:
+    """A client gave milliseconds; dump and log clamp what they read."""
+    commits = graph("A:90 B:80(A) C:70(B) D:60(C)", branches={"main": "D"})
+    clamped = replace(commits.commits["B"], creation_date=Timestamp(date).instant())
+    refs = Refs({**commits.commits, "B": clamped}, commits.branches, ())
+    assert ids(retained_commits(commits, DAYS_10, NOW)) == {"D"}
+    retained = retained_commits(refs, DAYS_10, NOW)
+    assert reasons(retained)["B"] == "its date is beyond any calendar"
+    assert untils(retained)["B"] is None
+    # Its own date is what the state before it counts from, as the server has it.
+    assert ids(retained) - {"A"} == {"B", "D"}
 
 
 def test_a_missing_parent_refuses_by_name() -> None:
