@@ -31,10 +31,12 @@ JOURNAL = "journal"
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and those beside it. The deletion report is the record of what is gone, and stays.
 PRUNED_TABLES = (*tables.MARK_TABLES, MISSING_ADDRESSES, REFERENCE_ADDRESSES)
-# Exactly what `tables.store_table` and the journal write; manifests, verdicts and reports begin with an underscore.
+# Exactly what `tables.store_table`, the journal and a reading of diffs that was killed (`mark.uncommitted`) write; of the
+# rest that begins with an underscore, manifests, verdicts and reports stay.
 _PARTS = re.compile(
     rf"{re.escape(tables.ROOT)}(?:"
     rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/part-\d{{5}}-\d{{3}}-[0-9a-f]{{32}}-[0-9a-f]{{8}}\.parquet"
+    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/_diffs-[0-9a-f]{{32}}-\d{{5}}\.parquet"
     rf"|{JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, JOURNAL)

@@ -216,14 +216,17 @@ class Run:
 
     def keep(self, draft: Draft) -> StoredTable:
         """Store a table of this run and return it as stored."""
-        manifest = tables.store_table(
-            self.store,
-            draft,
-            repository=self.repository.id,
-            instance=self.instance,
-            run=self.key,
-            now=self.now,
-        )
+        try:
+            manifest = tables.store_table(
+                self.store,
+                draft,
+                repository=self.repository.id,
+                instance=self.instance,
+                run=self.key,
+                now=self.now,
+            )
+        finally:
+            draft.close()
         return StoredTable(manifest, self.store)
 
     def load(self, spec: TableSpec) -> StoredTable:

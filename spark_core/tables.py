@@ -227,6 +227,7 @@ class Draft:
         facts: Called after the content is stored, so that it can tell what only the action knows.
         measure: Counts per batch that are summed up into the facts while the table is written.
         replaces: sha256 of the manifest that it replaces, None for none; what somebody else has stored meanwhile stands.
+        close: Called at the end, whether the table could be stored or not: takes away what only the content was read from.
     """
 
     spec: TableSpec
@@ -236,6 +237,7 @@ class Draft:
     facts: Callable[[], Mapping[str, Any]] = field(default=dict)
     measure: Measure | None = None
     replaces: str | None = ANYTHING
+    close: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)

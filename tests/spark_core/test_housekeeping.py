@@ -366,6 +366,18 @@ def test_a_run_whose_report_cannot_be_made_stays(run):
     assert len(_parts(run, 2)) == 2
 
 
+def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    left = [f"{tables.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet" for day in (1, 2)]
+    for key in left:
+        run.store.put(key, b"rows")
+    done = _prune(run)
+    assert (done.runs, done.objects) == ([_key(2)], 3)
+    assert left[1] not in _keys(run, 2)
+    assert left[0] in _keys(run, 1)
+
+
 STRANGERS = [
     "slices/run_id={run}/_manifest.json.bak",
     "slices/run_id={run}/part-00000.parquet",
@@ -378,6 +390,8 @@ STRANGERS = [
     "journal/run_id={run}/notes.parquet",
     "addresses/run_id=gp0n1l7d77pn0cke6jjg/part-00000-{hex32}.parquet",
     "rules/config.json",
+    "uncommitted/run_id={run}/_diffs-{hex32}.parquet",
+    "slices/run_id={run}/_diffs-{hex32}-00000.parquet",
 ]
 
 
