@@ -26,7 +26,7 @@ import pyspark.sql.functions as sf
 
 from spark_core import reference, tables, verdict
 from spark_core.datasources import write_partitions
-from spark_core.errors import ObjectExistsError, UnsafePlanError
+from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
 from spark_core.namespace import Namespace
 from spark_core.reference import ADDRESSES, SUCCESS, SUMMARY, Summary
 from spark_core.run import Run
@@ -99,8 +99,18 @@ def write(run: Run) -> str:
 
 
 def mark_id(run: Run) -> str:
-    """Return the id under which the reference job finds, or would find, the mark of a run."""
+    """Return the id under which the reference job finds, or would find, the mark of a run: that of the server's last scan.
+
+    Raises:
+        IncompleteReadError: If no scan came to its end.
+    """
     scans: list[str] = run.load(tables.UNCOMMITTED_ADDRESSES).manifest.facts["server_runs"]
+    if not scans:
+        raise IncompleteReadError(
+            f"run {run.key} of repository {run.repository.id} has no scan of the server by which the reference job could name "
+            "its mark: a branch was deleted under each; nothing was deleted, and lakegc's own mark stands. Mark again under "
+            "a new run key."
+        )
     return scans[-1]
 
 

@@ -4,7 +4,7 @@ from spark_core.lakefs.entries import CallBudget, addresses_on
 from spark_core.lakefs.failures import NoSuchCallError
 from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
-from spark_core.lakefs.scans import diff_addresses, scan_uncommitted
+from spark_core.lakefs.scans import DiffsRead, diff_addresses, scan_uncommitted
 from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
 from spark_core.lakefs.values import (
     EntriesPage,
@@ -13,12 +13,13 @@ from spark_core.lakefs.values import (
     RefsDump,
     StorageConfig,
 )
-from spark_core.lakefs.walk import walk_refs
+from spark_core.lakefs.walk import complete_refs, walk_refs
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
     "CallBudget",
     "Clock",
+    "DiffsRead",
     "EntriesPage",
     "LakeFSServer",
     "NoSuchCallError",
@@ -29,6 +30,7 @@ __all__ = [
     "StorageConfig",
     "SystemClock",
     "addresses_on",
+    "complete_refs",
     "diff_addresses",
     "read_refs_dump",
     "read_retained",

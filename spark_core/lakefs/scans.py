@@ -1,10 +1,44 @@
-"""Read what is staged on all branches, although branches come and go meanwhile."""
+"""Read what is staged on all branches, although branches come and go meanwhile.
+
+The server scans all branches in one call, and a branch that is deleted under
+that scan costs it rows of other branches, without an error (safety 2). So the
+diff of every branch is read as well, each by itself, and that reading alone is
+complete; the server's scans can only add to it (what an error of its staging
+store hides from one reading, another one finds, safety 30).
+
+Why a diff of each branch that is there at the beginning is complete, whatever
+branches do meanwhile. The branches are listed after the cutoff was fixed and
+the store was listed; commits are read after all diffs.
+
+- *An entry staged at that moment, on a branch that stays*: its branch is listed
+  and its diff is read to the end. Until then the entry can only be committed,
+  and then it is found among the commits, or be dropped (reset, overwritten,
+  deleted), and then it is no reference any more. It does not move to another
+  path or branch: a copy is a new object (`shallow` ones, which are not, the open
+  server refuses). Hidden branches are listed like others.
+- *A branch that is gone when its diff is asked for*: what was staged on it went
+  with it. What was committed on it is in the dump, as every commit is, or in the
+  server's list.
+- *A branch that appears*: it begins with nothing staged. What is staged on it
+  afterwards is staged after the listing, as on any branch whose diff was read
+  already: its object is new, so younger than the cutoff, or its address was
+  given out at most a grace period ago, which the minimum age covers. (An old
+  address that is staged by hand is what the second look before deleting is for.) It
+  is read too, in the next round, as long as there are rounds.
+- *A branch deleted and made again under its name*, before its diff is read or
+  between two pages of it: the first of the last two cases and then the second.
+  That renames a branch, too: what was staged under the old name is dropped.
+
+A branch that answers "not found" and is listed all the same each time is none
+of these, and refuses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,103 +48,144 @@ from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStat
 from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
+from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.lakefs.values import PreparedUncommitted
+from spark_core.model import Repository
 from spark_core.namespace import AddressType, Namespace
 from spark_core.schemas import UNCOMMITTED_ADDRESSES
 
+# What one scan lost without a sign, the next one finds ...
+SCANS = 2
+
+# ... and one that ends with "branch not found" is made again, up to so many altogether.
 MAX_SCANS = 5
 
-# Staged paths of a branch that are looked up, and held, at once.
+# Readings of the branches that were not there, or not found, in the one before.
+MAX_ROUNDS = 5
+
+# Staged paths of a branch that are looked up, and held, at once; each branch that is read side by side holds as many.
 LOT = 10_000
 
-# What one scan lost without a sign, the next one finds.
-_LEAST_SCANS = 2
+# How often a path of a diff that the branch does not show is looked up again: it may be deleted and staged anew in between.
+_LOOK_UPS = 3
 _REMOVED = "removed"
-_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class DiffsRead:
+    """How the diffs of all branches were read.
+
+    Attributes:
+        rows: Rows that were kept.
+        branches: Branches whose diff was read to its end.
+        gone: Branches that were deleted before theirs was.
+        appeared: Branches that appeared in the last round and were not read: nothing was staged on them when it began.
+    """
+
+    rows: int
+    branches: int
+    gone: int
+    appeared: int
 
 
 def scan_uncommitted(
     server: LakeFSServer, repository_id: str, *, max_scans: int = MAX_SCANS
 ) -> list[PreparedUncommitted]:
-    """Scan the staged entries twice, and then until the branches are the same before and after.
+    """Let the server scan the staged entries twice.
 
-    A branch that is deleted in mid-scan makes the server drop rows of other
-    branches that it had found already (safety 2), without any error. So the list
-    of branches is compared, and the scan made again if it changed. A branch that
-    was made again under its name by then does not show in the list, and what the
-    server swallows when its staging store fails shows nowhere (safety 30): hence
-    never fewer than two scans. Heads move all the time and decide nothing.
+    A scan that a deleted branch ended is made again; what a deleted branch
+    cost one that went on does not show. Both are harmless only because the diffs
+    of all branches are read as well (`diff_addresses`); see the top of this module.
 
     Args:
         server: The server.
         repository_id: Repository name.
-        max_scans: Scans to make before giving up, two or more.
+        max_scans: Scans to begin at most.
 
     Returns:
-        Every finished scan, at least two, the last one made under steady
-        branches; the staged entries are the union of all.
-
-    Raises:
-        RepositoryStateError: If there is no branch: a bare repository, or one
-            that was deleted a moment ago.
-        IncompleteReadError: If the branches changed during too many scans.
+        Every finished scan, none if a branch was deleted under each of them.
     """
-    return _while_branches_stand_still(
-        server, repository_id, lambda _: server.prepare_uncommitted(repository_id), max_scans, at_least=_LEAST_SCANS
-    )
+    done: list[PreparedUncommitted] = []
+    for _ in range(max_scans):
+        try:
+            done.append(server.prepare_uncommitted(repository_id))
+        except BranchDeletedError:
+            continue
+        if len(done) == SCANS:
+            break
+    return done
 
 
 def diff_addresses(
     server: LakeFSServer,
-    repository_id: str,
+    repository: Repository,
     namespace: Namespace,
     keep: Callable[[pa.RecordBatch], None],
     *,
-    max_scans: int = MAX_SCANS,
-) -> int:
+    at_once: int,
+) -> DiffsRead:
     """Read the addresses of staged entries from the diff of every branch, hidden ones too, a lot at a time.
 
-    The server's own scan leaves out entries with absolute addresses that do not
-    begin, letter by letter, as the namespace does; the diff has them all, and a
-    branch shows each as the server resolves it (safety 23). One round will do:
-    each branch is read by itself, so none costs another one's rows. A branch on
-    which nothing is staged costs one call.
+    The server's own scan loses rows when a branch is deleted, and leaves out
+    entries with absolute addresses that do not begin, letter by letter, as the
+    namespace does; the diffs have them all, and a branch shows each as the server
+    resolves it (safety 2, 23). Why that is complete stands at the top of this
+    module. A branch on which nothing is staged costs one call.
 
     Args:
         server: The server.
-        repository_id: Repository name.
+        repository: The repository.
         namespace: Addresses outside it are left out.
-        keep: Gets what is found, at most `LOT` rows at once: columns of
+        keep: Gets what is found, at most `LOT` rows at once and in any order: columns of
             `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
-        max_scans: Rounds to make before giving up.
+        at_once: Branches that are read side by side.
 
     Returns:
-        How many rows were kept.
+        What was read.
 
     Raises:
         AddressError: If an address has an unknown form.
-        RepositoryStateError: If there is no branch.
-        IncompleteReadError: If the branches changed during every round, or an
+        RepositoryStateError: If there is no branch, or no default branch.
+        IncompleteReadError: If a branch that is listed cannot be read, or an
             entry of a diff cannot be looked up.
     """
-    found = 0
+    rows, done, gone = 0, set[str](), set[str]()
+    ask = partial(_read_branch, server, repository.id, namespace)
+    names = _branch_names(server, repository)
+    for _ in range(MAX_ROUNDS):
+        lost: set[str] = set()
+        for branch, found in side_by_side(names, ask, at_once=at_once):
+            if isinstance(found, pa.RecordBatch):
+                keep(found)
+                rows += found.num_rows
+            else:
+                (done if found else lost).add(branch)
+        gone |= lost
+        names = [name for name in _branch_names(server, repository) if name not in done]
+        if not names:
+            break
+    unread = sorted(lost.intersection(names))
+    if unread:
+        raise IncompleteReadError(
+            f"repository {repository.id} lists {len(unread)} branches that it did not find in {MAX_ROUNDS} tries to read what is "
+            f"staged on them, for instance {unread[0]!r}; their objects would look unreachable, so nothing was deleted. After a "
+            "cherry-pick the server may answer so for some ten minutes, and so it does where a script deletes a branch and "
+            "makes it again all the time: run again later."
+        )
+    return DiffsRead(rows, len(done), len(gone - done), len(names))
 
-    def read(branches: list[str]) -> None:
-        nonlocal found
-        for branch in branches:
-            try:
-                for addresses in _staged_on(server, repository_id, branch):
-                    batch = _inside(namespace, addresses)
-                    keep(batch)
-                    # Also of a round that breaks off later: what was kept stays kept.
-                    found += batch.num_rows
-            except NotFoundError as error:
-                raise BranchDeletedError(
-                    f"branch {branch} of repository {repository_id} could not be read to its end: {error}"
-                ) from error
 
-    _while_branches_stand_still(server, repository_id, read, max_scans)
-    return found
+def _read_branch(
+    server: LakeFSServer, repository_id: str, namespace: Namespace, branch: str
+) -> Iterator[pa.RecordBatch | bool]:
+    """Yield what is staged on a branch, and at the end whether the branch was there to its end."""
+    try:
+        for addresses in _staged_on(server, repository_id, branch):
+            yield _inside(namespace, addresses)
+    except NotFoundError:
+        yield False
+    else:
+        yield True
 
 
 def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
@@ -131,14 +206,25 @@ def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterato
         found = list(addresses_on(server, repository_id, branch, lot))
         yield [physical_address for _, physical_address in found]
         missing |= lot - {path for path, _ in found}
-    # Reset or deleted since the diff is fine; still in the diff and not on the branch is not.
-    hidden = {path for path in _changed_paths(server, repository_id, branch) if path in missing} if missing else set()
+    for _ in range(_LOOK_UPS):
+        if not missing:
+            return
+        # Reset or deleted since the diff is fine; still in the diff, it may have been deleted and staged again.
+        missing = _still_changed(server, repository_id, branch, missing)
+        found = list(addresses_on(server, repository_id, branch, missing))
+        yield [physical_address for _, physical_address in found]
+        missing -= {path for path, _ in found}
+    hidden = _still_changed(server, repository_id, branch, missing)
     if hidden:
         raise IncompleteReadError(
             f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in the diff and cannot be "
-            f"looked up, for instance {min(hidden)[:200]!r}; their objects would look unreachable, so nothing was deleted. "
-            "Commit or reset them, and run again."
+            f"looked up, in {_LOOK_UPS + 1} tries, for instance {min(hidden)[:200]!r}; their objects would look unreachable, so "
+            "nothing was deleted. Commit or reset them, and run again."
         )
+
+
+def _still_changed(server: LakeFSServer, repository_id: str, branch: str, paths: set[str]) -> set[str]:
+    return {path for path in _changed_paths(server, repository_id, branch) if path in paths}
 
 
 def _lots(paths: Iterator[str]) -> Iterator[set[str]]:
@@ -150,38 +236,17 @@ def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> Ite
     return (path for path, kind in server.diff_branch(repository_id, branch) if kind != _REMOVED)
 
 
-def _while_branches_stand_still(
-    server: LakeFSServer, repository_id: str, scan: Callable[[list[str]], _T], max_scans: int, *, at_least: int = 1
-) -> list[_T]:
-    """Repeat a scan until no branch came or went meanwhile, and `at_least` so many are done."""
-    done: list[_T] = []
-    disturbed, last = 0, ""
-    before = _branch_names(server, repository_id)
-    for _ in range(max_scans):
-        gone = False
-        try:
-            done.append(scan(before))
-        except BranchDeletedError:
-            gone = True
-        after = _branch_names(server, repository_id)
-        if after != before or gone:
-            disturbed += 1
-            last = ", ".join(sorted(set(before) ^ set(after))[:3]) or "one that is back"
-        elif len(done) >= at_least:
-            return done
-        before = after
-    raise IncompleteReadError(
-        f"staged entries of repository {repository_id}: branches came or went during {disturbed} of {max_scans} scans "
-        f"(last: {last}), and the server then loses rows that it had found; nothing was deleted. "
-        "Run again when fewer branches are made and deleted."
-    )
-
-
-def _branch_names(server: LakeFSServer, repository_id: str) -> list[str]:
-    names = sorted(branch.id for branch in server.branches(repository_id))
-    if not names:
+def _branch_names(server: LakeFSServer, repository: Repository) -> list[str]:
+    """List the branches; the default one cannot be deleted, so a list without it is not the repository's."""
+    names = sorted(branch.id for branch in server.branches(repository.id))
+    if repository.default_branch not in names:
+        found = (
+            f"shows {len(names)} branches, its default branch {repository.default_branch!r} not among them"
+            if names
+            else "has no branch"
+        )
         raise RepositoryStateError(
-            f"repository {repository_id} has no branch: it is bare, or it was deleted a moment ago and the server still "
+            f"repository {repository.id} {found}: it is bare, or it was deleted a moment ago and the server still "
             "answers from its cache; nothing was deleted. Look at it with `lakectl repo list`, wait ten seconds and run "
             "again; a bare repository cannot be collected."
         )

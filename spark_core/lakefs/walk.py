@@ -1,8 +1,12 @@
-"""Read the commit graph without a refs dump: from every branch and tag, along the parents, to what is known already."""
+"""Read commits by the log: along the parents, to what is known already.
+
+The whole graph where there is no refs dump, and what a dump lacks because it landed while the dump was made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from spark_core.errors import IncompleteReadError, NotFoundError
 from spark_core.lakefs.server import LakeFSServer
@@ -53,13 +57,50 @@ def walk_refs(server: LakeFSServer, repository_id: str, *, also: Iterable[str] =
     return Refs(walk.commits, tuple(branches), tuple(tags))
 
 
+def complete_refs(server: LakeFSServer, repository_id: str, refs: Refs) -> Refs:
+    """Add to a dump the commits that its heads, tags and parents name and that it lacks.
+
+    An asynchronous dump reads commits first and branches and tags last, so each
+    commit that lands in between is missing from it (`lakefs-facts` 3.3), and
+    more than one where it takes long. The log of the branch or tag that names
+    one is asked, down to the first known commit, and only then the log of the
+    commit by its id, which may be answered about another commit (11.42); an
+    answer counts only by the id that it has itself. Branches and tags stay as
+    the dump has them: those that moved since are the next reading's.
+
+    The calls are one or two for each head that the dump lacks.
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        refs: As a dump has them.
+
+    Returns:
+        The same with the commits added; commits that landed after the dump may be among them.
+
+    Raises:
+        IncompleteReadError: If a commit cannot be reached, or is not the one that the dump has.
+        PermissionDeniedError: If the user may not read a log.
+    """
+    walk = _Walk(server, repository_id, refs.commits)
+    pointers: list[Branch | Tag] = [*refs.branches, *refs.tags]
+    for pointer in pointers:
+        if pointer.commit_id not in walk.commits:
+            walk.follow_name(pointer.id)
+    named = {pointer.commit_id for pointer in pointers}
+    named.update(parent for commit in refs.commits.values() for parent in commit.parents)
+    while left := walk.missing | (named - walk.commits.keys()):
+        walk.follow_commit(min(left))
+    return Refs(walk.commits, refs.branches, refs.tags)
+
+
 class _Walk:
     """The graph as far as it is known, and the parents that it still lacks."""
 
-    def __init__(self, server: LakeFSServer, repository_id: str) -> None:
+    def __init__(self, server: LakeFSServer, repository_id: str, known: Mapping[str, Commit] | None = None) -> None:
         self._server = server
         self._repository_id = repository_id
-        self.commits: dict[str, Commit] = {}
+        self.commits: dict[str, Commit] = dict(known or {})
         self.missing: set[str] = set()
 
     def follow_name(self, ref: str) -> None:
@@ -92,7 +133,7 @@ class _Walk:
 
     def _add(self, commit: Commit) -> None:
         known = self.commits.setdefault(commit.id, commit)
-        if known != commit:
+        if _as_told(known) != _as_told(commit):
             raise IncompleteReadError(
                 f"commit {commit.id} of repository {self._repository_id} differs between two answers of the server ({known} "
                 f"and {commit}), and a commit never changes; nothing was deleted. Run again; if it stays, give the user "
@@ -108,3 +149,8 @@ class _Walk:
             "answers so for some ten minutes: run again later, or give the user fs:ListCommits, so that the commits are "
             "read from a dump."
         )
+
+
+def _as_told(commit: Commit) -> Commit:
+    """Return a commit as both a log and a dump tell it: in whole seconds, and without what only new servers tell."""
+    return replace(commit, creation_date=commit.creation_date.replace(microsecond=0), generation=0)

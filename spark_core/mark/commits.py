@@ -12,12 +12,20 @@ import pyarrow.compute as pc
 from spark_core import chain, holds, retention, tables
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
 from spark_core.holds import Holds
-from spark_core.lakefs import NoSuchCallError, PreparedCommits, RefsDump, read_refs_dump, read_retained, walk_refs
+from spark_core.lakefs import (
+    NoSuchCallError,
+    PreparedCommits,
+    RefsDump,
+    complete_refs,
+    read_refs_dump,
+    read_retained,
+    walk_refs,
+)
 from spark_core.model import Refs, RetentionRules
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable
 
-# A commit that lands between the dump's commits and its branches leaves a head that the dump does not know (facts 3.3).
+# Dumps that are made before one that cannot be completed refuses.
 DUMP_TRIES = 3
 
 DUMP, WALK = "dump", "walk"
@@ -45,7 +53,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
 
     Raises:
         RepositoryStateError: If the server lists no commit at all.
-        IncompleteReadError: If the dump lacks a head or a parent, tried several times, or the
+        IncompleteReadError: If the dump lacks a head or a parent that no log tells of, tried several times, or the
             server knows no rules when it lists the commits, although it showed some.
         PermissionDeniedError: If there are no rules and the user may not dump.
         NoSuchCallError: If there are no rules and the server cannot dump.
@@ -67,6 +75,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "dump": None if dump is None else vars(dump),
         "dump_files": found.dumped[0],
         "dump_bytes": found.dumped[1],
+        "commits_beside_dump": found.beside_dump,
         "commits": len(refs.commits),
         "branches": len(refs.branches),
         "heads": len({branch.commit_id for branch in refs.branches}),
@@ -101,6 +110,7 @@ class ReadCommits:
         table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of what is held.
         holds: What is kept by name.
         dumped: Files and bytes of the dump, which the server never takes away.
+        beside_dump: Commits that landed while it was made, and were read from the log.
     """
 
     rules: RetentionRules | None
@@ -111,6 +121,7 @@ class ReadCommits:
     table: pa.Table
     holds: Holds = holds.NONE
     dumped: tuple[int, int] = (0, 0)
+    beside_dump: int = 0
 
 
 def read_commits(run: Run, prefix: str) -> ReadCommits:
@@ -128,7 +139,8 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     prepared = _server_list(run, rules)
     lists = [prepared] if prepared is not None else []
     sizes: list[int] = []
-    refs, dump = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
+    read = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
+    refs, dump = read.refs, read.dump
     if dump is None:
         # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
         # after the walk has the commit, as one that nothing leads to.
@@ -140,7 +152,9 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     )
     server_rows = _rows_of(run, lists, prefix)
     table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
-    return ReadCommits(rules, refs, dump, prepared, server_rows, table, held, (len(sizes), sum(sizes)))
+    return ReadCommits(
+        rules, refs, dump, prepared, server_rows, table, held, (len(sizes), sum(sizes)), read.beside_dump
+    )
 
 
 def _rows_of(run: Run, lists: Sequence[PreparedCommits], prefix: str) -> pa.Table | None:
@@ -171,25 +185,45 @@ def tables_prefix(run: Run) -> str:
     return prefix
 
 
-def _read_refs(
-    run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]
-) -> tuple[Refs, RefsDump | None]:
-    """Read the commit graph from a dump, or by walking it where there can be none; the dump is None then."""
+@dataclass(frozen=True)
+class _ReadRefs:
+    """The commit graph, the dump that it was read from (None: walked), and how many commits are not in that."""
+
+    refs: Refs
+    dump: RefsDump | None = None
+    beside_dump: int = 0
+
+
+def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]) -> _ReadRefs:
+    """Read the commit graph from a dump and what landed meanwhile, or by walking it where there can be no dump."""
     for attempt in range(1, DUMP_TRIES + 1):
         try:
             dump = run.server.dump_refs(run.repository.id)
         except (PermissionDeniedError, NoSuchCallError) as refusal:
-            return _walk(run, refusal, has_rules=has_rules, held=held), None
+            return _ReadRefs(_walk(run, refusal, has_rules=has_rules, held=held))
         try:
             sizes.clear()
-            refs = read_refs_dump(run.store, dump, prefix, sizes=sizes)
+            dumped = read_refs_dump(run.store, dump, prefix, sizes=sizes)
+            refs = _completed(run, dumped)
             retention.require_whole(refs)
         except IncompleteReadError:
             if attempt == DUMP_TRIES:
                 raise
         else:
-            return refs, dump
+            return _ReadRefs(refs, dump, len(refs.commits) - len(dumped.commits))
     raise AssertionError  # the last try above either returned or raised
+
+
+def _completed(run: Run, dumped: Refs) -> Refs:
+    try:
+        return complete_refs(run.server, run.repository.id, dumped)
+    except PermissionDeniedError as denied:
+        # A dump in whose time nothing lands needs no log: whoever may make dumps only gets as many tries as ever.
+        raise IncompleteReadError(
+            f"refs dump of repository {run.repository.id}: it lacks a commit that landed while it was made, which was then to be "
+            f"read from a log ({str(denied).partition(';')[0]}). Give the user fs:ReadBranch on "
+            f"arn:lakefs:fs:::repository/{run.repository.id}/branch/*, or run again when nobody commits."
+        ) from denied
 
 
 def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool, held: Holds) -> Refs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas, tables
 from spark_core.datasources import frame_of, read_partitions, shared_counts
+from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -28,13 +30,13 @@ HELD = 100_000
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """Read the addresses of all staged entries, from every page of the server's scan.
 
-    The server scans at least twice and the union is used: a branch that is
-    deleted (or deleted and made again) in the middle of a scan makes it drop rows
-    of other branches without a word (safety 2, 30). The scan omits staged
-    absolute addresses that do not begin as the namespace does, letter by letter,
-    and every kind of store has some that lead inside it all the same
-    (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path), so
-    the diff of every branch is read as well (safety 23).
+    The server scans twice, the diff of every branch is read as well, and the
+    union is used. A branch that is deleted in the middle of a scan makes it drop
+    rows of other branches without a word (safety 2), and the scan omits staged
+    absolute addresses that do not begin as the namespace does, letter by letter;
+    every kind of store has some that lead inside it all the same
+    (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path; safety 23).
+    The diffs have them all, and why they are complete stands in `lakefs.scans`.
 
     Args:
         run: The run.
@@ -45,23 +47,21 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
         inside the namespace, not necessarily under `data/`.
 
     Raises:
-        IncompleteReadError: If a page claimed rows and no file is there, or the scan does not come to an end.
+        IncompleteReadError: If a page claimed rows and no file is there, a scan does not come to an end, or a branch
+            cannot be read.
     """
     began = run.begin(tables.UNCOMMITTED_ADDRESSES)
     run.require_same_instance(slices.manifest)
     staged = read_staged(run, slices.manifest.facts["table_prefix"])
-
-    def facts() -> Mapping[str, Any]:
-        staged.close()
-        return staged.facts()
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
         staged.frame.coalesce(run.options.table_parts),
         began,
         parents=(slices.manifest,),
-        facts=facts,
+        facts=staged.facts,
         measure=_measure,
+        close=staged.close,
     )
 
 
@@ -91,7 +91,8 @@ def read_staged(run: Run, prefix: str) -> Staged:
         The union.
 
     Raises:
-        IncompleteReadError: If a page claimed rows and no file is there, or the scan does not come to an end.
+        IncompleteReadError: If a page claimed rows and no file is there, a scan does not come to an end, or a branch
+            cannot be read.
     """
     scans = scan_uncommitted(run.server, run.repository.id)
     # Scans of one id have the same files.
@@ -99,7 +100,15 @@ def read_staged(run: Run, prefix: str) -> Staged:
     counts = shared_counts(run.spark)
     frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store, counts))
     diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
-    from_diffs = diff_addresses(run.server, run.repository.id, run.namespace, diffs.keep)
+    try:
+        read = diff_addresses(
+            run.server, run.repository, run.namespace, diffs.keep, at_once=run.options.branches_at_once
+        )
+        staged = frame.unionByName(diffs.frame(run.spark))
+    except BaseException:
+        # Also of a mark that was interrupted: nobody else knows of these files.
+        diffs.close()
+        raise
 
     def facts() -> Mapping[str, Any]:
         files_read, file_rows = _read_of(files, counts.value)
@@ -111,10 +120,13 @@ def read_staged(run: Run, prefix: str) -> Staged:
             "files": len(files),
             "files_read": files_read,
             "file_rows": file_rows,
-            "from_diffs": from_diffs,
+            "from_diffs": read.rows,
+            "branches_read": read.branches,
+            "branches_gone": read.gone,
+            "branches_appeared": read.appeared,
         }
 
-    return Staged(frame.unionByName(diffs.frame(run.spark)), facts, diffs.close)
+    return Staged(staged, facts, diffs.close)
 
 
 class _Diffs:
@@ -147,8 +159,10 @@ class _Diffs:
 
     def close(self) -> None:
         keys = [part.key for part in self._parts]
-        for begin in range(0, len(keys), self._store.delete_batch_size):
-            self._store.delete(keys[begin : begin + self._store.delete_batch_size])
+        # What the store does not let go of is left for house-keeping, which knows the name; the rows are read already.
+        with suppress(LakegcError):
+            for begin in range(0, len(keys), self._store.delete_batch_size):
+                self._store.delete(keys[begin : begin + self._store.delete_batch_size])
 
 
 def _read(store: ObjectStore, counts: Accumulator[Counter[str]], file: str) -> Iterator[pa.RecordBatch]:

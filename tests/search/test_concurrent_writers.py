@@ -47,7 +47,8 @@ def collect(sandbox, spark, moments) -> Collected:
     repository = scene.repository
     schedule = Schedule(scene.actions, moments, lambda: reachable(repository, NOW, OPTIONS))
     before = repository.objects()
-    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=MIN_AGE, **OPTIONS.of_run)
+    # One branch at a time: only then do calls come in an order that one number can name.
+    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=MIN_AGE, branches_at_once=1, **OPTIONS.of_run)
     run = replace(run, store=WatchedStore(run.store, schedule.told))
     sandbox.observe(schedule.told)
     refused = False

@@ -1,9 +1,9 @@
-"""Scans under branches that come and go, and the diffs that fill in what a scan omits."""
+"""The server's scans, and the diffs of all branches, which are complete although branches come and go."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from spark_core.errors import AddressError, IncompleteReadError, RepositoryStateError
-from spark_core.lakefs import LakeFSServer, PreparedUncommitted, diff_addresses, scan_uncommitted
-from spark_core.model import Branch
+from spark_core.lakefs import DiffsRead, LakeFSServer, diff_addresses, scan_uncommitted
+from spark_core.lakefs.scans import MAX_ROUNDS, MAX_SCANS
+from spark_core.model import Repository
 from spark_core.namespace import Namespace
 from spark_core.schemas import UNCOMMITTED_ADDRESSES
 from tests.support.golden import SERVER_PATH, expected
@@ -37,88 +38,50 @@ def scanned(run_id: str) -> tuple[int, Any]:
     return 201, {"run_id": run_id, "gc_uncommitted_location": ""}
 
 
-def test_steady_branches_need_two_scans(client: Client) -> None:
-    server, scripted = client({BRANCHES: listing("main", "dev"), SCAN: in_turn(*map(scanned, RUNS))})
+def test_the_server_scans_twice(client: Client) -> None:
+    server, scripted = client({SCAN: in_turn(*map(scanned, RUNS))})
     assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[:2]
-    assert [call.method for call in scripted.calls] == ["GET", "POST", "GET", "POST", "GET"]
+    assert [call.method for call in scripted.calls] == ["POST", "POST"]
 
 
-@dataclass
-class Vanishing:
-    """A server on which a branch is deleted when the first scan comes to it, and is back before anybody looks again.
-
-    What the scan had found on other branches is dropped then, without an error (`lakefs-facts` 11.29).
-    """
-
-    scans: int = 0
-
-    def branches(self, _repository: str) -> list[Branch]:
-        return [Branch(name, "c") for name in ("a", "b", "c")]
-
-    def prepare_uncommitted(self, _repository: str) -> PreparedUncommitted:
-        self.scans += 1
-        return PreparedUncommitted(f"run{self.scans}", pages=1, pages_with_data=int(self.scans > 1))
-
-
-def test_a_branch_that_was_deleted_and_made_again_during_the_scan_costs_no_staged_rows() -> None:
-    scans = scan_uncommitted(Vanishing(), "docs")  # type: ignore[arg-type]
-    assert [scan.pages_with_data for scan in scans] == [0, 1]
-
-
-def test_a_changed_list_of_branches_means_another_scan_and_the_union_of_both(client: Client) -> None:
-    branches = in_turn(listing("main", "dev"), listing("main"), listing("main"))
-    server, _ = client({BRANCHES: branches, SCAN: in_turn(*map(scanned, RUNS))})
+def test_a_scan_that_a_deleted_branch_ended_is_made_again(client: Client) -> None:
+    server, _ = client({SCAN: in_turn(GONE, *map(scanned, RUNS))})
     assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[:2]
 
 
-def test_a_branch_that_goes_during_the_second_scan_means_a_third(client: Client) -> None:
-    branches = in_turn(listing("main", "dev"), listing("main", "dev"), listing("main"), listing("main"))
-    server, _ = client({BRANCHES: branches, SCAN: in_turn(*map(scanned, RUNS))})
-    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS
+def test_a_branch_deleted_under_each_scan_leaves_the_reading_to_the_diffs(client: Client) -> None:
+    server, scripted = client({SCAN: GONE})
+    assert scan_uncommitted(server, "docs") == []
+    assert len(scripted.calls) == MAX_SCANS
+    some = in_turn(GONE, GONE, GONE, GONE, scanned(RUNS[0]))
+    server, _ = client({SCAN: some})
+    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[:1]
 
 
-def test_a_moved_head_is_no_changed_branch(client: Client) -> None:
-    numbers = iter(range(10**6))
-
-    def moving(_asked: Asked) -> tuple[int, Any]:
-        return 200, {**listing()[1], "results": [{"id": "main", "commit_id": f"c{next(numbers)}"}]}
-
-    server, _ = client({BRANCHES: moving, SCAN: scanned(RUNS[0])})
-    assert len(scan_uncommitted(server, "docs")) == 2
-
-
-def test_a_scan_that_lost_its_branch_is_made_again_even_if_the_branch_is_back(client: Client) -> None:
-    server, _ = client({BRANCHES: listing("main"), SCAN: in_turn(GONE, *map(scanned, RUNS[1:]))})
-    assert [scan.run_id for scan in scan_uncommitted(server, "docs")] == RUNS[1:]
-
-
-def test_branches_that_never_stand_still_refuse(client: Client) -> None:
-    numbers = iter(range(10**6))
-    server, scripted = client({BRANCHES: lambda _: listing("main", f"b{next(numbers)}"), SCAN: scanned(RUNS[0])})
-    with pytest.raises(IncompleteReadError, match=r"branches came or went during 3 of 3 scans.*nothing was deleted"):
-        scan_uncommitted(server, "docs", max_scans=3)
-    assert sum(call.method == "POST" for call in scripted.calls) == 3
-
-
-def test_a_scan_that_always_loses_a_branch_refuses(client: Client) -> None:
-    server, _ = client({BRANCHES: listing("main"), SCAN: GONE})
-    with pytest.raises(IncompleteReadError, match=r"during 5 of 5 scans \(last: one that is back\)"):
+def test_a_scan_that_makes_no_progress_still_refuses(client: Client) -> None:
+    stuck = (201, {"run_id": RUNS[0], "gc_uncommitted_location": "", "continuation_token": "again"})
+    server, _ = client({SCAN: stuck})
+    with pytest.raises(IncompleteReadError, match="repeats a continuation token"):
         scan_uncommitted(server, "docs")
 
 
-@pytest.mark.parametrize("lists", [[listing()], [listing("main"), listing()]])
-def test_no_branch_before_or_after_refuses(client: Client, lists: list[Any]) -> None:
-    server, _ = client({BRANCHES: in_turn(*lists), SCAN: scanned(RUNS[0])})
-    with pytest.raises(RepositoryStateError, match=r"docs has no branch: it is bare, or it was deleted a moment ago"):
-        scan_uncommitted(server, "docs")
+def repository(name: str = "docs", default_branch: str = "main") -> Repository:
+    return Repository(name, f"local://{name}", default_branch, datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def diffs(server: LakeFSServer, repository: str, namespace: Namespace) -> pa.Table:
+def read(
+    server: LakeFSServer, name: str, namespace: Namespace, *, at_once: int = 1, default_branch: str = "main"
+) -> tuple[pa.Table, DiffsRead]:
     kept: list[pa.RecordBatch] = []
-    found = diff_addresses(server, repository, namespace, kept.append)
+    found = diff_addresses(server, repository(name, default_branch), namespace, kept.append, at_once=at_once)
     table = pa.Table.from_batches(kept, UNCOMMITTED_ADDRESSES)
-    assert found == table.num_rows
-    return table
+    # Counted as they are kept, or the table would seem to have more rows than were read.
+    assert found.rows == table.num_rows
+    return table, found
+
+
+def diffs(server: LakeFSServer, name: str, namespace: Namespace, *, at_once: int = 1) -> pa.Table:
+    return read(server, name, namespace, at_once=at_once)[0]
 
 
 def test_the_diffs_find_what_the_scan_of_a_local_store_leaves_out(tmp_path: Path) -> None:
@@ -178,6 +141,22 @@ def test_an_entry_that_was_reset_since_the_diff_is_not_reached(client: Client) -
     assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
+@pytest.mark.parametrize("misses", [1, 2, 3])
+def test_a_path_deleted_and_staged_again_between_diff_and_listing_is_looked_up_again(
+    client: Client, misses: int
+) -> None:
+    shown = in_turn(*[entries()] * misses, entries(p="local:///bs/docs/data/x"))
+    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: shown})
+    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
+
+
+def test_a_path_that_is_not_found_in_four_tries_refuses(client: Client) -> None:
+    shown = in_turn(*[entries()] * 4, entries(p="local:///bs/docs/data/x"))
+    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: shown})
+    with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*in 4 tries.*'p'"):
+        diffs(server, "docs", NAMESPACE)
+
+
 def test_an_entry_that_stays_in_the_diff_and_cannot_be_looked_up_refuses(client: Client) -> None:
     server, _ = client(
         {BRANCHES: listing("main"), DIFF: changed("p", "q"), ENTRIES: entries(q="local:///bs/docs/data/q")}
@@ -194,30 +173,118 @@ def test_two_paths_that_are_shown_alike_are_both_read(client: Client) -> None:
     assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x", "data/y"]
 
 
-def test_a_branch_deleted_under_its_diff_means_another_round(client: Client) -> None:
+class Branches:
+    """A server of branches that come and go; what is staged on one is an entry of its own name.
+
+    `lists` are the branches that each listing shows, the last one again and again; `lost` are answered "not found" so often.
+    """
+
+    def __init__(self, *lists: str, lost: dict[str, int] | None = None) -> None:
+        self.lists, self.lost = [names.split() for names in lists], dict(lost or {})
+        self.asked: list[str] = []
+
+    def __call__(self, asked: Asked) -> tuple[int, Any]:
+        if asked.path.endswith("/branches"):
+            return listing(*(self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]))
+        name = asked.path.split("/")[4]
+        if asked.path.endswith("/diff"):
+            self.asked.append(name)
+            return changed(name)
+        if self.lost.get(name, 0):
+            self.lost[name] -= 1
+            return GONE
+        return entries(**{name: f"local:///bs/docs/data/{name}"})
+
+
+def staged(client: Client, branches: Branches, **options: Any) -> tuple[set[str], DiffsRead]:
+    server, _ = client({("GET", ".*"): branches})
+    table, found = read(server, "docs", NAMESPACE, **options)
+    return {address.removeprefix("data/") for address in table["address"].to_pylist()}, found
+
+
+@pytest.mark.parametrize("at_once", [1, 16])
+def test_branches_are_read_side_by_side_each_once(client: Client, at_once: int) -> None:
+    names = [f"b{number:02d}" for number in range(40)]
+    branches = Branches(" ".join(["main", *names]))
+    found, figures = staged(client, branches, at_once=at_once)
+    assert found == {"main", *names}
+    assert sorted(branches.asked) == sorted(["main", *names])
+    assert figures == DiffsRead(rows=41, branches=41, gone=0, appeared=0)
+
+
+def test_a_branch_that_appears_is_read_too(client: Client) -> None:
+    found, figures = staged(client, Branches("main", "main new", "main new"))
+    assert found == {"main", "new"}
+    assert figures == DiffsRead(rows=2, branches=2, gone=0, appeared=0)
+
+
+def test_a_branch_that_is_gone_is_skipped(client: Client) -> None:
+    found, figures = staged(client, Branches("gone main", "main", lost={"gone": 1}))
+    assert found == {"main"}
+    assert figures == DiffsRead(rows=1, branches=1, gone=1, appeared=0)
+
+
+def test_a_branch_that_was_deleted_and_made_again_is_read_again(client: Client) -> None:
+    found, figures = staged(client, Branches("back main", lost={"back": 2}))
+    assert found == {"back", "main"}
+    assert figures == DiffsRead(rows=2, branches=2, gone=0, appeared=0)
+
+
+def test_branches_that_come_and_go_in_every_round_end_nothing(client: Client) -> None:
+    """Every listing shows a branch that was not there before and is gone when it is asked about."""
+    rounds = [f"main ci-{number}" for number in range(20)]
+    found, figures = staged(client, Branches(*rounds, lost={f"ci-{number}": 9 for number in range(20)}))
+    assert found == {"main"}
+    assert figures == DiffsRead(rows=1, branches=1, gone=MAX_ROUNDS, appeared=1)
+
+
+def test_a_branch_that_is_listed_and_never_found_refuses(client: Client) -> None:
+    with pytest.raises(IncompleteReadError, match=r"docs lists 1 branches that it did not find in 5 tries.*'lost'"):
+        staged(client, Branches("lost main", lost={"lost": 99}))
+
+
+def test_rows_of_a_branch_that_broke_off_are_kept_and_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_core.lakefs.scans.LOT", 1)
     server, _ = client(
         {
             BRANCHES: listing("main"),
-            DIFF: changed("p"),
-            ENTRIES: in_turn(GONE, entries(p="local:///bs/docs/data/x")),
+            DIFF: changed("p", "q"),
+            ENTRIES: in_turn(
+                entries(p="local:///bs/docs/data/x"),
+                GONE,
+                entries(p="local:///bs/docs/data/x"),
+                entries(q="local:///bs/docs/data/y"),
+            ),
         }
     )
-    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"]
+    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x", "data/x", "data/y"]
 
 
-def test_rows_of_a_round_that_broke_off_are_kept_and_counted(client: Client) -> None:
-    shown = entries(p="local:///bs/docs/data/x")
-    server, _ = client(
-        {
-            BRANCHES: listing("dev", "main"),
-            DIFF: changed("p"),
-            ("GET", "/repositories/docs/branches/dev/diff"): changed("p"),
-            ENTRIES: in_turn(GONE, shown),
-            ("GET", "/repositories/docs/refs/dev/objects/ls"): shown,
-        }
-    )
-    # Counted as they are kept, or the table would seem to have more rows than were read.
-    assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x"] * 3
+@pytest.mark.parametrize("lists", [("",), ("main", "")])
+def test_no_branch_before_or_after_refuses(client: Client, lists: tuple[str, ...]) -> None:
+    with pytest.raises(RepositoryStateError, match=r"docs has no branch: it is bare, or it was deleted a moment ago"):
+        staged(client, Branches(*lists))
+
+
+@pytest.mark.parametrize("lists", [("dev",), ("dev main", "dev")])
+def test_a_list_without_the_default_branch_refuses(client: Client, lists: tuple[str, ...]) -> None:
+    with pytest.raises(RepositoryStateError, match=r"docs shows 1 branches, its default branch 'main' not among them"):
+        staged(client, Branches(*lists))
+
+
+def test_one_branch_that_cannot_be_read_ends_the_reading_of_all_by_its_name(client: Client) -> None:
+    names = [f"b{number:03d}" for number in range(200)]
+
+    class Failing(Branches):
+        def __call__(self, asked: Asked) -> tuple[int, Any]:
+            if asked.path.endswith("/b002/diff"):
+                return 200, {"results": "none"}
+            return super().__call__(asked)
+
+    branches = Failing(" ".join(["main", *names]))
+    with pytest.raises(IncompleteReadError, match="uncommitted changes of branch b002 of repository docs"):
+        staged(client, branches, at_once=4)
+    assert len(branches.asked) < 20, "nothing further is asked"
 
 
 def test_a_diff_that_cannot_be_read_refuses(client: Client) -> None:
@@ -234,7 +301,7 @@ def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_
     answers = {BRANCHES: listing("main"), DIFF: changed(*addresses), ENTRIES: entries(**addresses)}
     server, _ = client(answers)
     kept: list[pa.RecordBatch] = []
-    assert diff_addresses(server, "docs", NAMESPACE, kept.append) == 5
+    assert diff_addresses(server, repository(), NAMESPACE, kept.append, at_once=1).rows == 5
     assert [batch.num_rows for batch in kept] == [2, 2, 1]
     assert sorted(pa.Table.from_batches(kept)["address"].to_pylist()) == [f"data/{name}" for name in "abcde"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError, NotFoundError, PermissionDeniedError
-from spark_core.lakefs import LakeFSServer, read_refs_dump, walk_refs
+from spark_core.graveler import Timestamp
+from spark_core.lakefs import LakeFSServer, complete_refs, read_refs_dump, walk_refs
 from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.namespace import Namespace
+from spark_core.retention import require_whole
 from spark_core.storage import StoreOptions, open_store
 from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
 from tests.support.recorded_server import RecordedServer
@@ -216,6 +219,94 @@ def test_a_walk_that_is_not_permitted_either_names_the_action(client: Client, la
         walk_refs(server, "docs")
 
 
+@pytest.mark.parametrize("date", [1_700_000_000_000, 10**18, -(10**13)], ids=["milliseconds", "later", "earlier"])
+def test_a_commit_with_an_impossible_date_is_clamped_as_in_a_dump(client: Client, date: int) -> None:
+    graph = Graph({"main": "b"}, {"main": [commit("b", "a", creation_date=date), commit("a")]})
+    refs, _ = walked(client, graph)
+    assert refs.commits[_id("b")].creation_date == Timestamp(date).instant()
+    assert refs.commits[_id("b")].creation_date.year == (9999 if date > 0 else 1)
+
+
+def known(*names: str, **branches: str) -> Refs:
+    """A dump of some commits, each the parent of the next one, and of branches whose heads it may lack."""
+    commits = {
+        _id(name): Commit(
+            _id(name),
+            tuple(_id(parent) for parent in names[at - 1 : at]) if at else (),
+            # A dump has parts of a second that no log tells.
+            datetime.fromtimestamp(1_700_000_000, UTC).replace(microsecond=123_456),
+            _id(f"metarange of {name}"),
+            generation=at + 1,
+        )
+        for at, name in enumerate(names)
+    }
+    return Refs(commits, tuple(Branch(name, _id(at)) for name, at in branches.items()), ())
+
+
+def completed(client: Client, graph: Graph, dumped: Refs) -> tuple[Refs, list[str]]:
+    server, scripted = client({("GET", ".*"): graph})
+    found = complete_refs(server, "docs", dumped)
+    return found, [call.path.split("/")[4] for call in scripted.calls]
+
+
+def test_a_dump_that_lacks_nothing_costs_no_call(client: Client) -> None:
+    found, asked = completed(client, Graph({}, {}), known("a", "b", main="b", old="a"))
+    assert found == known("a", "b", main="b", old="a")
+    assert asked == []
+
+
+def test_heads_that_landed_while_the_dump_was_made_are_read_from_the_logs_of_their_branches(client: Client) -> None:
+    main = [commit("e", "d"), commit("d", "c"), commit("c", "b"), commit("b", "a"), commit("a")]
+    dev = [commit("x", "b"), commit("b", "a"), commit("a")]
+    found, asked = completed(
+        client, Graph({}, {"main": main, "dev": dev}), known("a", "b", main="d", dev="x", old="b", same="x")
+    )
+    # The head has moved on since: what lies above the dump's does no harm.
+    assert found.commits.keys() == {_id(name) for name in "abcdex"}
+    assert asked == ["main", "dev"]
+    assert found.branches == known("a", "b", main="d", dev="x", old="b", same="x").branches
+    assert found.commits[_id("b")].creation_date.microsecond, "what the dump has stays as it has it"
+
+
+def test_a_head_that_was_reset_away_meanwhile_is_read_by_its_own_id(client: Client) -> None:
+    graph = Graph({}, {"main": [commit("a")], "gone": (404, {"message": "branch not found"}), "c": [commit("c", "a")]})
+    found, asked = completed(client, graph, known("a", main="c", gone="c"))
+    assert found.commits.keys() == {_id("a"), _id("c")}
+    assert asked == ["main", "gone", _id("c")]
+
+
+def test_a_tag_that_a_dump_names_without_its_commit_is_followed_too(client: Client) -> None:
+    dumped = replace(known("a", main="a"), tags=(Tag("v1", _id("t")),))
+    found, asked = completed(client, Graph({}, {"v1": [commit("t", "a"), commit("a")]}), dumped)
+    assert found.commits.keys() == {_id("a"), _id("t")}
+    assert asked == ["v1"]
+
+
+def test_a_parent_that_landed_with_its_child_while_commits_were_dumped_is_read_too(client: Client) -> None:
+    whole = known("a", "b", "c", main="c")
+    torn = replace(whole, commits={id_: at for id_, at in whole.commits.items() if id_ != _id("b")})
+    found, asked = completed(client, Graph({}, {"b": [commit("b", "a"), commit("a")]}), torn)
+    assert found.commits.keys() == whole.commits.keys()
+    assert asked == [_id("b")]
+
+
+@pytest.mark.parametrize("answer", [(404, {"message": "commit not found"}), [], [commit("other", "a")]])
+def test_a_head_that_the_damaged_cache_hides_completes_no_dump(client: Client, answer: Any) -> None:
+    graph = Graph({}, {"main": [commit("a")], "c": answer})
+    with pytest.raises(IncompleteReadError, match=rf"commit {_id('c')}.*After a cherry-pick"):
+        completed(client, graph, known("a", main="c"))
+
+
+def test_a_commit_that_differs_between_the_dump_and_a_log_refuses(client: Client) -> None:
+    logs = {"main": [commit("d", "c"), commit("c", "b"), commit("b", "a", meta_range_id=_id("another"))]}
+    torn = replace(known("a", "b", main="d"), commits=known("a", "b").commits)
+    found, _ = completed(client, Graph({}, {"main": logs["main"][:2]}), torn)
+    assert _id("c") in found.commits
+    logs["main"][1] = commit("c", "b", "z")
+    with pytest.raises(IncompleteReadError, match=rf"commit {_id('b')} .* differs between two answers"):
+        completed(client, Graph({}, logs), torn)
+
+
 class Unsteady:
     """Answers like a server whose logs break off, whose branches move, and whose cache is damaged."""
 
@@ -264,6 +355,24 @@ def unsteady(draw: st.DrawFn) -> Unsteady:
     server.breaks_off = draw(st.dictionaries(anything, st.integers(0, 3)))
     server.damaged = draw(st.dictionaries(some, st.none() | some, max_size=2))
     return server
+
+
+@given(unsteady(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_dump_lacks_it_is_completed_to_a_whole_graph_or_refused(
+    server: Unsteady, data: st.DataObject
+) -> None:
+    refs = Refs(server.all, tuple(server.branches("")), tuple(server.tags("")))
+    dropped = data.draw(st.sets(st.sampled_from(sorted(server.all))))
+    torn = replace(refs, commits={id_: at for id_, at in server.all.items() if id_ not in dropped})
+    try:
+        found = complete_refs(cast("LakeFSServer", server), "docs", torn)
+    except IncompleteReadError:
+        assert server.damaged or server.breaks_off, "nothing stood in the way"
+        return
+    require_whole(replace(found, branches=found.branches or (Branch("x", min(found.commits)),)))
+    assert torn.commits.keys() | reached(refs) <= found.commits.keys() <= server.all.keys()
+    assert (found.branches, found.tags) == (torn.branches, torn.tags)
 
 
 @given(unsteady())

@@ -1,13 +1,18 @@
-"""Staged entries on their way to Spark: what is many does not stay with the driver."""
+"""Staged entries on their way to Spark: what is many does not stay with the driver, nor in the store."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
-from spark_core import schemas
-from spark_core.errors import CorruptTableError
-from spark_core.mark.uncommitted import _Diffs
+from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
+from spark_core import mark, schemas, tables
+from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
+from spark_core.mark.uncommitted import _Diffs, read_staged
 from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
+from tests.support.sandbox_runs import open_sandbox_run
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +47,83 @@ def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken
         frame.collect()
     diffs.close()
     assert not any((tmp_path / "repo/folder").iterdir())
+
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def staged(tmp_path, spark, monkeypatch):
+    """A run over some branches with more staged on them than the driver holds, and its listing."""
+    monkeypatch.setattr("spark_core.mark.uncommitted.HELD", 2)
+    with Sandbox(tmp_path / "sandbox") as sandbox:
+        with sandbox.core.lock:
+            repositories.create(sandbox.core, "repo", "local://repo")
+            for number in range(6):
+                branch = f"b{number}"
+                refs.create_branch(sandbox.core, "repo", branch, "main")
+                for path in ("x", "y"):
+                    objects.upload(sandbox.core, "repo", branch, path, f"{branch} {path}".encode())
+        run = open_sandbox_run(sandbox, "repo", spark, NOW)
+        yield run, run.keep(mark.namespace_slices(run))
+
+
+def _left(run):
+    where = tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key)
+    return [key for batch in run.store.list(where) for key in batch.column("key").to_pylist() if "_diffs-" in key]
+
+
+def test_files_of_diffs_are_gone_when_the_table_is_stored(staged):
+    run, slices = staged
+    draft = mark.uncommitted_addresses(run, slices)
+    assert _left(run)
+    stored = run.keep(draft)
+    assert _left(run) == []
+    facts = stored.manifest.facts
+    assert stored.manifest.rows == facts["from_diffs"] + facts["file_rows"]
+    assert (facts["branches_read"], facts["from_diffs"]) == (7, 12)
+
+
+def test_files_of_diffs_of_a_mark_that_failed_while_they_were_read_are_gone(staged, monkeypatch):
+    run, slices = staged
+    run = replace(run, options=replace(run.options, branches_at_once=1))
+    read, asked = run.server.diff_branch, []
+
+    def fails_late(repository, branch):
+        if branch == "b5":
+            assert _left(run), "some were put down already"
+            raise IncompleteReadError("the diff fails")
+        asked.append(branch)
+        return read(repository, branch)
+
+    monkeypatch.setattr(run.server, "diff_branch", fails_late)
+    with pytest.raises(IncompleteReadError, match="the diff fails"):
+        mark.uncommitted_addresses(run, slices)
+    assert asked == ["b0", "b1", "b2", "b3", "b4"]
+    assert _left(run) == []
+
+
+def test_files_of_diffs_of_a_mark_that_failed_while_the_table_was_stored_are_gone(staged, monkeypatch):
+    run, slices = staged
+    draft = mark.uncommitted_addresses(run, slices)
+    assert _left(run)
+
+    def fails(*_arguments, **_options):
+        raise TransientError("the store is busy")
+
+    monkeypatch.setattr(tables, "store_table", fails)
+    with pytest.raises(TransientError, match="the store is busy"):
+        run.keep(draft)
+    assert _left(run) == []
+
+
+def test_files_of_diffs_that_the_store_does_not_let_go_of_fail_nothing(staged, monkeypatch):
+    run, _ = staged
+    read = read_staged(run, "_lakefs")
+
+    def fails(_store, _keys):
+        raise TransientError("the store is busy")
+
+    monkeypatch.setattr(type(run.store), "delete", fails)
+    read.close()
+    assert _left(run)
