@@ -22,7 +22,7 @@ from spark_core.datasources import Settled, settled, shared_counts
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
 from spark_core.mark import twins
-from spark_core.mark.commits import tables_prefix
+from spark_core.mark.commits import WALK, tables_prefix
 from spark_core.mark.committed import addresses_of_ranges
 from spark_core.namespace import collectable_batch, xid_time_batch
 from spark_core.run import Run
@@ -101,7 +101,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     # Nothing can be the twin of an entry where nothing is left to go.
     found = twins.find(run, free.frame, heads, said) if left[0] else twins.NONE
     kept = free.frame.transform(found.without_twins)
-    why = _Reasons.read(run, mark.committed, counts)
+    why = _Reasons.read(run, mark, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
     restriction: dict[str, Any] = {}
     if named is not None:
@@ -371,11 +371,16 @@ class _Reasons:
     complete: bool
 
     @classmethod
-    def read(cls, run: Run, committed: StoredTable, counts: Accumulator[Counter[str]]) -> _Reasons:
-        """Read the ranges that only expired commits have, up to the limit; a damaged one costs only the words."""
-        wanted = committed.manifest.facts["expired_ranges"]
+    def read(cls, run: Run, mark: Mark, counts: Accumulator[Counter[str]]) -> _Reasons:
+        """Read the ranges that only expired commits have, up to the limit; a damaged one costs only the words.
+
+        Where commits were walked, those that nothing leads to were not seen, so of no object it can be said that no commit
+        had it.
+        """
+        wanted = mark.committed.manifest.facts["expired_ranges"]
+        all_seen = wanted["all"] and mark.commits.manifest.facts.get("refs_read_by") != WALK
         if not wanted["ids"]:
-            return cls(None, complete=wanted["all"])
+            return cls(None, complete=all_seen)
         found = (
             addresses_of_ranges(run, tables_prefix(run), wanted["ids"], counts)
             .select(_address_hash(), sf.lit(True).alias("expired"))
@@ -384,7 +389,7 @@ class _Reasons:
         )
         # Read before the words are chosen: they depend on whether everything could be read.
         found.count()
-        return cls(found, complete=wanted["all"] and not counts.value["unread"])
+        return cls(found, complete=all_seen and not counts.value["unread"])
 
     def explain(self, frame: DataFrame) -> DataFrame:
         """Add the column `reason`."""
