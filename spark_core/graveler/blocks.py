@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.layout import CRC_MASK, FOOTER_SIZE, PLAIN, SNAPPY, TRAILER_SIZE
+from spark_core.graveler.layout import CRC_MASK, FOOTER_SIZE, MAY_MATTER, PLAIN, SNAPPY, TRAILER_SIZE
 
 Longs: TypeAlias = NDArray[np.int64]
 
@@ -43,9 +43,13 @@ class Blocks:
     offsets: Longs
     plain: NDArray[np.bool_]
 
-    def fail(self, status: int, position: int) -> CorruptTableError:
-        """Describe what a kernel found at a position of the buffer."""
-        return self.broken(position, f"found {kernels.PROBLEMS[status]}")
+    def fail(self, status: int, position: int, message: str = "") -> CorruptTableError:
+        """Describe what a kernel found at a position of the buffer, in a protobuf message of this name."""
+        found = f"found {kernels.PROBLEMS[status]}"
+        if status == kernels.UNKNOWN_FIELD:
+            tag, _ = kernels.read_uvarint(self.buffer, position, self.buffer.size)
+            found += f", {(int(tag) & 2**64 - 1) >> 3}, in {message}: {MAY_MATTER}"
+        return self.broken(position, found)
 
     def broken(self, position: int, problem: str) -> CorruptTableError:
         """Make the error for a position of the buffer, naming the place in the file."""

@@ -177,15 +177,20 @@ def encode_commit(commit: CommitRecord) -> bytes:
 def decode_commit(payload: bytes, source: Source) -> CommitRecord:
     """Decode CommitData.
 
+    A field that is not known is passed over, so that a newer server is read:
+    which metarange and which parents a commit has stands in the known ones, and
+    the server itself counts `version` up where their meaning changes.
+
     Raises:
-        CorruptTableError: If the message is broken or has an unknown field.
+        CorruptTableError: If the message is broken.
     """
     texts = {1: "", 2: "", 3: "", 5: ""}
     numbers = {8: 0, 9: 0}
     metadata: dict[str, str] = {}
     parents: list[str] = []
     created = Timestamp(0)
-    for number, value, raw in read_fields(payload, _WIRE_TYPES[COMMIT], source, repeated=_REPEATED[COMMIT]):
+    fields = read_fields(payload, _WIRE_TYPES[COMMIT], source, repeated=_REPEATED[COMMIT], others_matter=False)
+    for number, value, raw in fields:
         if number in texts:
             texts[number] = read_text(raw, source)
         elif number in numbers:
@@ -218,11 +223,15 @@ def encode_pointer(pointer: Branch | Tag) -> bytes:
 def decode_pointer(payload: bytes, entity: str, source: Source) -> tuple[str, str]:
     """Decode BranchData or TagData to its id and commit id.
 
+    A field that is not known is passed over: the commit is told twice, here and
+    by the record's identity, and what is staged is not read from a dump.
+
     Raises:
-        CorruptTableError: If the message is broken or has an unknown field.
+        CorruptTableError: If the message is broken.
     """
     texts = {1: "", 2: ""}
-    for number, _, raw in read_fields(payload, _WIRE_TYPES[entity], source, repeated=_REPEATED[entity]):
+    fields = read_fields(payload, _WIRE_TYPES[entity], source, repeated=_REPEATED[entity], others_matter=False)
+    for number, _, raw in fields:
         if number in texts:
             texts[number] = read_text(raw, source)
     return texts[1], texts[2]

@@ -6,6 +6,18 @@ References:
 
 from __future__ import annotations
 
+# The newest lakeFS whose messages and columns were compared with those that are read here.
+LAKEFS_CHECKED = "1.84"
+
+# Versions of commits; in 0 the order of a merge's parents is reversed. Another one may mean another main parent.
+COMMIT_VERSIONS = (0, 1)
+
+# Why a field that is not known refuses, in a message that says what is alive: Entry and RangeData.
+MAY_MATTER = (
+    f"lakegc knows the fields up to lakeFS {LAKEFS_CHECKED}, and another one may say which object is meant, where it lies or "
+    "whether it is alive; if the server is newer than that, use a lakegc that knows it"
+)
+
 FOOTER_SIZE = 53
 MAGIC = bytes.fromhex("f7cff485b741e288")
 FORMAT_VERSION = 2

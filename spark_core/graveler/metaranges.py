@@ -57,7 +57,7 @@ def read_ranges_of(data: bytes, *, name: str, entity: str | None, expected_id: s
         counts,
     )
     if status != kernels.OK:
-        raise blocks.fail(status, position)
+        raise blocks.fail(status, position, "RangeData")
     ids = gather(blocks.buffer, records.identities, pa.binary(), name)
     min_keys = gather(blocks.buffer, minima, pa.binary(), name)
     max_keys = gather(blocks.buffer, maxima, pa.binary(), name)

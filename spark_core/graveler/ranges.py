@@ -62,7 +62,7 @@ def read_range(
         checksums.lengths,
     )
     if status != kernels.OK:
-        raise blocks.fail(status, position)
+        raise blocks.fail(status, position, "Entry")
     return pa.RecordBatch.from_arrays(
         [
             records.keys,

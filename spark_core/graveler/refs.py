@@ -22,6 +22,7 @@ from spark_core.graveler.commits import (
     encode_pointer,
 )
 from spark_core.graveler.entries import encode_value
+from spark_core.graveler.layout import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.graveler.metaranges import read_ranges_of
 from spark_core.graveler.records import RANGES, scan, sstable_of
 from spark_core.graveler.tables import MAX_RANGE_SIZE_BYTES, RANGE_RAGGEDNESS, write_records
@@ -98,6 +99,11 @@ def read_commit_records(fetch: Fetch, commits_metarange_id: str) -> list[CommitR
     for record in _read_dump(fetch, commits_metarange_id, COMMIT):
         commit = decode_commit(record.payload, record.source)
         record.check(commit.id, commit.id)
+        if commit.version not in COMMIT_VERSIONS:
+            raise record.source.fail(
+                f"it has version {commit.version}, which may change which parent is the main one; lakegc knows those that lakeFS "
+                f"up to {LAKEFS_CHECKED} writes, 0 and 1: use a lakegc that knows this one"
+            )
         commits.append(commit)
     return commits
 

@@ -10,8 +10,10 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_core.errors import CorruptTableError
+from spark_core.graveler.layout import MAY_MATTER
 
 VARINT, BYTES = 0, 2
+_FIXED = {1: 8, 5: 4}
 
 
 @dataclass(frozen=True)
@@ -78,22 +80,28 @@ def map_field(number: int, entries: Mapping[str, str]) -> bytes:
 
 
 def read_fields(
-    payload: bytes, wire_types: Mapping[int, int], source: Source, *, repeated: Container[int] = ()
+    payload: bytes,
+    wire_types: Mapping[int, int],
+    source: Source,
+    *,
+    repeated: Container[int] = (),
+    others_matter: bool = True,
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Read the fields of a message.
+    """Read the known fields of a message.
 
     Args:
         payload: The message.
         wire_types: The wire type, `VARINT` or `BYTES`, of each known field number.
         source: What is being read, for errors.
         repeated: Field numbers that may occur more than once.
+        others_matter: Whether a field that is not known could say what is alive; if not, it is passed over.
 
     Yields:
         Field number, value of a varint (signed 64 bit) else 0, bytes else empty.
 
     Raises:
-        CorruptTableError: At a field that is unknown, has another wire type,
-            is there twice or does not fit.
+        CorruptTableError: At a field that is unknown and matters, has another wire
+            type, is there twice or does not fit.
     """
     position = 0
     seen = set()
@@ -101,7 +109,10 @@ def read_fields(
         tag, position = read_uvarint(payload, position, source)
         field, wire_type = tag >> 3, tag & 7
         if field not in wire_types:
-            raise source.fail(f"unknown field {field}")
+            if others_matter or not field:
+                raise source.fail(f"unknown field {field}: {MAY_MATTER}")
+            position = _behind(payload, position, field, wire_type, source)
+            continue
         if wire_type != wire_types[field]:
             raise source.fail(f"field {field} has wire type {wire_type}, wanted {wire_types[field]}")
         if field in seen and field not in repeated:
@@ -115,6 +126,24 @@ def read_fields(
             raise source.fail(f"field {field} claims {number} bytes, {len(payload) - position} are left")
         yield field, 0, payload[position : position + number]
         position += number
+
+
+def _behind(payload: bytes, position: int, field: int, wire_type: int, source: Source) -> int:
+    """Return where a field that nobody needs ends; `position` is behind its tag.
+
+    Raises:
+        CorruptTableError: If it does not fit, or has a wire type that the server does not write.
+    """
+    if wire_type in _FIXED:
+        end = position + _FIXED[wire_type]
+    else:
+        if wire_type not in (VARINT, BYTES):
+            raise source.fail(f"field {field} has wire type {wire_type}, which no lakeFS writes")
+        number, end = read_uvarint(payload, position, source)
+        end += number if wire_type == BYTES else 0
+    if end > len(payload):
+        raise source.fail(f"field {field} ends {end - len(payload)} bytes behind its message")
+    return end
 
 
 def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from spark_core import graveler
 from spark_core.errors import AddressError, CorruptTableError, IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.graveler.layout import LAKEFS_CHECKED
 from spark_core.lakefs.values import PreparedUncommitted, RefsDump
 from spark_core.model import Refs
 from spark_core.schemas import SERVER_UNCOMMITTED, UNCOMMITTED_ADDRESSES
@@ -110,7 +111,8 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
         Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
 
     Raises:
-        CorruptTableError: If the columns are not exactly the server's.
+        CorruptTableError: If one of the two columns is missing or of another type. Others that a newer server may write
+            change nothing: a row can only keep an object, and its address is looked at.
         AddressError: If an address is not relative.
         IncompleteReadError: If the file is gone, or fewer rows were read than it says it has.
 
@@ -121,10 +123,7 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
     try:
         found, said = store.parquet_footer(key)
         found = found.remove_metadata()
-        if not found.equals(SERVER_UNCOMMITTED):
-            raise CorruptTableError(
-                key, None, f"the columns are {_columns(found)}, wanted {_columns(SERVER_UNCOMMITTED)}"
-            )
+        _require_columns(key, found)
         for batch in store.read_parquet(key):
             rows += batch.num_rows
             yield _staged(key, batch)
@@ -135,6 +134,18 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
             f"{key} of {store.root} says that it has {said} rows, and {rows} were read; staged objects would look unreachable, so "
             "nothing was deleted. Run again."
         )
+
+
+def _require_columns(key: str, found: pa.Schema) -> None:
+    for wanted in SERVER_UNCOMMITTED:
+        at = found.get_all_field_indices(wanted.name)
+        if len(at) != 1 or not found.field(at[0]).equals(wanted):
+            raise CorruptTableError(
+                key,
+                None,
+                f"the columns are {_columns(found)}, wanted {_columns(SERVER_UNCOMMITTED)}, as servers up to {LAKEFS_CHECKED} "
+                "write them, and any others beside them",
+            )
 
 
 def _staged(key: str, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
+from spark_core.graveler.layout import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
@@ -267,13 +268,20 @@ class LakeFSServer:
             call, self._refs.log_commits_with_http_info, repository_id, ref, first_page=min(first_page, _PAGE)
         )
         for body in listed:
+            version = body.integer("version")
+            if version not in COMMIT_VERSIONS:
+                raise unreadable(
+                    call,
+                    f"a commit of version {version}, which may change which parent is the main one (lakeFS up to "
+                    f"{LAKEFS_CHECKED} writes 0 and 1)",
+                )
             yield Commit(
                 id=body.commit_id("id"),
                 parents=tuple(body.commit_ids("parents")),
                 # A client gives it: milliseconds, for instance, are a date that no calendar has.
                 creation_date=body.any_instant("creation_date"),
                 metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
-                version=body.integer("version"),
+                version=version,
                 generation=body.integer("generation") if body.has("generation") else 0,
             )
 

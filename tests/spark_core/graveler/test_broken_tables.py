@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.graveler import (
+    CommitRecord,
     Entry,
+    Timestamp,
     decode_entry,
     entry_identity,
+    read_commit_records,
     read_metarange,
     read_range,
     read_records,
@@ -22,12 +25,18 @@ from spark_core.graveler import (
     write_range,
     write_refs_dump,
 )
-from spark_core.graveler.commits import dump_properties
+from spark_core.graveler.commits import (
+    decode_commit,
+    decode_pointer,
+    dump_properties,
+    encode_commit,
+    encode_pointer,
+)
 from spark_core.graveler.entries import encode_entry, encode_value
 from spark_core.graveler.tables import write_records
-from spark_core.graveler.wire import bytes_field, message_field, uvarint, varint_field
+from spark_core.graveler.wire import Source, bytes_field, message_field, uvarint, varint_field
 from spark_core.graveler.writer import TableBuilder
-from spark_core.model import Branch
+from spark_core.model import Branch, Tag
 from tests.spark_core.graveler.forge import Forgery, block, handle, plain
 
 SET = b"\x01" + bytes(7)
@@ -432,6 +441,66 @@ def test_entries_as_old_and_new_servers_write_them_are_read():
     assert read_range(with_payload(explicit), name="explicit").to_pylist() == least
     twice = ADDRESS + message_field(5, b"") + message_field(5, bytes_field(1, b"k"))
     assert read_range(with_payload(twice), name="metadata").to_pylist() == least
+
+
+CHECKED = "lakegc knows the fields up to lakeFS 1.84"
+
+
+@pytest.mark.parametrize("number", [8, 15, 16, 3000])
+def test_a_new_field_of_an_entry_or_a_range_refuses_and_says_which_and_what_was_checked(number):
+    """It could say that the object lies elsewhere, or that there is another one."""
+    data = with_payload(ADDRESS + bytes_field(number, b"x"))
+    error = refuses(data, f"an unknown protobuf field number, {number}, in Entry: {CHECKED}")
+    assert "use a lakegc that knows it" in str(error)
+    with pytest.raises(CorruptTableError, match=f"unknown field {number}: {CHECKED}"):
+        decode_entry(ADDRESS + bytes_field(number, b"x"))
+    row = (b"b", ID, range_data(b"a", b"b") + bytes_field(number, b"x"))
+    refuses(metarange_of(row), f"field number, {number}, in RangeData: {CHECKED}", reader=read_metarange)
+
+
+SOURCE = Source("dump", "record")
+NEW_FIELDS = [
+    pytest.param(varint_field(100, 7), id="varint"),
+    pytest.param(bytes_field(100, b"new"), id="bytes"),
+    pytest.param(uvarint(100 << 3 | 1) + bytes(8), id="fixed64"),
+    pytest.param(uvarint(100 << 3 | 5) + bytes(4), id="fixed32"),
+    pytest.param(bytes_field(100, b"twice") * 2, id="twice"),
+]
+
+
+@pytest.mark.parametrize("new", NEW_FIELDS)
+def test_a_new_field_of_a_commit_a_branch_or_a_tag_changes_nothing(new):
+    """What commits hold, and where branches stand, is said by the known fields: a server's upgrade must not end every mark."""
+    commit = CommitRecord("me", "m", Timestamp(1), "f" * 64, {"k": "v"}, ("a" * 64, "b" * 64)).with_id()
+    for payload in (encode_commit(commit) + new, new + encode_commit(commit)):
+        assert decode_commit(payload, SOURCE) == commit
+    for pointer, entity in ((Branch("main", "c" * 64), "branch"), (Tag("v1", "c" * 64), "tag")):
+        assert decode_pointer(new + encode_pointer(pointer), entity, SOURCE) == (pointer.id, pointer.commit_id)
+
+
+@pytest.mark.parametrize(
+    ("new", "text"),
+    [
+        (b"\x00\x01", "unknown field 0"),
+        (uvarint(100 << 3 | 3), "field 100 has wire type 3, which no lakeFS writes"),
+        (uvarint(100 << 3 | 1) + bytes(7), "field 100 ends 1 bytes behind its message"),
+        (uvarint(100 << 3 | 2) + b"\x05abc", "field 100 ends 2 bytes behind its message"),
+        (uvarint(100 << 3) + b"\x80", "a varint runs past the end"),
+        (varint_field(2, 1), "field 2 has wire type 0, wanted 2"),
+    ],
+)
+def test_a_new_field_that_is_broken_refuses_all_the_same(new, text):
+    with pytest.raises(CorruptTableError, match=text):
+        decode_pointer(encode_pointer(Branch("main", "c" * 64)) + new, "branch", SOURCE)
+
+
+def test_a_commit_of_a_version_that_is_not_known_refuses():
+    """The server counts it up when the meaning of parents changes, as from 0 to 1."""
+    commit = CommitRecord("me", "m", Timestamp(1), "f" * 64, version=2).with_id()
+    dump = write_refs_dump(commits=[commit], branches=[], tags=[])
+    files = {table.id: table.data for table in dump.files}
+    with pytest.raises(CorruptTableError, match=r"it has version 2, .*up to 1\.84 writes, 0 and 1"):
+        read_commit_records(files.__getitem__, dump.commits_metarange_id)
 
 
 def test_the_offset_names_the_place_in_the_file():

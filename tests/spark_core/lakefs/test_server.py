@@ -323,6 +323,7 @@ def test_the_log_gives_whole_commits_the_first_one_of_a_repository_without_a_met
         ({"meta_range_id": "../x"}, "not the id of a table"),
         ({"meta_range_id": None}, "where 'meta_range_id' should be str"),
         ({"version": None}, "where 'version' should be int"),
+        ({"version": 2}, "a commit of version 2, which may change which parent is the main one (lakeFS up to 1.84"),
     ],
 )
 def test_a_commit_of_the_log_that_cannot_be_read_refuses(client: Client, change: dict[str, Any], match: str) -> None:
