@@ -97,7 +97,7 @@ def _deletes(patient: Patient) -> Found:
     store, *_ = patient.store, patient.listing, patient.right_place
     try:
         require_deletable(store)
-    except PermissionDeniedError as refusal:
+    except (PermissionDeniedError, SettingsError) as refusal:
         if patient.options.may_sweep:
             raise
         found = told(refusal)

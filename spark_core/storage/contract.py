@@ -180,6 +180,8 @@ class ObjectStore(ABC):
     unsafe_names: ClassVar[str] = NOT_NAMEABLE
     # What a policy must allow for `delete`, in the store's own words.
     delete_permission: ClassVar[str] = "the deletion of objects"
+    # Which request `delete` sends, in the store's own words.
+    delete_request: ClassVar[str] = "the store's own deletions"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         self.namespace = namespace

@@ -7,8 +7,8 @@ import secrets
 from datetime import UTC, datetime
 
 from spark_core.clocks import ClockReading
-from spark_core.errors import ObjectExistsError, PermissionDeniedError, TransientError
-from spark_core.storage.contract import ObjectStore
+from spark_core.errors import LakegcError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
+from spark_core.storage.contract import DeleteOutcome, ObjectStore
 
 # Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
 PROBE_FOLDER = "_lakefs/retention/gc/probe/"
@@ -16,6 +16,9 @@ CLOCK = f"{PROBE_FOLDER}clock"
 
 # How stores say that they do not take who asks at all, whatever they may.
 _UNKNOWN = re.compile(r"\b401\b|Expired|Invalid|Signature|Unauthenticated|Authentication")
+
+# How stores say that they do not take the request, whatever it is about and whenever it comes.
+_NOT_TAKEN = re.compile(r"\bHTTP (400(?! RequestTimeout)|405|411|415|501)\b|\bNotImplemented\b")
 
 
 def read_clock(store: ObjectStore) -> ClockReading | None:
@@ -49,6 +52,7 @@ def require_deletable(store: ObjectStore) -> None:
 
     Raises:
         PermissionDeniedError: If the credentials may not delete under data/.
+        SettingsError: If the store does not take the request that a sweep deletes with.
         TransientError: If the store does not answer, or not what can be told.
     """
     outcome = store.probe_delete(unused_name())
@@ -66,9 +70,19 @@ def require_deletable(store: ObjectStore) -> None:
             f"Allow {store.delete_permission} for them on {store.root}data/, and look at whether they have expired "
             "(a mark needs no such permission)."
         )
-    raise TransientError(
+    raise _not_taken(store, what, outcome) or TransientError(
         f"{what} the store could not say whether it may be ({outcome.error}); nothing was deleted. "
         "Look at the endpoint and the network, and run again."
+    )
+
+
+def _not_taken(store: ObjectStore, what: str, outcome: DeleteOutcome) -> SettingsError | None:
+    """Return the error of a store that does not take the request at all; None where it is about this deletion."""
+    if outcome.outcome != "failed" or not _NOT_TAKEN.search(outcome.error or ""):
+        return None
+    return SettingsError(
+        f"{what} the store does not take the request that deletes ({outcome.error}), and would not for any object; nothing was "
+        f"deleted. Look at the endpoint, at the store's version and at what stands before it: a sweep needs {store.delete_request}."
     )
 
 
@@ -87,6 +101,7 @@ def honours_conditional_put(store: ObjectStore, key: str) -> bool:
 
     Raises:
         PermissionDeniedError: If lakegc's own folder cannot be written or read.
+        SettingsError: If the store does not take the request that deletes.
         TransientError: If the store does not answer, or does not take the probe away again.
     """
     mine, later = secrets.token_bytes(32), secrets.token_bytes(32)
@@ -104,7 +119,8 @@ def honours_conditional_put(store: ObjectStore, key: str) -> bool:
         kept = False
     (outcome,) = store.delete([key])
     if outcome.outcome not in ("deleted", "already_gone"):
-        raise TransientError(
+        what = f"{store.root}{key}, a probe of lakegc's own, cannot be taken away again:"
+        raise _not_taken(store, what, outcome) or TransientError(
             f"{store.root}{key}, a probe of lakegc's own, cannot be taken away again ({outcome.error}); nothing of the "
             f"repository's was touched. Allow {store.delete_permission} on {store.root}_lakefs/retention/gc/ and delete it."
         )
@@ -116,6 +132,7 @@ def write_read_delete(store: ObjectStore) -> None:
 
     Raises:
         PermissionDeniedError: If the store refuses one of the three; the text names which.
+        SettingsError: If the store does not take the request that deletes.
         TransientError: If another object came back, or the deletion is not confirmed.
     """
     key, content = f"{PROBE_FOLDER}{secrets.token_hex(8)}", secrets.token_bytes(32)
@@ -127,8 +144,9 @@ def write_read_delete(store: ObjectStore) -> None:
         )
     (outcome,) = store.delete([key])
     if outcome.outcome not in ("deleted", "already_gone"):
-        kind = PermissionDeniedError if outcome.outcome == "refused" else TransientError
-        raise kind(
+        what = f"{store.root}{key} was written and read, and cannot be deleted again:"
+        kind: type[LakegcError] = PermissionDeniedError if outcome.outcome == "refused" else TransientError
+        raise _not_taken(store, what, outcome) or kind(
             f"{store.root}{key} was written and read, and the store does not delete it ({outcome.error}); nothing of the "
             f"repository's was touched. Allow {store.delete_permission} on {store.root}_lakefs/retention/gc/."
         )

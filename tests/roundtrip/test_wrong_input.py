@@ -315,7 +315,7 @@ class TestTheStore:
             sweep.sweep(run)
         says(
             str(refusal.value),
-            found=r"s3://kept/ns/: deleting under data/ was tried on a name that nobody has, and the store refuses .*403",
+            found=r"s3://kept/ns/: deleting under data/ was tried on a name that nobody has, and the store refuses \(AccessDenied\)",
             next_step=r"Allow s3:DeleteObject for them on s3://kept/ns/data/",
         )
         assert "ns/data/s/x" in bucket.objects

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +27,8 @@ class Bucket:
         read_only: Only GET, HEAD and listing are allowed.
         keeps_data: Nothing under `data/` may be deleted, all else is allowed.
         forgets_conditions: A put with `If-None-Match` replaces what is there.
+        demands_md5: A bulk deletion without `Content-MD5` is not taken, whatever other checksum it carries.
+        knows_no_bulk: A bulk deletion is not taken at all.
         clock: How far its clock is off.
     """
 
@@ -32,6 +36,8 @@ class Bucket:
     read_only: bool = False
     keeps_data: bool = False
     forgets_conditions: bool = False
+    demands_md5: bool = False
+    knows_no_bulk: bool = False
     clock: timedelta = timedelta(0)
     objects: dict[str, tuple[bytes, datetime]] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
@@ -96,6 +102,9 @@ class SmallS3:
         return Answer(200, b"", {"ETag": '"0"'})
 
     def _delete(self, bucket: Bucket, _key: str, request: Request) -> Answer:
+        refusal = _unfit(bucket, request)
+        if refusal is not None:
+            return refusal
         told = []
         for found in re.findall(r"<Key>(.*?)</Key>", request.body.decode()):
             key = found.replace("&amp;", "&")
@@ -118,6 +127,17 @@ class SmallS3:
     @staticmethod
     def _kept(bucket: Bucket, key: str) -> bool:
         return bucket.keeps_data and "/data/" in f"/{key}"
+
+
+def _unfit(bucket: Bucket, request: Request) -> Answer | None:
+    """Refuse a bulk deletion as a whole."""
+    if bucket.knows_no_bulk:
+        return error(501, "NotImplemented")
+    md5 = {name.lower(): value for name, value in request.headers.items()}.get("content-md5")
+    if bucket.demands_md5 and md5 is None:
+        return error(400, "MissingContentMD5")
+    sent = base64.b64encode(hashlib.md5(request.body, usedforsecurity=False).digest()).decode()
+    return error(400, "BadDigest") if md5 not in (None, sent) else None
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
+from spark_core.storage.s3.content_md5 import send_md5
 from spark_core.storage.s3.pace import keep_pace
 from spark_core.storage.s3.pages import read_before_parser
 from spark_core.storage.s3.roles import assume_role
@@ -150,6 +151,7 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
         ),
     )
     _read_pages_first(boto)
+    send_md5(boto)
     boto.meta.events.register("before-parameter-build.s3", _stay_in_region)
     # Last: the client's own handler may wait, and the pace tells whether it waited too long.
     boto.meta.events.register_last("before-send", keep_pace)

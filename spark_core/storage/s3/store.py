@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -61,6 +61,7 @@ class S3Store(ObjectStore):
     """A namespace in an S3 bucket."""
 
     delete_permission = "s3:DeleteObject"
+    delete_request = "DeleteObjects (POST ?delete); Content-MD5 and a CRC32 checksum go along"
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         check_options(options, namespace.root)
@@ -306,9 +307,14 @@ class S3Store(ObjectStore):
         return undelete_hint(self._clients.boto, self.namespace.bucket)
 
     def probe_delete(self, key: str) -> DeleteOutcome:
-        """Ask on the condition that there is such an object; a store that ignores it is asked as a sweep does."""
-        self.requests["delete"] += 1
-        return probe_delete(self._clients.boto, self.namespace.bucket, self._name(key), key)
+        """Ask by the request of a sweep, on the condition that there is such an object."""
+
+        def send(deletion: Mapping[str, Any]) -> Mapping[str, Any]:
+            self.requests["delete"] += 1
+            answer: Mapping[str, Any] = self._clients.boto.delete_objects(Bucket=self.namespace.bucket, Delete=deletion)
+            return answer
+
+        return probe_delete(send, self._name(key), key)
 
     def _send_deletion(self, keys: Sequence[str]) -> dict[str, Answer]:
         """Send one request; the client itself repeats one that was throttled as a whole, at the same pace."""
