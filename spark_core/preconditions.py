@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Callable, Iterable, Sized
 from datetime import timedelta
+from typing import TypeAlias
 
 from spark_core.errors import AddressError, RepositoryStateError, SettingsError
 from spark_core.model import Repository
 from spark_core.namespace import Namespace
+from spark_core.storage.s3.endpoints import may_be_one_store
+
+# Tells the S3 endpoint of a repository's storage; None where the settings give none.
+EndpointOf: TypeAlias = Callable[[Repository], str | None]
 
 # Where only the storage namespaces of repositories are compared, the blockstore's path does not matter.
 _ANY_SERVER_PATH = "/-"
@@ -101,14 +106,30 @@ def require_in_list(repository: Repository, listed: Iterable[Repository]) -> Non
         )
 
 
-def require_own_namespace(repository: Repository, namespace: Namespace, others: Iterable[Repository]) -> None:
+def require_own_namespace(
+    repository: Repository,
+    namespace: Namespace,
+    others: Iterable[Repository],
+    *,
+    endpoint_of: EndpointOf = lambda _: None,
+) -> None:
     """Refuse a namespace that another repository shares, or that lies inside or around one (safety 11).
+
+    One name in two S3 storages is two places only where the settings give the
+    storages endpoints that cannot be one store's. Accounts of Azure and buckets
+    of GCS have one name for all, so an endpoint there is only another way to them.
+
+    Args:
+        repository: The one that is asked about.
+        namespace: Its own.
+        others: Every repository of the server.
+        endpoint_of: Tells the S3 endpoint of a repository's storage.
 
     Raises:
         RepositoryStateError: Naming both.
     """
     for other in others:
-        if other.id == repository.id:
+        if other.id == repository.id or _in_another_store(repository, other, namespace, endpoint_of):
             continue
         try:
             overlaps = namespace.overlaps(
@@ -122,7 +143,21 @@ def require_own_namespace(repository: Repository, namespace: Namespace, others: 
                 f"repositories {repository.id} ({repository.storage_namespace}) and {other.id} "
                 f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
                 "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
+                f"{_way_out(repository, other, namespace)}"
             )
+
+
+def _in_another_store(one: Repository, other: Repository, namespace: Namespace, endpoint_of: EndpointOf) -> bool:
+    if namespace.kind != "s3" or one.storage_id == other.storage_id:
+        return False
+    return not may_be_one_store(endpoint_of(one), endpoint_of(other))
+
+
+def _way_out(one: Repository, other: Repository, namespace: Namespace) -> str:
+    if namespace.kind != "s3" or one.storage_id == other.storage_id:
+        return ""
+    tables = (f"[storages.{each.storage_id}]" if each.storage_id else "[storage]" for each in (one, other))
+    return f" If they lie in different stores: set s3_endpoint in {' and '.join(tables)}."
 
 
 def _scheme(repository: Repository) -> str:

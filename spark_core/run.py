@@ -142,6 +142,27 @@ class Environment:
         """Tell how the storage of a repository is reached."""
         return self.storages.get(repository.storage_id) or Storage(self.store_options, self.server_path)
 
+    def endpoint_of(self, repository: Repository) -> str | None:
+        """Tell the S3 endpoint of a repository's storage; see `known_endpoint`."""
+        return known_endpoint(repository, self.store_options, self.storages)
+
+
+def known_endpoint(repository: Repository, usual: StoreOptions, storages: Mapping[str, Storage]) -> str | None:
+    """Tell the S3 endpoint that the settings give for a repository's storage.
+
+    Args:
+        repository: As the server describes it.
+        usual: How the store of a server with a single storage is reached.
+        storages: How each of several is.
+
+    Returns:
+        None where they give none: AWS, what the AWS environment says, or a storage that the settings do not know.
+    """
+    own = storages.get(repository.storage_id)
+    if own is not None:
+        return own.store_options.s3_endpoint
+    return None if repository.storage_id else usual.s3_endpoint
+
 
 @dataclass(frozen=True)
 class Run:
@@ -384,5 +405,5 @@ def require_alone(run: Run) -> int:
     """
     repositories = run.server.repositories()
     require_in_list(run.repository, repositories)
-    require_own_namespace(run.repository, run.namespace, repositories)
+    require_own_namespace(run.repository, run.namespace, repositories, endpoint_of=run.environment.endpoint_of)
     return len(repositories)

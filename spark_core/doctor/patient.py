@@ -14,7 +14,7 @@ from spark_core.lakefs import Clock, LakeFSServer, ServerOptions, SystemClock
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import Branch, Repository
 from spark_core.namespace import Namespace
-from spark_core.run import RunOptions, Storage
+from spark_core.run import RunOptions, Storage, known_endpoint
 from spark_core.storage import ObjectStore
 
 T = TypeVar("T")
@@ -124,6 +124,10 @@ class Patient:
             read_timeout=min(options.read_timeout, _LONGEST_ANSWER),
             tries=min(options.tries, 2),
         )
+
+    def endpoint_of(self, repository: Repository) -> str | None:
+        """Tell the S3 endpoint that the settings give for the storage of a repository."""
+        return known_endpoint(repository, self._storage.store_options, self._storages)
 
     def storage(self) -> Storage:
         """Return how the repository's store is reached, by somebody who waits."""

@@ -72,7 +72,7 @@ def _own_namespace(patient: Patient) -> Found:
     repository, namespace = patient.repository, patient.namespace
     others = patient.server.repositories()
     require_in_list(repository, others)
-    require_own_namespace(repository, namespace, others)
+    require_own_namespace(repository, namespace, others, endpoint_of=patient.endpoint_of)
     seen = len(others)
     return Found(
         f"shared or nested with none of the {seen:,} repositories that this user may see",

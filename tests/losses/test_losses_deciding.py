@@ -101,6 +101,17 @@ def test_11_two_repositories_shared_a_namespace_or_one_was_inside_the_other(othe
         )
 
 
+@pytest.mark.parametrize("second", [None, "https://minio.example.com:443/", "http://minio.example.com"])
+def test_11_two_storages_were_one_store(second: str | None) -> None:
+    created = datetime(2026, 1, 1, tzinfo=UTC)
+    ours, theirs = (Repository(name, "s3://b/repo", "main", created, storage_id=name) for name in ("ours", "theirs"))
+    endpoints = {"ours": "https://minio.example.com", "theirs": second}
+    with pytest.raises(RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"):
+        preconditions.require_own_namespace(
+            ours, Namespace.parse("s3://b/repo"), [ours, theirs], endpoint_of=lambda one: endpoints[one.id]
+        )
+
+
 def test_6_an_upload_under_way_looked_old() -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(SettingsError, match="the server lets an upload wait 1 day"):

@@ -23,7 +23,7 @@ from spark_core.preconditions import (
     require_tables_apart,
     require_writable,
 )
-from spark_core.run import Environment, Run, RunOptions, open_run, preflight
+from spark_core.run import Environment, Run, RunOptions, Storage, open_run, preflight, require_alone
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 
@@ -112,6 +112,94 @@ def test_a_namespace_that_is_shared_nested_or_not_told_apart_is_refused_naming_b
         return
     with pytest.raises(RepositoryStateError, match=r"docs \(.*\) and other \(.*\) share a storage namespace"):
         require_own_namespace(stored, namespace, everybody)
+
+
+def _stored_in(storage_id: str, name: str) -> Repository:
+    return Repository(name, "s3://bucket/docs", "main", datetime(2026, 1, 1, tzinfo=UTC), storage_id=storage_id)
+
+
+def _on_storages(usual: str | None = None, **endpoints: str | None) -> Environment:
+    return Environment(
+        server=SimpleNamespace(repositories=lambda: [_stored_in("cold", "docs"), _stored_in("hot", "other")]),  # type: ignore[arg-type]
+        store_options=StoreOptions(s3_endpoint=usual),
+        spark=lambda: None,  # type: ignore[arg-type,return-value]
+        storages={name: Storage(StoreOptions(s3_endpoint=endpoint)) for name, endpoint in endpoints.items()},
+    )
+
+
+def _alone(environment: Environment, repository: Repository) -> int:
+    namespace = Namespace.parse(repository.storage_namespace)
+    run = SimpleNamespace(
+        repository=repository, namespace=namespace, server=environment.server, environment=environment
+    )
+    return require_alone(run)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cold", "hot"),
+    [
+        ("https://cold.example.com", "https://hot.example.com"),
+        ("https://minio.example.com:9000", "https://minio.example.com:9002"),
+        ("https://minio.example.com", "https://s3.eu-west-1.amazonaws.com"),
+        ("https://s3.cn-north-1.amazonaws.com.cn", "https://s3.eu-west-1.amazonaws.com"),
+    ],
+)
+def test_two_storages_with_endpoints_of_their_own_were_taken_for_one_store(cold: str, hot: str) -> None:
+    assert _alone(_on_storages(cold=cold, hot=hot), _stored_in("cold", "docs")) == 2
+    assert _alone(_on_storages(cold=hot, hot=cold), _stored_in("cold", "docs")) == 2
+
+
+@pytest.mark.parametrize(
+    ("cold", "hot"),
+    [
+        ("https://minio.example.com", "https://minio.example.com"),
+        ("https://minio.example.com", "https://MinIO.example.com.:443/"),
+        ("https://minio.example.com", "http://minio.example.com"),
+        ("http://127.0.0.1:9000", "http://localhost:9000"),
+        ("http://[::1]:9000", "http://localhost:9000"),
+        ("https://minio.example.com/one", "https://minio.example.com/two"),
+        # The name of a bucket is given once, whatever the way to it.
+        ("https://s3.us-east-1.amazonaws.com", "https://s3.eu-west-1.amazonaws.com"),
+        ("https://s3.amazonaws.com", "https://bucket.vpce-1a2b.s3.eu-west-1.vpce.amazonaws.com"),
+        ("https://minio.example.com", None),
+        (None, None),
+    ],
+)
+def test_storages_that_may_be_one_store_count_as_one(cold: str | None, hot: str | None) -> None:
+    text = (
+        r"docs \(s3.*\) and other \(.*\) share a storage namespace.*nothing was deleted.*"
+        r"different stores.*s3_endpoint in \[storages\.cold\] and \[storages\.hot\]"
+    )
+    for one, other in ((cold, hot), (hot, cold)):
+        with pytest.raises(RepositoryStateError, match=text):
+            _alone(_on_storages(cold=one, hot=other), _stored_in("cold", "docs"))
+
+
+def test_a_storage_without_a_table_of_its_own_is_at_an_unknown_endpoint() -> None:
+    usual = "https://usual.example.com"
+    only_cold = _on_storages(usual, cold="https://cold.example.com")
+    with pytest.raises(RepositoryStateError, match="share a storage namespace"):
+        _alone(only_cold, _stored_in("cold", "docs"))
+    # The one storage of a server that names none is where [storage] says.
+    assert only_cold.endpoint_of(_stored_in("hot", "other")) is None
+    assert only_cold.endpoint_of(_stored_in("", "other")) == usual
+
+
+def test_repositories_of_one_storage_share_it_whatever_else_is_said() -> None:
+    namespace = Namespace.parse("s3://bucket/docs")
+    both = [_stored_in("cold", "docs"), _stored_in("cold", "other")]
+    ways = iter(["https://one.example.com", "https://two.example.com"])
+    with pytest.raises(RepositoryStateError, match="share a storage namespace") as refusal:
+        require_own_namespace(both[0], namespace, both, endpoint_of=lambda _: next(ways))
+    assert "s3_endpoint" not in str(refusal.value)
+
+
+def test_azure_and_gcs_names_are_given_once_whatever_the_endpoints() -> None:
+    for place in ("gs://bucket/docs", "https://account.blob.core.windows.net/container/docs"):
+        namespace, created = Namespace.parse(place), datetime(2026, 1, 1, tzinfo=UTC)
+        both = [Repository(name, place, "main", created, storage_id=name) for name in ("docs", "other")]
+        with pytest.raises(RepositoryStateError, match="share a storage namespace"):
+            require_own_namespace(both[0], namespace, both, endpoint_of=lambda one: f"https://{one.id}.example.com")
 
 
 def test_a_list_of_repositories_that_leaves_out_the_repository_itself_is_refused() -> None:

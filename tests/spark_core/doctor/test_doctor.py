@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from spark_core import errors
-from spark_core.doctor import Patient, Probe, Question, examine, told
+from spark_core.doctor import QUESTIONS, Patient, Probe, Question, examine, told
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.probe import look as look_at
 from spark_core.errors import SettingsError
+from spark_core.model import Repository
+from spark_core.namespace import Namespace
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
@@ -149,6 +152,20 @@ def test_a_namespace_that_another_repository_shares_is_found(look, lakefs):
     probe = look()["repository: own namespace"]
     assert probe.passed is False
     assert "repositories repo (local://repo) and other (local://repo/inner) share a storage namespace" in probe.found
+
+
+@pytest.mark.parametrize(("hot", "apart"), [("https://hot.example.com", True), ("https://cold.example.com", False)])
+def test_equal_namespaces_of_two_storages_are_shared_unless_their_endpoints_differ(lakefs, hot, apart):
+    both = [Repository(name, "s3://b/ns", "main", datetime.now(UTC), storage_id=name) for name in ("cold", "hot")]
+    storages = {
+        name: Storage(StoreOptions(s3_endpoint=endpoint))
+        for name, endpoint in (("cold", "https://cold.example.com"), ("hot", hot))
+    }
+    patient = Patient("cold", lakefs.options, Storage(StoreOptions()), RunOptions(), storages=storages)
+    patient.repository, patient.namespace = both[0], Namespace.parse("s3://b/ns")
+    patient.server = SimpleNamespace(repositories=lambda: both)
+    (question,) = (one for one in QUESTIONS if one.name == "own namespace")
+    assert look_at(question, patient).passed is apart
 
 
 def test_a_minimum_age_below_the_grace_period_is_found_and_an_accepted_one_is_still_shown(look):
