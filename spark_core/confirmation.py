@@ -18,6 +18,8 @@ from spark_core.model import RunKey
 from spark_core.storage import ObjectStore
 
 CONFIRMATION_FORMAT = 1
+# Read as well: every format of a release (see `sealed`). 1: 0.1.0.
+CONFIRMATION_FORMATS = (1,)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Confirmation:
             CorruptTableError: If it is not as it was written.
             VerdictError: If it was written in another format.
         """
-        document = sealed.unseal(data, name=name, formats=CONFIRMATION_FORMAT)
+        document = sealed.unseal(data, name=name, formats=CONFIRMATION_FORMATS)
         del document["format"]
         try:
             return cls(**{**document, "confirmed_at": datetime.fromisoformat(document["confirmed_at"])})

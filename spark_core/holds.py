@@ -31,6 +31,8 @@ from spark_core.storage import ObjectStore
 
 FOLDER = f"{tables.ROOT}holds/"
 HOLD_FORMAT = 1
+# Read as well: every format of a release (see `sealed`). 1: 0.1.0.
+HOLD_FORMATS = (1,)
 
 Kind = Literal["address", "prefix", "commit", "branch", "tag"]
 OF_COMMITS = ("commit", "branch", "tag")
@@ -91,8 +93,11 @@ class Hold:
             document = json.loads(data)
             if document.pop("sha256") != digest(document) or data != seal(document):
                 raise CorruptTableError(name, None, "a hold that was edited or damaged since it was written")
-            if document.pop("format") != HOLD_FORMAT:
-                raise CorruptTableError(name, None, "a hold of another lakegc; use the one that wrote it")
+            written = document.pop("format")
+            if written not in HOLD_FORMATS:
+                raise CorruptTableError(
+                    name, None, f"a hold of another lakegc, in format {written!r}; use the one that wrote it"
+                )
             hold = cls(**{**document, "since": datetime.fromisoformat(document["since"])})
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise CorruptTableError(name, None, f"not a hold ({problem!r})") from problem

@@ -22,6 +22,8 @@ from spark_core.storage import ObjectStore
 from spark_core.tables import ROOT
 
 JOURNAL_FORMAT = 2
+# Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
+JOURNAL_FORMATS = (2,)
 
 # A part holds one batch, so a Spark task reads many of them.
 _PARTS_OF_A_TASK = 64
@@ -96,20 +98,19 @@ class Journal:
             CorruptTableError: If what ties it cannot be read.
         """
         key = f"{self.folder}_plan.json"
-        begun = {"format": JOURNAL_FORMAT, "run": self.run, "instance": instance, "plan": self.plan}
-        document = seal({**begun, "quarantine": quarantine})
+        begun = {"run": self.run, "instance": instance, "plan": self.plan, "quarantine": quarantine}
         try:
-            self.store.put_if_absent(key, document)
+            self.store.put_if_absent(key, seal({"format": JOURNAL_FORMAT, **begun}))
         except ObjectExistsError:
-            found = self.store.read(key)
-            if found != document:
-                swept = unseal(found, name=key, formats=JOURNAL_FORMAT)
-                if found == seal({**begun, "quarantine": not quarantine}):
-                    raise UnsafePlanError(
-                        f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
-                        f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are; nothing more "
-                        f"was deleted. Set quarantine = {_word(not quarantine)} again, or mark again under a new run key."
-                    ) from None
+            swept = unseal(self.store.read(key), name=key, formats=JOURNAL_FORMATS)
+            del swept["format"]
+            if swept == {**begun, "quarantine": not quarantine}:
+                raise UnsafePlanError(
+                    f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
+                    f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are; nothing more "
+                    f"was deleted. Set quarantine = {_word(not quarantine)} again, or mark again under a new run key."
+                ) from None
+            if swept != begun:
                 raise ChainError(
                     f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
                     f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "

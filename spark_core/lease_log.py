@@ -21,6 +21,8 @@ from spark_core.storage import ObjectStore
 
 FOLDER = f"{tables.ROOT}lease/"
 LEASE_FORMAT = 1
+# Read as well: every format of a release (see `sealed`). 1: 0.1.0.
+LEASE_FORMATS = (1,)
 
 Work = Literal["sweep", "restore", "prune"]
 State = Literal["held", "released", "failed", "taken"]
@@ -160,8 +162,11 @@ class Record:
             document = json.loads(data)
             if document.pop("sha256") != digest(document) or data != seal(document):
                 raise CorruptTableError(name, None, "the record of a lease that was edited or damaged")
-            if document.pop("format") != LEASE_FORMAT or document["state"] not in get_args(State):
-                raise CorruptTableError(name, None, "a lease of another lakegc; use the one that wrote it")
+            written = document.pop("format")
+            if written not in LEASE_FORMATS or document["state"] not in get_args(State):
+                raise CorruptTableError(
+                    name, None, f"a lease of another lakegc, in format {written!r}; use the one that wrote it"
+                )
             taken_by = document.pop("taken_by")
             record = cls(
                 **{**document, "owner": Owner(**document["owner"])}

@@ -34,6 +34,8 @@ from spark_core.storage import ObjectStore
 
 ROOT = "_lakefs/retention/gc/"
 MANIFEST_FORMAT = 2
+# Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
+MANIFEST_FORMATS = (2,)
 
 # A part is read into memory whole, to compare its hash before any row is believed.
 MAX_PART_ROWS = 1_000_000
@@ -193,7 +195,7 @@ class Manifest:
             CorruptTableError: If it is not a manifest of this format, byte for byte as it was written.
         """
         try:
-            document = unseal(data, name=name, formats=MANIFEST_FORMAT)
+            document = unseal(data, name=name, formats=MANIFEST_FORMATS)
         except VerdictError as other:
             raise CorruptTableError(
                 name, None, f"a manifest of another format, wanted {MANIFEST_FORMAT}; use the lakegc that wrote it"

@@ -13,6 +13,8 @@ from spark_core.model import RunKey
 from spark_core.run import Run
 
 VERDICT_FORMAT = 3
+# Compared with, though not swept by: every format of a release (see `sealed`). 3: 0.1.0; 1 and 2 were never released.
+VERDICT_FORMATS = (3,)
 
 # Commits come and go in bursts: of fewer than these, half is no sign of anything.
 FROM_COMMITS = 100
@@ -125,7 +127,7 @@ def _last(run: Run) -> _Past:
     for key in _earlier(run):
         where = tables.verdict_key(key)
         try:
-            document = sealed.unseal(run.store.read(where), name=where, formats=VERDICT_FORMAT)
+            document = sealed.unseal(run.store.read(where), name=where, formats=VERDICT_FORMATS)
             if document["instance"] != run.instance:
                 not_comparable += 1
             elif _accepted(run, key, document):

@@ -11,6 +11,8 @@ from typing import Any
 from spark_core.errors import CorruptTableError
 
 REPORT_FORMAT = 1
+# Read as well: every format of a release. 1: 0.1.0.
+REPORT_FORMATS = (1,)
 
 _KILO = 1000
 
@@ -202,7 +204,7 @@ class Report:
         """
         try:
             document = json.loads(data)
-            if document.pop("format") != REPORT_FORMAT:
+            if document.pop("format") not in REPORT_FORMATS:
                 raise CorruptTableError(name, None, f"not a report of format {REPORT_FORMAT}; make it again")
             for field in ("listed", "expired"):
                 document[field] = Group(**document[field])

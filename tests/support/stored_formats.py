@@ -1,0 +1,177 @@
+"""One document of each kind that lakegc stores under a format: as this code writes it, and as releases wrote it.
+
+`python -m tests.support.stored_formats` records those of a new format. What is
+recorded already stays as it is: namespaces hold such documents.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from spark_core import confirmation, holds, journal, lease_log, tables, verdict
+from spark_core.guards import history
+from spark_core.model import RunKey
+from spark_core.report import Check, Group, Report, values
+from spark_core.sealed import unseal
+from tests.support.memory_store import MemoryStore
+
+FOLDER = Path(__file__).parents[1] / "data" / "stored-formats"
+AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
+RUN = RunKey.at(AT)
+PLAN = "5" * 64
+INSTANCE = "repo created 2026-01-01T00:00:00+00:00 in local://repo"
+
+OWNER = lease_log.Owner("a" * 32, str(RUN), "repo", "sweep", "gone", None, 7, None)
+LEASE = lease_log.Record(3, 0, "held", OWNER, AT, AT, AT + timedelta(minutes=5))
+HOLD = holds.Hold("audit", "prefix", "data/s1/", None, "ann", AT, "an audit")
+CONFIRMED = confirmation.Confirmation("repo", str(RUN), "a_check", "6" * 64, "what was found", "ann@host", AT)
+MANIFEST = tables.Manifest(
+    table="expired_addresses",
+    repository="repo",
+    instance=INSTANCE,
+    run=str(RUN),
+    attempt="7" * 32,
+    reading_began=AT,
+    reading_ended=AT + timedelta(minutes=1),
+    parents={"namespace_slices": "8" * 64},
+    parts=(tables.Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
+    facts={"expired_objects": 2},
+)
+CHECK = {"name": "a_check", "passed": True, "summary": "found", "limit": "none", "lifted_by": "nothing"}
+STANDING = {"listed_objects": 9, "live_objects": 7, "retained_commits": 3, "expired_objects": 2}
+GROUP = Group("old", 2, 200)
+REPORT = Report(
+    *("repo", str(RUN), "local://repo/", AT, PLAN, GROUP, GROUP, (GROUP,), (GROUP,), (GROUP,), (GROUP,)),
+    commits={"head": 3},
+    largest=(values.Named("data/s/x", 100, AT, "never committed"),),
+    passed=True,
+    refused={},
+    checks=(Check("a_check", True, "found", "none", "nothing"),),
+)
+
+
+def _verdict() -> bytes:
+    return verdict.Verdict(
+        repository="repo",
+        instance=INSTANCE,
+        namespace="local://repo",
+        run=str(RUN),
+        passed=True,
+        concluded_at=AT,
+        cutoff=AT.isoformat(),
+        min_age_seconds=86_400,
+        rules=None,
+        options={},
+        tables={},
+        addresses={},
+        expired_objects=2,
+        standing=STANDING,
+        checks=[CHECK],
+        versions={},
+    ).to_json()
+
+
+def _journal() -> bytes:
+    store = MemoryStore()
+    journal.Journal(store, str(RUN), PLAN).bind(INSTANCE)
+    ((_, data),) = store.objects.items()
+    return bytes(data)
+
+
+def _figures(data: bytes) -> Any:
+    document = unseal(data, name="_verdict.json", formats=history.VERDICT_FORMATS)
+    return document["instance"], document["standing"], document["checks"]
+
+
+def _bound(data: bytes) -> bool:
+    store = MemoryStore()
+    bound = journal.Journal(store, str(RUN), PLAN)
+    store.objects[f"{bound.folder}_plan.json"] = data
+    return bound.bind(INSTANCE)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of stored document.
+
+    Attributes:
+        module: Where its formats stand ...
+        constant: ... under this name, those that are read with an S at the end.
+        write: Writes the example.
+        read: Reads one, as those do who may meet an old one.
+        meaning: What reading the example gives.
+    """
+
+    module: ModuleType
+    constant: str
+    write: Callable[[], bytes]
+    read: Callable[[bytes], Any]
+    meaning: Any
+
+    @property
+    def format(self) -> int:
+        """The format that is written."""
+        return int(getattr(self.module, self.constant))
+
+    @property
+    def formats(self) -> tuple[int, ...]:
+        """Those that are read."""
+        return tuple(getattr(self.module, f"{self.constant}S"))
+
+
+KINDS = {
+    "lease": Kind(
+        lease_log,
+        "LEASE_FORMAT",
+        LEASE.to_json,
+        lambda data: lease_log.Record.from_json(data, name=LEASE.key),
+        LEASE,
+    ),
+    "hold": Kind(
+        holds, "HOLD_FORMAT", HOLD.to_json, lambda data: holds.Hold.from_json(data, name=holds.key("audit")), HOLD
+    ),
+    "confirmation": Kind(
+        confirmation,
+        "CONFIRMATION_FORMAT",
+        CONFIRMED.to_json,
+        lambda data: confirmation.Confirmation.from_json(data, name="_confirmed.a_check.json"),
+        CONFIRMED,
+    ),
+    "manifest": Kind(
+        tables,
+        "MANIFEST_FORMAT",
+        MANIFEST.to_json,
+        lambda data: tables.Manifest.from_json(data, name="_manifest.json"),
+        MANIFEST,
+    ),
+    "journal": Kind(journal, "JOURNAL_FORMAT", _journal, _bound, True),
+    # A sweep takes only the format that this code writes; later runs are compared with all.
+    "verdict": Kind(history, "VERDICT_FORMAT", _verdict, _figures, (INSTANCE, STANDING, [CHECK])),
+    "report": Kind(
+        values, "REPORT_FORMAT", REPORT.to_json, lambda data: Report.from_json(data, name="_report.json"), REPORT
+    ),
+}
+
+
+def recorded(kind: str, number: int) -> Path:
+    """Say where the document of a format lies."""
+    return FOLDER / f"{kind}-{number}.json"
+
+
+def main() -> None:
+    """Record what has no document yet."""
+    for name, kind in KINDS.items():
+        file = recorded(name, kind.format)
+        if not file.exists():
+            file.write_bytes(kind.write())
+            sys.stdout.write(f"{file}\n")
+
+
+if __name__ == "__main__":
+    main()
