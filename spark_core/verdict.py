@@ -294,15 +294,18 @@ def _require_passed(run: Run, verdict: Verdict) -> None:
 
 
 def _require_recent(run: Run, verdict: Verdict) -> None:
-    age = run.now() - verdict.concluded_at
+    """Refuse a mark whose reading began long ago, however lately it was concluded (safety 38)."""
+    began = (datetime.fromisoformat(table["reading_began"]) for table in verdict.tables.values())
+    age = run.now() - min([verdict.concluded_at, *began])
     if age > run.options.max_mark_age:
         raise VerdictError(
             f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is {run.options.max_mark_age}: objects may "
             f"have come back to life; {_WAY_ON}"
         )
-    if age < -run.options.max_clock_skew:
+    ahead = verdict.concluded_at - run.now()
+    if ahead > run.options.max_clock_skew:
         raise VerdictError(
-            f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {-age} ahead of "
+            f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {ahead} ahead of "
             f"this machine's clock (at most {run.options.max_clock_skew} is accepted): how old the mark is cannot be told; nothing was "
             "deleted. Set the clocks of the machines that mark and sweep, then mark again under a new run key."
         )

@@ -14,6 +14,7 @@ from spark_core.guards.place import clocks_agree, listing_lies_in_one_repository
 from spark_core.guards.plan import (
     expired_share_is_plausible,
     live_objects_are_listed,
+    mark_is_recent,
     only_data_expires,
     only_old_objects_expire,
     tables_were_made_in_order,
@@ -36,6 +37,7 @@ __all__ = [
     "heads_are_readable",
     "listing_lies_in_one_repository",
     "live_objects_are_listed",
+    "mark_is_recent",
     "namespace_is_its_own",
     "nothing_changed_suddenly",
     "only_data_expires",
@@ -58,6 +60,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
         ("committed_addresses", ranges_were_read_whole),
         ("committed_addresses", zero_ranges_are_proved),
         ("expired_addresses", tables_were_made_in_order),
+        ("expired_addresses", mark_is_recent),
         ("expired_addresses", only_data_expires),
         ("expired_addresses", only_old_objects_expire),
         ("expired_addresses", live_objects_are_listed),

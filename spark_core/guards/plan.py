@@ -33,20 +33,46 @@ def tables_were_made_in_order(run: Run, manifests: Manifests) -> CheckResult:
     )
 
 
+def mark_is_recent(run: Run, manifests: Manifests) -> CheckResult:
+    """The first of the tables was begun not long ago: its age is that of the mark (safety 38)."""
+    began = min(manifest.reading_began for manifest in manifests.values())
+    age, limit = run.now() - began, run.options.max_mark_age
+    return CheckResult(
+        "mark_is_recent",
+        _TABLE,
+        age <= limit,
+        f"the mark was begun at {began.isoformat()}"
+        if age <= limit
+        else f"the mark was begun at {began.isoformat()}, which is {age} ago (at most {limit} is accepted): objects may have "
+        "come back to life since; nothing was deleted. Mark again under a new run key.",
+        {"began": began.isoformat(), "age_seconds": age.total_seconds(), "max_mark_age_seconds": limit.total_seconds()},
+        limit=f"{limit} from the beginning of the first reading on",
+        lifted_by=setting("max_mark_age_days"),
+    )
+
+
 def only_data_expires(run: Run, manifests: Manifests) -> CheckResult:
-    """Nothing outside `data/` would go, but for flat names where they were asked for (safety 7)."""
-    elsewhere = manifests[_TABLE].facts.get("not_collectable", 0)
+    """Nothing outside `data/` would go but flat names that were asked for, and nothing that is not lakeFS's (safety 7, 39)."""
+    facts = manifests[_TABLE].facts
+    elsewhere, others = facts.get("not_collectable", 0), facts.get("not_of_lakefs", 0)
     place = "data/ or are flat names" if run.options.flat else "data/"
+    problems = [
+        *([f"{elsewhere} objects that would go do not lie under {place}"] if elsewhere else ()),
+        *(
+            [f"{others} objects that would go were not named by lakeFS or are older than the repository"]
+            if others
+            else ()
+        ),
+    ]
     return CheckResult(
         "only_data_expires",
         _TABLE,
-        elsewhere == 0,
-        f"all that would go lie under {place}"
-        if elsewhere == 0
-        else f"{elsewhere} objects that would go do not lie under {place}; nothing was deleted. Report it with this run's "
-        "manifest.",
-        {"not_collectable": elsewhere},
-        limit=f"no object outside {place}",
+        not problems,
+        f"{'; '.join(problems)}; nothing was deleted. Report it with this run's manifest."
+        if problems
+        else f"all that would go lie under {place}",
+        {"not_collectable": elsewhere, "not_of_lakefs": others},
+        limit=f"no object outside {place}; no stranger and nothing inherited where the settings keep them",
     )
 
 

@@ -1,11 +1,19 @@
 """What is never written into a mark for lakeFS's own job, which deletes without looking."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pyarrow as pa
 import pytest
 
-from spark_core.errors import UnsafePlanError
+from spark_core import verdict
+from spark_core.errors import UnsafePlanError, VerdictError
 from spark_core.namespace import Namespace
-from spark_core.reference_writer import require_taken_literally
+from spark_core.reference import ROOT
+from spark_core.reference_writer import require_taken_literally, write_if_asked
+from tests.support.clock import FakeClock
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, written_run
 
 AZURE = Namespace.parse("https://account.blob.core.windows.net/container/ns")
 
@@ -23,3 +31,17 @@ def test_elsewhere_the_job_takes_every_address_literally(uri):
 
 def test_the_names_that_lakefs_gives_pass():
     require_taken_literally(AZURE, pa.array(["data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag,a-b_c", "data/s/x y"]))
+
+
+def test_a_mark_whose_tables_are_old_is_never_written_for_that_job(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    run = replace(run, options=replace(run.options, write_reference_mark=True))
+    passing_mark(run)
+
+    def later(**days):
+        return replace(run, environment=replace(run.environment, clock=FakeClock(NOW + timedelta(**days))))
+
+    found, _ = verdict.conclude(later(days=6))
+    with pytest.raises(VerdictError, match=r"is 8 days, 0:00:00 old, the limit \(max_mark_age\)"):
+        write_if_asked(later(days=8), found)
+    assert list(run.store.list(ROOT)) == []

@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -149,6 +150,49 @@ def test_a_verdict_from_the_future_is_refused(run):
     _edit(run, concluded_at=(NOW + timedelta(minutes=6)).isoformat())
     with pytest.raises(VerdictError, match=r"ahead of this machine's clock.*Set the clocks"):
         verdict.require_sweepable(run)
+
+
+def _begun(run):
+    """Make a mark; return what stands for its run so long after its first reading began."""
+    began = min(manifest.reading_began for manifest in passing_mark(run).values())
+
+    def later(**days):
+        clock = SimpleNamespace(now=lambda: began + timedelta(**days))
+        return replace(run, environment=replace(run.environment, clock=clock))
+
+    return later
+
+
+@pytest.mark.parametrize(
+    ("later", "passes"),
+    [({"days": 7}, True), ({"days": 7, "microseconds": 1}, False), ({"days": 40}, False)],
+)
+def test_a_mark_that_is_concluded_long_after_it_was_begun_does_not_pass(run, later, passes):
+    late = _begun(run)(**later)
+    found, results = verdict.conclude(late)
+    assert found.passed is passes
+    if passes:
+        verdict.require_sweepable(late)
+        return
+    (failed,) = [result for result in results if not result.passed]
+    assert failed.name == "mark_is_recent"
+    assert "was begun at 2026-11-20T02:00:00.001000+00:00, which is" in failed.summary
+    with pytest.raises(VerdictError, match="did not pass its checks: mark_is_recent"):
+        verdict.require_sweepable(late)
+
+
+@pytest.mark.parametrize(
+    ("later", "passes"), [({"days": 7}, True), ({"days": 7, "microseconds": 1}, False), ({"days": 9}, False)]
+)
+def test_the_age_of_a_mark_counts_from_its_first_reading_and_not_from_its_verdict(run, later, passes):
+    at = _begun(run)
+    verdict.conclude(at(days=6))
+    late = at(**later)
+    if passes:
+        verdict.require_sweepable(late)
+        return
+    with pytest.raises(VerdictError, match=r"the mark of run .* is .* old, the limit \(max_mark_age\) is 7 days"):
+        verdict.require_sweepable(late)
 
 
 @pytest.mark.parametrize(

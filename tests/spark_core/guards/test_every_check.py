@@ -133,6 +133,7 @@ FIRING = {
 ELSEWHERE = {
     "tables_were_made_in_order": "tests/spark_core/test_chain.py",
     "nothing_changed_suddenly": "test_sudden_change.py",
+    "mark_is_recent": "tests/spark_core/test_verdict.py",
 }
 CASES = [(name, *case) for name, cases in FIRING.items() for case in cases]
 
