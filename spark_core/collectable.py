@@ -7,6 +7,8 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core.xids import XID
+
 DEFAULT_PROTECTED_PREFIX = "_lakefs"
 
 # A segment that a file system folds away, and that not every client can name on an object store.
@@ -72,10 +74,51 @@ def collectable_batch(
     return pc.or_(kept, pc.match_substring_regex(addresses, _FLAT)) if flat else kept
 
 
-# How lakeFS names an object below whatever leads there: reverse time of a slice, time of the upload, and a signature. No two
-# objects anywhere have one name, so an address outside that ends so may be this store by another of its names: an access
-# point, a domain of its own, a link to the folder.
-OWN_NAME = "data/[0-9a-v]{20}/[0-9a-v]{20}(?:,[^/]*)?"
+SIGNATURE = "(?:,[0-9A-Za-z_-]{43})"
+_LEGACY_NAME = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/[0-9A-Za-z_-]{21}"
+
+# What the server's gateway keeps beside the address of an upload in parts until the upload is completed.
+# References: lakeFS v1.84 pkg/block/gs/adapter.go and compose.go (marker, parts, and parts that are joined),
+# pkg/block/azure/multipart_block_writer.go (lists of blocks and of their sizes).
+LEFT_BY_UPLOAD = r"(?:\.multipart|\.part_[0-9]{5}(?:_[0-9]+)*|_id|_size)"
+
+# Every name that lakeFS gives below `data/`, and no other: slice and object, signed or not, sharded or not; what an
+# upload in parts keeps beside it; and the folders that old versions named after a staging token. How names are sharded
+# is known from the reference job's tests alone (lakefs-facts 1.2), so only that one shape is taken for the server's.
+_GIVEN_NAME = (
+    rf"^data/(?:(?:![0-9A-Za-z]+/[0-9A-Za-z]+/)?{XID}/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}?"
+    rf"|[^/:]+:{_LEGACY_NAME})$"
+)
+_GIVEN_NAME_PATTERN = arrow_pattern(_GIVEN_NAME)
+
+
+def is_given_name(address: str, *, flat: bool = False) -> bool:
+    """Say whether an address has a form that lakeFS itself gives to objects.
+
+    Args:
+        address: Relative address.
+        flat: Whether the old layout counts too: exactly 32 lower-case hex digits at the root.
+
+    Examples:
+        >>> is_given_name("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
+        True
+        >>> is_given_name("data/backup/file.csv"), is_given_name("data/ce8co454fd2o8m3menag")
+        (False, False)
+    """
+    return bool(_GIVEN_NAME_PATTERN.search(address) or (flat and _FLAT_PATTERN.search(address)))
+
+
+def given_name_batch(addresses: pa.StringArray, *, flat: bool = False) -> pa.BooleanArray:
+    """Do `is_given_name` for a whole column; null addresses give null."""
+    given = pc.match_substring_regex(addresses, _GIVEN_NAME)
+    return pc.or_(given, pc.match_substring_regex(addresses, _FLAT)) if flat else given
+
+
+# How lakeFS names an object below whatever leads there: shards, reverse time of a slice, time of the upload, and a
+# signature; or a folder of an old version. No two objects anywhere have one name, so an address outside that ends so may
+# be this store by another of its names: an access point, a domain of its own, a link to the folder. Wider than
+# `is_given_name`, since what is recognised here is kept.
+OWN_NAME = f"data/(?:(?:![^/]+/(?:[^/]+/){{0,3}})?[0-9a-v]{{20}}/[0-9a-v]{{20}}(?:,[^/]*)?|[^/]+:{_LEGACY_NAME})"
 
 
 def may_be_own(addresses: pa.StringArray) -> pa.BooleanArray:

@@ -80,12 +80,17 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
 
 def test_an_address_of_what_is_alive_is_that_of_the_object_inside(spark):
     own = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
+    sharded = "data/!ab/c/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
+    legacy = "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw"
     aside = f"{quarantine.FOLDER}run_id=2026-11-20T02-00-00Z/"
     expected = {
         own: own,
         "data/imports/photo.jpg": "data/imports/photo.jpg",
         f"s3://an-access-point/repo/{own}": own,
         "s3://elsewhere/photo.jpg": "s3://elsewhere/photo.jpg",
+        f"s3://an-access-point/repo/{sharded}": sharded,
+        f"s3://an-access-point/repo/{legacy},": f"s3://an-access-point/repo/{legacy},",
+        f"s3://an-access-point/repo/{legacy}": legacy,
         f"{aside}{own}": f"{aside}{own}",
         f"{aside}data/imports/photo.jpg": f"{aside}data/imports/photo.jpg",
         f"s3://an-access-point/repo/{aside}{own}": f"{aside}{own}",
