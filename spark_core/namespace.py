@@ -27,6 +27,7 @@ from spark_core.collectable import (
     arrow_pattern,
     collectable_batch,
     is_collectable,
+    is_given_name,
     nested_repository,
     slice_batch,
     slice_of,
@@ -73,6 +74,9 @@ _RENAMED_BY_AZURE = r"\\|\.(?:/|$)"
 _SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
 
 _RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
+
+# An address that can be decoded in more ways than this is not looked at to the end, and refused.
+_MOST_READINGS = 1_000
 
 
 class AddressType(IntEnum):
@@ -229,8 +233,8 @@ class Namespace:
         Raises:
             AddressError: If the type or the form is unknown, if the address is
                 empty or holds a NUL, or if it lies inside and could be read in
-                two ways (escapes and queries; on a local blockstore empty, `.`
-                and `..` segments).
+                two ways (escapes and queries) of which one could be collected;
+                on a local blockstore if it has empty, `.` or `..` segments.
 
         References:
             lakeFS `pkg/block/namespace.go` (resolution of the three types).
@@ -269,7 +273,7 @@ class Namespace:
         if _KINDS[scheme.lower()] != self._kind:
             return None
         plain, folded = self._cut(rest), self._cut(self._folded(rest))
-        if plain != folded:
+        if plain != folded and self._may_be_collected(rest):
             raise _unknown(address, f"could be read as {_shown(plain)} or as {_shown(folded)} of {self.root}")
         if plain is not None:
             return self._checked(plain, address, absolute=True)
@@ -301,6 +305,28 @@ class Namespace:
             elif segment != ".":
                 segments.append(segment.rstrip("."))
         return authority + slash + "/".join(segments).strip("/")
+
+    def _may_be_collected(self, rest: str) -> bool:
+        """Say whether what follows `scheme://` has any reading that could be collected, however often it is decoded.
+
+        Beside `data/` people keep files of their own and stage them, with colons escaped (`%3A`) in the names of Hive's
+        partitions. Which of its readings such an address means does not matter: none of them is ever deleted.
+        """
+        if self._kind == "local":
+            return True
+        readings, seen = [rest], set[str]()
+        while readings and len(seen) < _MOST_READINGS:
+            reading = readings.pop()
+            if reading in seen:
+                continue
+            seen.add(reading)
+            authority, slash, path = reading.partition("/")
+            for form in (reading, authority + slash + _fold("local", path.lstrip("/"))):
+                inside = self._cut(form)
+                if inside is not None and (inside.startswith("data/") or is_given_name(inside, flat=True)):
+                    return True
+            readings += [self._folded(reading), unquote(reading), *(reading.partition(mark)[0] for mark in "?#")]
+        return bool(readings)
 
     @cached_property
     def _account(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from spark_core import chain, preconditions, tables
 from spark_core.clocks import ClockReading, require_near
-from spark_core.collectable import is_collectable, nested_repository
+from spark_core.collectable import is_collectable, may_be_own, nested_repository, own_name
 from spark_core.errors import (
     AddressError,
     ChainError,
@@ -54,6 +54,27 @@ def test_4_the_absolute_form_of_an_address_was_not_recognised() -> None:
     assert namespace.relative_absolute("s3://other/repo/data/s/x") is None
     with pytest.raises(AddressError, match="could be read as"):
         namespace.relative_absolute("s3://bucket/repo/data/s/x%79")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "data/!ab/c/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag",
+        "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw",
+    ],
+)
+def test_4_an_object_in_a_sharded_slice_was_not_recognised_by_another_name_of_its_store(address: str) -> None:
+    for before in ("s3://an-access-point/repo/", "https://cdn.example/x/data/", "local:///mnt/link/"):
+        assert own_name(f"{before}{address}") == address
+        assert may_be_own(pa.array([f"{before}{address}", f"{before}{address}/more"])).to_pylist() == [True, False]
+
+
+@pytest.mark.parametrize("detour", ["exports/%2e%2e/data/s/x", "exports/..%2Fdata%2Fs%2Fx", "%2564ata/x/y"])
+def test_4_a_detour_through_a_folder_beside_data_was_taken_for_another_object(detour: str) -> None:
+    namespace = Namespace.parse("s3://bucket/repo")
+    assert namespace.relative_absolute("s3://bucket/repo/exports/at=10%3A00/x") == "exports/at=10%3A00/x"
+    with pytest.raises(AddressError, match="could be read as"):
+        namespace.relative_absolute(f"s3://bucket/repo/{detour}")
 
 
 def test_5_an_error_while_the_live_side_was_listed_was_ignored(tmp_path: Path) -> None:

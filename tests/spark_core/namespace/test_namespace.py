@@ -245,6 +245,60 @@ def test_a_signature_in_an_address_does_not_reach_the_message():
     assert "SECRET" not in str(refusal.value)
 
 
+HIVE = "exports/hour=2026-01-01 00%3A00%3A00/part-00000.parquet"
+
+
+@pytest.mark.parametrize("namespace", [S3, BUCKET, GS, AZURE], ids=lambda namespace: namespace.root)
+@pytest.mark.parametrize(
+    "relative", [HIVE, "exports/a?b", "exports/100%25", "database%2Fx", "datas/%2e%2e/x", "data?x"]
+)
+def test_what_lies_beside_data_is_itself_however_it_could_be_read(namespace, relative):
+    address = namespace.absolute(relative)
+    for kind in (FULL, BY_PREFIX):
+        assert namespace.relative(address, kind) == relative
+    found = namespace.relative_batch(pa.array([KEY, address]), pa.array([RELATIVE, FULL], pa.int32()))
+    assert found.to_pylist() == [KEY, relative]
+
+
+@pytest.mark.parametrize("namespace", [S3, BUCKET, GS, AZURE], ids=lambda namespace: namespace.root)
+@pytest.mark.parametrize(
+    "relative",
+    [
+        "data%2Fx",
+        "%64ata/x",
+        "%2564ata/x",
+        "exports/..%2Fdata/x",
+        "exports/%2e%2e/data/x",
+        "exports/%252e%252e/data/x",
+        "%2Fdata/x",
+        "./data/%78",
+        "exports?/../data/x",
+        "data/../exports/%78",
+        "data/%2e%2e/exports/x",
+        "%30123456789abcdef0123456789abcdef",
+        "0123456789abcdef0123456789abcdef?versionId=1",
+    ],
+)
+def test_what_lies_beside_data_is_refused_where_one_of_its_readings_could_be_collected(namespace, relative):
+    address = namespace.absolute(relative)
+    for kind in (FULL, BY_PREFIX):
+        with pytest.raises(AddressError, match="could be read as"):
+            namespace.relative(address, kind)
+    with pytest.raises(AddressError, match="could be read as"):
+        namespace.relative_batch(pa.array([KEY, address]), pa.array([RELATIVE, FULL], pa.int32()))
+
+
+def test_a_way_out_of_the_namespace_and_back_into_data_is_refused():
+    for detour in ("exports/%2e%2e/%2e%2e/ns/data/x", "%2e%2e/ns/data/x", "..%2Fns%2Fdata%2Fx"):
+        with pytest.raises(AddressError, match="could be read as"):
+            S3.relative(f"s3://bucket/ns/{detour}", FULL)
+
+
+def test_an_address_that_could_be_decoded_for_ever_is_refused():
+    with pytest.raises(AddressError, match="could be read as"):
+        S3.relative(f"s3://bucket/ns/exports/%{'25' * 2_000}41", FULL)
+
+
 def test_a_percent_sign_that_is_no_escape_has_one_reading():
     assert S3.relative("s3://bucket/ns/data/100%", FULL) == "data/100%"
     assert S3.relative("data/a%20b?c", RELATIVE) == "data/a%20b?c"

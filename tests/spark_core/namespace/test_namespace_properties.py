@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from posixpath import normpath
+from urllib.parse import unquote
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -85,6 +88,39 @@ def test_every_absolute_form_of_a_local_object_is_that_object(relative, doubled)
 def test_a_sibling_whose_name_only_begins_alike_is_outside(namespace, tail, relative):
     sibling = f"{namespace.root.rstrip('/')}{tail}/{relative}"
     assert told(namespace, sibling, AddressType.FULL) is None
+
+
+escaped = st.lists(
+    st.sampled_from(
+        ["data", "%64ata", "%2564ata", "exports", "x", "ns", "..", "%2e%2e", "%252e.", "/", "/", "/", "%2F", "%2f", "?", "#", ".", "\\", "%5C"]
+    ),
+    min_size=1,
+    max_size=9,
+).map("".join)  # fmt: skip
+
+
+def readings(path: str) -> set[str]:
+    """Every way in which a path can be decoded, cut at its query or folded, one after the other."""
+    found: set[str] = set()
+    left = [path]
+    while left:
+        if (one := left.pop()) not in found:
+            found.add(one)
+            left += [unquote(one), one.partition("?")[0], one.partition("#")[0], normpath(f"/{one}").lstrip("/")]
+    return found
+
+
+@settings(deadline=None)
+@given(namespace=st.sampled_from(NAMESPACES[:4]), relative=escaped.filter(lambda path: "%" in path or "?" in path))
+@example(namespace=NAMESPACES[1], relative="exports/%2e%2e/%2e%2e/ns/data/x")
+def test_an_address_that_is_taken_for_itself_has_no_other_reading_below_data(namespace, relative):
+    answer = told(namespace, namespace.absolute(relative), AddressType.FULL)
+    below = [
+        path
+        for path in readings(f"{namespace.path}/{relative}".lstrip("/"))
+        if path.startswith(f"{namespace.path}/data/".lstrip("/"))
+    ]
+    assert answer == ("refused" if below else relative)
 
 
 @settings(deadline=None)
