@@ -28,6 +28,9 @@ from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.storage.probes import read_clock
 from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
 
+# Below the time that a server usually lets an upload wait for its reference, a minimum age is an unsafe one.
+_USUAL_GRACE = timedelta(hours=24)
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -35,7 +38,7 @@ class RunOptions:
 
     Attributes:
         may_sweep: Deleting is allowed.
-        min_age: An object younger than this is never considered.
+        min_age: An object younger than this, and what clocks may differ by, is never considered; see `cutoff`.
         allow_unsafe_min_age: Accept a `min_age` below the server's grace period (throw-away repositories, tests).
         flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
         tags_protect: Every tag keeps the commit it names.
@@ -103,6 +106,29 @@ class RunOptions:
     exclusive: bool = False
     lease_ttl: timedelta = timedelta(minutes=5)
     keep_runs: int = 14
+
+    @property
+    def accepted_skew(self) -> timedelta:
+        """How far two clocks may differ without a refusal."""
+        return min(self.max_clock_skew, MAX_CLOCK_SKEW)
+
+    def cutoff(self, key: RunKey) -> datetime:
+        """Return the instant before which an object must have been written to be considered.
+
+        The minimum age is counted by this machine's clock, and the validity of a link by the server's: an upload that is
+        a moment older than 24 hours here may be minutes younger there, and its link still be taken. So what the clocks
+        may differ by comes on top. An unsafe minimum age, of a throw-away repository, is meant as it is said.
+        """
+        return key.cutoff(self.min_age + self._allowance)
+
+    def uploads_cutoff(self, key: RunKey) -> datetime:
+        """Do `cutoff` for what an upload in parts keeps beside its address: the upload may go on for long."""
+        return key.cutoff(max(self.min_age, self.longest_upload) + self._allowance)
+
+    @property
+    def _allowance(self) -> timedelta:
+        is_unsafe = self.allow_unsafe_min_age and self.min_age < _USUAL_GRACE
+        return timedelta(0) if is_unsafe else self.accepted_skew
 
 
 @dataclass(frozen=True)
@@ -318,7 +344,7 @@ def open_run(
         store=open_store(namespace, storage.store_options),
         options=options,
         environment=environment,
-        cutoff=key.cutoff(options.min_age),
+        cutoff=options.cutoff(key),
         reference_mark=reference_mark,
         take_over=take_over,
     )

@@ -170,7 +170,7 @@ class RepositorySettings(Section):
 
     Attributes:
         mode: `mark` shows what would go, `sweep` also deletes it.
-        min_age_hours: An object younger than this is never considered.
+        min_age_hours: An object younger than this, and what clocks may differ by, is never considered.
         allow_unsafe_min_age: Accept less than the server's grace period; for throw-away repositories.
         flat: Also consider the flat 32-hex names of old lakeFS versions.
         tags_protect: Every tag keeps the commit it names.

@@ -179,7 +179,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     run = case.run
     for days in (40, 50):
         key = RunKey.at(NOW - timedelta(days=days))
-        older = replace(run, key=key, cutoff=key.cutoff(run.options.min_age))
+        older = replace(run, key=key, cutoff=run.options.cutoff(key))
         passing_mark(older)
         verdict.conclude(older)
         run.store.put(reports.keys(key, swept=False)["json"], b"{}")

@@ -73,7 +73,7 @@ def collect(sandbox, spark, moments) -> Collected:
     after = repository.objects()
     words = (schedule.done, schedule.calls)
     # Nothing is lost: neither what was referred to when the sweep looked, nor what is young.
-    must_stay = schedule.referred_to_since(looks[0]) | young(repository, before, NOW - MIN_AGE)
+    must_stay = schedule.referred_to_since(looks[0]) | young(repository, before, run.cutoff)
     lost = {address for address in must_stay & set(before) if after.get(address) != before[address]}
     assert not lost, (lost, words)
     assert set(before) - set(outcomes) <= set(after), words

@@ -69,7 +69,7 @@ PAST: dict[str, list[Step]] = {
     "what is exactly as old as the cutoff stays, and goes a second later": [
         ("upload", {"branch": 0, "paths": [0], "data": 1}),
         ("reset", {"branch": 0, "path": None}),
-        ("step_the_clock", {"step": "86400 s"}),
+        ("step_the_clock", {"step": "86700 s"}),
     ],
     # The server shows it under the blockstore's path three times then; the mark called that form unknown and ended.
     "an address staged as it is shown ends no mark": [
@@ -86,7 +86,7 @@ PAST: dict[str, list[Step]] = {
             ("branch", {"name": "b1", "source": 0, "hidden": False}),
             ("upload_and_commit", {"branch": 0, "paths": [0], "data": number, "date": (10, -3601)}),
             ("drop_branch", {"number": 0}),
-            ("step_the_clock", {"step": "a day and 1 us"}),
+            ("step_the_clock", {"step": "a day, 5 min and 1 us"}),
             ("revive_before_the_sweep", {"options": Options(), "ways": [way], "number": 0}),
         )
     ],

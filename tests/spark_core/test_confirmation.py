@@ -55,7 +55,7 @@ def test_it_holds_for_its_own_mark_alone(run):
     _marked(run, **MOST)
     verdict.confirm(run, SHARE, who="ann@desk")
     key = RunKey.at(NOW - timedelta(hours=1))
-    other = replace(run, key=key, cutoff=key.cutoff(run.options.min_age))
+    other = replace(run, key=key, cutoff=run.options.cutoff(key))
     _marked(other, **MOST)
     run.store.put(confirmation.key(other.key, SHARE), run.store.read(confirmation.key(run.key, SHARE)))
     with pytest.raises(VerdictError, match=f"did not pass its checks: {SHARE}"):

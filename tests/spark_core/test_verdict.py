@@ -130,7 +130,7 @@ def test_a_mark_that_ends_under_other_options_than_it_began_with_does_not_pass(r
 
 def test_a_sweep_with_another_cutoff_than_the_verdicts_is_refused(run):
     _marked(run)
-    with pytest.raises(VerdictError, match="was marked with cutoff 2026-11-19T02:00:00"):
+    with pytest.raises(VerdictError, match="was marked with cutoff 2026-11-19T01:55:00"):
         verdict.require_sweepable(replace(run, cutoff=run.key.instant))
 
 
@@ -227,7 +227,7 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
         "repository": "repo",
         "namespace": "local://repo",
         "run": str(run.key),
-        "cutoff": "2026-11-19T02:00:00+00:00",
+        "cutoff": "2026-11-19T01:55:00+00:00",
         "min_age_seconds": 86_400.0,
     }
     assert document["instance"] == run.instance

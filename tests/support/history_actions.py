@@ -30,11 +30,13 @@ PATHS = ("a", "b", "dir/c", "dir//d", "dir/e#1")
 BRANCHES = ("dev", "b1", "b2")
 TAGS = ("t1", "t2")
 _DAY = 24 * 3600
+# The minimum age, and what clocks may differ by.
+_OLD = _DAY + 300
 STEPS = {
     # To the cutoff of what was written just now, a moment before and a moment after it; and days, so that dates meet rules.
     f"{seconds} s": timedelta(seconds=seconds)
-    for seconds in (1, 3600, 3601, _DAY - 1, _DAY, _DAY + 1, 3 * _DAY, 3 * _DAY + 1, 6 * _DAY, -1, -60, -3600)
-} | {"1 us": timedelta(microseconds=1), "a day and 1 us": timedelta(days=1, microseconds=1)}
+    for seconds in (1, 3600, 3601, _DAY, _OLD - 1, _OLD, _OLD + 1, 3 * _DAY, 3 * _DAY + 1, 6 * _DAY, -1, -60, -3600)
+} | {"1 us": timedelta(microseconds=1), "a day, 5 min and 1 us": timedelta(seconds=_OLD, microseconds=1)}
 
 # Days before the next run, and seconds off them: at the threshold with and without the margin, and next to it.
 DATES = st.none() | st.tuples(st.sampled_from(DAYS), st.sampled_from([0, -1, 1, -3600, -3599, -3601, 7200]))

@@ -28,6 +28,8 @@ from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import GONE, Held, Options, reachable, require_plan, require_swept, young
 
 MIN_AGE = timedelta(hours=24)
+# What clocks may differ by comes on top.
+OLD_ENOUGH = MIN_AGE + timedelta(minutes=5)
 MAX_MARK_AGE = timedelta(days=7)
 # Below five minutes a clock that went back is taken for the skew of two machines.
 MAX_SKEW = timedelta(minutes=5)
@@ -275,7 +277,7 @@ class HistoryMachine(HistoryActions):
         assert verdict.passed, [result for result in results if not result.passed]
         plan = set(marked.addresses(run))
         twins = marked.expired.manifest.facts["twins"]
-        require_plan(self.repository, plan, alive=alive, objects=objects, cutoff=key - MIN_AGE, twins=twins)
+        require_plan(self.repository, plan, alive=alive, objects=objects, cutoff=key - OLD_ENOUGH, twins=twins)
         return OlderMark(key, verdict.concluded_at, options, plan)
 
     def _sweep(self, made: OlderMark) -> None:
@@ -292,7 +294,7 @@ class HistoryMachine(HistoryActions):
             made.plan,
             outcomes,
             why={address: why for address, (_, why) in report.items()},
-            must_stay=must_stay | young(self.repository, before, made.key - MIN_AGE),
+            must_stay=must_stay | young(self.repository, before, made.key - OLD_ENOUGH),
             may_stay=may_stay,
             every_twin_asked=made.options.twin_calls >= ENOUGH,
         )

@@ -142,6 +142,6 @@ def written_run(folder, spark):
             store=open_store(namespace, store_options),
             options=RunOptions(),
             environment=environment,
-            cutoff=key.cutoff(timedelta(days=1)),
+            cutoff=RunOptions().cutoff(key),
         )
     )

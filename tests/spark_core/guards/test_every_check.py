@@ -91,11 +91,11 @@ FIRING = {
         (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/; nothing was")
     ],
     "only_old_objects_expire": [
-        (EXPIRED, {"too_young": 1}, r"1 objects that would go were written at or after the cutoff 2026-11-19T02:00:00"),
+        (EXPIRED, {"too_young": 1}, r"1 objects that would go were written at or after the cutoff 2026-11-19T01:55:00"),
         (
             SLICES,
             {"cutoff": "2026-11-20T02:00:00+00:00"},
-            r"cutoff 2026-11-20T02.* \(this run's cutoff is 2026-11-19T02",
+            r"cutoff 2026-11-20T02.* \(this run's cutoff is 2026-11-19T01:55",
         ),
     ],
     "live_objects_are_listed": [

@@ -24,7 +24,7 @@ def _on(run, days_ago, **options):
     return replace(
         run,
         key=key,
-        cutoff=key.cutoff(run.options.min_age),
+        cutoff=run.options.cutoff(key),
         options=replace(run.options, max_missing_share=1, **options),
     )
 
