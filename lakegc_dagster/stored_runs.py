@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import report
+from spark_core import report, tables
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.report import Report
@@ -31,13 +31,14 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
     run = open_run(environment, repository_id, key or now, settings.run_options(repository_id))
     if key is not None:
         return run
-    marked = report.runs(run.store)
-    if not marked:
+    marked = (key for key in tables.runs(run.store) if run.store.exists(tables.manifest_key(EXPIRED_ADDRESSES, key)))
+    newest = next(marked, None)
+    if newest is None:
         raise NotFoundError(
             f"repository {repository_id} was never marked: there is no run under {run.store.root}. "
             f"Mark it first (`lakegc mark {repository_id}`)."
         )
-    return open_run(environment, repository_id, marked[0], run.options)
+    return open_run(environment, repository_id, newest, run.options)
 
 
 def load_report(settings: Settings, repository_id: str, key: RunKey | None = None) -> tuple[Run, Report, str]:

@@ -40,7 +40,6 @@ _PARTS = re.compile(
     rf"|{JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, JOURNAL)
-_ANY_OF_A_RUN = re.compile(rf"{re.escape(tables.ROOT)}(?P<folder>[a-z]+)/{_RUN}/.+")
 
 # Ids of the server's own runs (xid).
 _SERVER_RUN = r"[0-9a-v]{20}"
@@ -339,10 +338,9 @@ def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
     found: dict[RunKey, _Files] = {}
     for folder in _FOLDERS:
         for key, size, modified in _listed(store, f"{tables.ROOT}{folder}/"):
-            match = _ANY_OF_A_RUN.fullmatch(key)
-            # The server keeps files of its own in folders of the same names.
-            if match is not None:
-                found.setdefault(RunKey.parse(match["run"]), _Files()).add(key, size, modified)
+            run = tables.run_of(key)
+            if run is not None:
+                found.setdefault(run, _Files()).add(key, size, modified)
     return found
 
 

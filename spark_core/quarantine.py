@@ -8,8 +8,7 @@ address, and the store is asked again whenever it matters.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
@@ -37,8 +36,6 @@ FOLDER = f"{tables.ROOT}quarantine/"
 _COPIES_AT_ONCE = 8
 # Originals go as soon as so many are proved: what is copied and not deleted yet would be work for nothing after a kill.
 _MOVED_AT_ONCE = 100
-
-_RUN_FOLDER = re.compile(rf"{re.escape(FOLDER)}run_id=([^/]+)/")
 
 
 def folder(run: RunKey | str) -> str:
@@ -158,13 +155,6 @@ def _cause(error: LakegcError) -> str:
     return str(error).partition("; nothing was deleted")[0]
 
 
-def runs(store: ObjectStore) -> Iterator[RunKey]:
-    """Yield the runs that have a folder in quarantine; what is named otherwise is none."""
-    for prefix in store.children(FOLDER)[0]:
-        found = _RUN_FOLDER.fullmatch(prefix)
-        try:
-            key = RunKey.parse(found[1]) if found else None
-        except SettingsError:
-            key = None
-        if key is not None:
-            yield key
+def runs(store: ObjectStore) -> list[RunKey]:
+    """Return the runs that have a folder in quarantine, oldest first."""
+    return tables.runs(store, "quarantine")[::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from spark_core.errors import (
     CorruptTableError,
     NotFoundError,
     ObjectExistsError,
+    SettingsError,
     VerdictError,
 )
 from spark_core.model import RunKey
@@ -48,6 +50,8 @@ DRIVER_BYTES = 2**22
 _ROWS_OF_A_TASK = 1_000
 
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
+
+_OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
 
 # Of a draft: whatever is stored already may be replaced.
 ANYTHING = "anything"
@@ -339,6 +343,35 @@ def manifest_key(spec: TableSpec, run: RunKey) -> str:
 def verdict_key(run: RunKey) -> str:
     """Return the key of a run's verdict, beside its addresses."""
     return f"{folder(EXPIRED_ADDRESSES, run)}_verdict.json"
+
+
+def run_of(key: str) -> RunKey | None:
+    """Return the run that a key or a folder belongs to; None for what is of somebody else.
+
+    lakeFS keeps files in folders of the same names: its own job wrote `addresses/mark_id=<id>/`, the server writes
+    `commits/run_id=<id>/` with ids that are no instants.
+
+    Args:
+        key: Relative to the namespace.
+    """
+    found = _OF_A_RUN.match(key)
+    try:
+        return RunKey.parse(found["run"]) if found else None
+    except SettingsError:
+        return None
+
+
+def runs(store: ObjectStore, where: str = EXPIRED_ADDRESSES.folder) -> list[RunKey]:
+    """Return the runs that have a folder of a kind, newest first: everybody learns from here which runs there are.
+
+    One request for each thousand of them. A folder is no proof that what belongs in it was written to its end.
+
+    Args:
+        store: Rooted at the namespace.
+        where: Kind of folder under `_lakefs/retention/gc/`; that of the expired addresses when left out.
+    """
+    found = (run_of(prefix) for prefix in store.children(f"{ROOT}{where}/")[0])
+    return sorted((key for key in found if key is not None), reverse=True)
 
 
 def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:

@@ -313,7 +313,6 @@ def _launch_each(
 def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool) -> None:
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
-    from spark_core import report as reports
     from spark_core import tables
 
     shown = console.console()
@@ -323,7 +322,7 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
     shown.print(f"\nreport   {page}", markup=False, soft_wrap=True)
     shown.print(f"Parquet  {local_path(run, tables.folder(folder, run.key))}", markup=False, soft_wrap=True)
     if earlier:
-        others = [str(other) for other in reports.runs(run.store) if other != run.key][:10]
+        others = [str(other) for other in tables.runs(run.store) if other != run.key][:10]
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
     if found.passed and run.options.write_reference_mark:

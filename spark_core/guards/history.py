@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spark_core import confirmation, sealed, tables
-from spark_core.errors import CorruptTableError, NotFoundError, SettingsError, VerdictError
+from spark_core.errors import CorruptTableError, NotFoundError, VerdictError
 from spark_core.guards.result import CheckResult, Manifests, confirmed_or, share
 from spark_core.model import RunKey
 from spark_core.run import Run
@@ -124,7 +124,7 @@ def _changes(run: Run, now: Mapping[str, int], then: Mapping[str, int]) -> list[
 def _last(run: Run) -> _Past:
     """Look from the newest earlier run back for one that passed or was confirmed."""
     not_passed = not_comparable = 0
-    for key in _earlier(run):
+    for key in (key for key in tables.runs(run.store) if key < run.key):
         where = tables.verdict_key(key)
         try:
             document = sealed.unseal(run.store.read(where), name=where, formats=VERDICT_FORMATS)
@@ -142,18 +142,6 @@ def _last(run: Run) -> _Past:
         except (CorruptTableError, KeyError, TypeError, ValueError) as problem:
             return _Past(None, None, not_passed, not_comparable, damaged=(f"{where}: {problem}",))
     return _Past(None, None, not_passed, not_comparable)
-
-
-def _earlier(run: Run) -> Iterator[RunKey]:
-    prefixes, _ = run.store.children(f"{tables.ROOT}{tables.EXPIRED_ADDRESSES.folder}/")
-    keys = []
-    for prefix in prefixes:
-        name = prefix.rstrip("/").rpartition("/")[2]
-        try:
-            keys.append(RunKey.parse(name.removeprefix("run_id=")))
-        except SettingsError:
-            continue  # a folder of somebody else, such as lakeFS's own job
-    yield from sorted((key for key in keys if key < run.key), reverse=True)
 
 
 def _accepted(run: Run, key: RunKey, document: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from spark_core.report.chart import chart
 from spark_core.report.page import page
-from spark_core.report.stored import keys, load, runs, save
+from spark_core.report.stored import keys, load, save
 from spark_core.report.summary import of_mark, of_sweep
 from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
 
@@ -21,6 +21,5 @@ __all__ = [
     "of_mark",
     "of_sweep",
     "page",
-    "runs",
     "save",
 ]

@@ -61,17 +61,6 @@ def load(run: Run) -> Report:
     return made
 
 
-def runs(store: ObjectStore) -> list[RunKey]:
-    """Return the runs that have a folder of expired addresses, newest first.
-
-    Args:
-        store: Rooted at the namespace.
-    """
-    prefixes, _ = store.children(f"{tables.ROOT}{EXPIRED_ADDRESSES.folder}/")
-    names = [prefix.rstrip("/").rpartition("run_id=")[2] for prefix in prefixes]
-    return sorted((RunKey.parse(name) for name in names), reverse=True)
-
-
 def _table(*, swept: bool) -> TableSpec:
     return DELETION_REPORT if swept else EXPIRED_ADDRESSES
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import report
+from spark_core import report, tables
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.report import Group, Report, summary
 from spark_core.tables import EXPIRED_ADDRESSES
@@ -168,7 +168,7 @@ def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_
     assert written.run.store.read(where["png"]).startswith(b"\x89PNG")
     assert written.run.store.read(where["html"]).startswith(b"<!doctype html>")
     assert Report.from_json(written.run.store.read(where["json"]), name="r") == found
-    assert report.runs(written.run.store) == [written.run.key]
+    assert tables.runs(written.run.store) == [written.run.key]
     # What Spark, pandas and DuckDB see in the folder is the table alone.
     assert written.run.load(EXPIRED_ADDRESSES).frame(written.run.spark).count() == 1
 
