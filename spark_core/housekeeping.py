@@ -371,15 +371,7 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
     if report.keys(key, swept=swept)["json"] in files.sizes:
         return
-    asked = tables.load_table(run.store, NAMESPACE_SLICES, key).manifest.facts
-    then = replace(
-        run,
-        key=key,
-        cutoff=datetime.fromisoformat(asked["cutoff"]),
-        options=replace(run.options, flat=asked["options"]["flat"]),
-        reference_mark=asked.get("reference_mark"),
-    )
-    report.load(then)
+    report.load(replace(run, key=key))
 
 
 def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -247,6 +247,22 @@ class Run:
             "strangers": options.strangers,
             "inherited": options.inherited,
         }
+
+    def as_decided(self, asked: Mapping[str, Any]) -> Run:
+        """Return this run with the cutoff and the options by which its mark was decided.
+
+        Settings change; what is said of a mark later must be what was true of it.
+
+        Args:
+            asked: Facts of the run's first table, where `preflight` leaves them.
+        """
+        suffix, known = "_seconds", RunOptions.__dataclass_fields__
+        decided = {
+            name.removesuffix(suffix): timedelta(seconds=value) if name.endswith(suffix) else value
+            for name, value in asked["options"].items()
+        }
+        options = replace(self.options, **{name: value for name, value in decided.items() if name in known})
+        return replace(self, cutoff=datetime.fromisoformat(asked["cutoff"]), options=options)
 
     def now(self) -> datetime:
         """Tell the time."""

@@ -70,7 +70,7 @@ _LISTED = pa.schema(
 
 @surfacing_errors()
 def of_mark(run: Run) -> Report:
-    """Sum up a stored mark.
+    """Sum up a stored mark by its own tables and verdict; what the settings say by now changes nothing.
 
     Args:
         run: The run; its five tables must be stored, a verdict need not be.
@@ -83,6 +83,7 @@ def of_mark(run: Run) -> Report:
         CorruptTableError: If a table's bytes are not those of its manifest.
     """
     stored = verdict.load_mark(run)
+    run = run.as_decided(stored["namespace_slices"].manifest.facts)
     expired_table = stored["expired_addresses"]
     expired = expired_table.frame(run.spark).persist()
     try:

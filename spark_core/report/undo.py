@@ -1,9 +1,8 @@
-"""What a report says about getting back what its sweep deleted."""
+"""What a report says about getting back what its sweep deleted, as the sweep itself found it."""
 
 from __future__ import annotations
 
 from spark_core import quarantine
-from spark_core.errors import LakegcError
 from spark_core.run import Run
 from spark_core.tables import Manifest
 
@@ -28,9 +27,5 @@ def undo_words(run: Run, swept: Manifest) -> str:
             f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for good, and until then it takes up its "
             f"space. {command}"
         )
-    try:
-        hint = run.store.undelete_hint()
-    except LakegcError:
-        # A hint takes rights that a sweep does not need, and a report is worth more than it.
-        hint = None
+    hint = swept.facts.get("undelete_hint")
     return f"{hint} As long as that holds, {command}" if hint else ""

@@ -45,6 +45,8 @@ class Written:
                     }
                     for address, (size, modified) in listed.items()
                 ],
+                cutoff=self.run.cutoff.isoformat(),
+                options=dict(self.run.deciding_options),
             ),
             self._keep(tables.UNCOMMITTED_ADDRESSES, [{"address": address, "created_at": None} for address in staged]),
             self._keep(

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -171,6 +172,25 @@ def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_
     assert tables.runs(written.run.store) == [written.run.key]
     # What Spark, pandas and DuckDB see in the folder is the table alone.
     assert written.run.load(EXPIRED_ADDRESSES).frame(written.run.spark).count() == 1
+
+
+def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(written):
+    """`only objects written before 2026-11-18` stood over objects of the 19th."""
+    flat = "0123456789abcdef" * 2
+    listed = {"data/a/young": (16, YOUNG), "data/a/old": (8, OLD), flat: (4, OLD)}
+    written.mark(listed, expired={"data/a/old": WHY})
+    written.conclude()
+    run = written.run
+    later = replace(
+        run,
+        cutoff=run.key.cutoff(timedelta(days=30)),
+        options=replace(run.options, min_age=timedelta(days=30), flat=True),
+    )
+    found = report.load(later)
+    assert found.cutoff == run.cutoff
+    assert f"only objects written before {run.cutoff.isoformat()}" in report.page(found)
+    assert _by_name(found.kept) == {summary.YOUNG: (1, 16), summary.PROTECTED: (1, 4)}
+    assert found == report.of_mark(run)
 
 
 def test_a_stored_report_is_shown_again_without_reading_the_tables(written):
