@@ -8,7 +8,7 @@ import dagster as dg
 from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
-from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS
+from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 from lakegc_dagster.io_managers import table_io_manager
 from lakegc_dagster.jobs import JOBS
 from lakegc_dagster.resources import Wiring, build_resources
@@ -36,7 +36,7 @@ def build_defs(
     """
     wiring = settings if isinstance(settings, Wiring) else Wiring(settings)
     return dg.Definitions(
-        assets=[*MARK_ASSETS, *SWEEP_ASSETS],
+        assets=[*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS],
         asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
         jobs=JOBS,
         schedules=build_schedules(wiring.settings),

@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakegc_dagster.metadata import manifest_metadata
 from lakegc_dagster.resources import Runs
-from spark_core import tables
+from spark_core import collect, tables
 from spark_core.tables import Draft, StoredTable
 
 
@@ -23,16 +23,16 @@ class TableIOManager(dg.IOManager):
     def handle_output(self, context: dg.OutputContext, obj: Draft) -> None:
         """Store a table; a lazy frame is computed by this."""
         spec = obj.spec
-        with self._runs.opened(context.partition_key, spec) as run:
-            stored = run.keep(obj)
+        with self._runs.opened(context.partition_key, spec.name) as run:
+            stored, page = collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
             metadata = manifest_metadata(stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}")
-            context.add_output_metadata({**metadata, "server_calls_so_far": run.server.requests.total()})
+            context.add_output_metadata({**metadata, **page, "server_calls_so_far": run.server.requests.total()})
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""
         spec = tables.BY_NAME[context.asset_key.to_user_string()]
-        with self._runs.opened(context.partition_key, spec) as run:
+        with self._runs.opened(context.partition_key, spec.name) as run:
             return run.load(spec)
 
 

@@ -165,7 +165,7 @@ class Runs(dg.ConfigurableResource[Any]):
         return self.wiring.observer
 
     @contextmanager
-    def opened(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
+    def opened(self, partition_key: str, step: str) -> Iterator[Run]:
         """Give the run of a partition, and turn the engine's errors inside into Dagster's.
 
         The server is asked for the repository once for all tables of a Dagster
@@ -173,22 +173,26 @@ class Runs(dg.ConfigurableResource[Any]):
 
         Args:
             partition_key: Repository and run key.
-            spec: The table that this is about.
+            step: The table, or what else is made, that this is about.
 
         Yields:
             The run.
         """
-        with raising_failures(
-            lambda error: self.observer.failed(spec.name, error), retry_after=self.wiring.retry_after
-        ):
+        with raising_failures(lambda error: self.observer.failed(step, error), retry_after=self.wiring.retry_after):
             yield self._open(*parse_partition_key(partition_key))
 
     @contextmanager
     def making(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
         """Give the run of a partition to the asset that makes a table."""
         self.observer.started(spec.name)
-        with self.opened(partition_key, spec) as run:
+        with self.opened(partition_key, spec.name) as run:
             yield run
+
+    def longest_kept(self, at_least: int) -> int:
+        """Return how many runs the repository of the settings that keeps most of them keeps."""
+        settings = self.wiring.settings
+        others = [] if settings is None else [settings.repository(name).keep_runs for name in settings.repository_ids]
+        return max([at_least, *others])
 
     @property
     def environment(self) -> Environment:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from spark_core import mark, reference_writer, tables, verdict
+from spark_core import mark, reference_writer, report, tables, verdict
 from spark_core import sweep as sweeping
+from spark_core.errors import RefusedError
+from spark_core.guards import CheckResult
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable, TableSpec
 from spark_core.verdict import Verdict
@@ -34,11 +37,57 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     committed = _keep(run, tables.COMMITTED_ADDRESSES, lambda: mark.committed_addresses(run, commits), on_event)
     made = mark.Mark(slices, uncommitted, commits, committed)
     _keep(run, tables.EXPIRED_ADDRESSES, lambda: mark.expired_addresses(run, made), on_event)
-    found, results = verdict.conclude(run)
-    for result in results:
+    concluded = conclude(run)
+    for result in concluded.results:
         on_event("checked", result.table, {"name": result.name, "passed": result.passed, "summary": result.summary})
+    return concluded.verdict
+
+
+@dataclass(frozen=True)
+class Concluded:
+    """The end of a mark.
+
+    Attributes:
+        verdict: As stored, passed or not.
+        results: What the checks found.
+        page: Where the report's page lies, or why there is none, as `report.make` tells it.
+    """
+
+    verdict: Verdict
+    results: Sequence[CheckResult]
+    page: Mapping[str, str]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Figures for people; JSON values only."""
+        found = self.verdict
+        return {
+            "passed": found.passed,
+            "failed": [check["name"] for check in found.failed],
+            "concluded_at": found.concluded_at.isoformat(),
+            "cutoff": found.cutoff,
+            "expired_objects": found.expired_objects,
+            "digest": found.digest,
+            **self.page,
+        }
+
+
+def conclude(run: Run) -> Concluded:
+    """End a mark whose tables are stored: verdict, report, and the mark for lakeFS's own job where it is asked for.
+
+    Done again for a run that has a verdict, the verdict stands, and what is missing of the rest is made.
+
+    Args:
+        run: The run.
+
+    Raises:
+        ChainError: If a table is missing.
+        ObjectExistsError: If another mark lies where this one is to be written for the reference job.
+    """
+    found, results = verdict.conclude(run)
+    page = report.make(run)
     reference_writer.write_if_asked(run, found)
-    return found
+    return Concluded(found, results, page)
 
 
 def sweep(run: Run, on_event: OnEvent) -> StoredTable:
@@ -49,7 +98,7 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
         on_event: Told of the table.
 
     Returns:
-        The report as stored; `sweep.require_complete` says whether everything is gone.
+        The deletion report as stored; `sweep.require_complete` says whether everything is gone.
 
     Raises:
         LakegcError: Why the sweep was refused.
@@ -58,7 +107,37 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
     def tell(progress: sweeping.Progress) -> None:
         on_event("progressed", tables.DELETION_REPORT.name, {"summary": str(progress), "progress": progress})
 
-    return _keep(run, tables.DELETION_REPORT, lambda: sweeping.sweep(run, tell), on_event)
+    return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
+
+
+def delete(run: Run, tell: sweeping.OnProgress) -> Draft:
+    """Sweep a mark; one that is refused leaves the mark's report behind all the same.
+
+    Args:
+        run: The run.
+        tell: Told of the progress.
+
+    Returns:
+        The deletion report, to be stored by `keep`.
+
+    Raises:
+        LakegcError: Why the sweep was refused.
+    """
+    try:
+        return sweeping.sweep(run, tell)
+    except RefusedError:
+        report.make(run)
+        raise
+
+
+def keep(run: Run, draft: Draft) -> tuple[StoredTable, Mapping[str, str]]:
+    """Store a table of a run; that of a sweep is followed by its report, also where the store did not delete everything.
+
+    Returns:
+        The table, and of a sweep where the page lies, as `report.make` tells it.
+    """
+    stored = run.keep(draft)
+    return stored, report.make(run) if draft.spec is tables.DELETION_REPORT else {}
 
 
 def require_passed(run: Run, found: Verdict) -> None:
@@ -74,7 +153,7 @@ def require_passed(run: Run, found: Verdict) -> None:
 
 def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft], on_event: OnEvent) -> StoredTable:
     on_event("started", spec.name, {})
-    stored = run.keep(make())
+    stored, _ = keep(run, make())
     manifest = stored.manifest
     seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
     on_event("stored", spec.name, {"rows": manifest.rows, "size_bytes": manifest.size_bytes, "seconds": seconds})

@@ -11,7 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import lease, purge, quarantine, report, tables
+from spark_core import lease, purge, quarantine, report, sweep, tables, verdict
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
 from spark_core.model import RunKey
 from spark_core.report.values import bytes_text
@@ -326,6 +326,37 @@ def keep_house(run: Run) -> House:
     except LakegcError as problem:
         return House(pruned, left, str(problem))
     return House(pruned, left)
+
+
+def after_run(run: Run) -> House:
+    """Keep house if this run has done its work; else do nothing, and say why.
+
+    Whoever asks may have chosen this step alone, of whatever run: one whose mark did not pass knows nothing that may be
+    acted on, and one that is still to be swept is not at its end.
+
+    Args:
+        run: The run.
+    """
+    try:
+        why = _why_not_yet(run)
+    except LakegcError as unknown:
+        why = _cause(unknown)
+    return keep_house(run) if why is None else House(Pruned(not_now=why), None)
+
+
+def _why_not_yet(run: Run) -> str | None:
+    found = verdict.load(run)
+    confirmed = verdict.confirmed_checks(run, found)
+    if failed := [str(check["name"]) for check in found.failed if check["name"] not in confirmed]:
+        return f"the mark of run {run.key} did not pass ({', '.join(failed)})"
+    if run.now() - found.concluded_at > run.options.max_mark_age:
+        return f"the mark of run {run.key} is older than {run.options.max_mark_age}; the next run keeps house"
+    if not run.options.may_sweep:
+        return None
+    if not run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):
+        return f"run {run.key} is not swept yet"
+    sweep.require_complete(run.load(DELETION_REPORT))
+    return None
 
 
 def _listed(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:

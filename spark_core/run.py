@@ -257,7 +257,7 @@ class Run:
             asked: Facts of the run's first table, where `preflight` leaves them.
         """
         suffix, known = "_seconds", RunOptions.__dataclass_fields__
-        decided = {
+        decided: dict[str, Any] = {
             name.removesuffix(suffix): timedelta(seconds=value) if name.endswith(suffix) else value
             for name, value in asked["options"].items()
         }

@@ -172,6 +172,27 @@ def load(run: Run) -> Verdict:
     return Verdict.from_json(data, name=key)
 
 
+def results(run: Run) -> list[CheckResult]:
+    """Return what a run's stored verdict says of each check; a finding that a person confirmed counts as passed.
+
+    Nothing is decided here, and nothing written.
+
+    Raises:
+        VerdictError: If there is no verdict, or it is of another format.
+        CorruptTableError: If the verdict or a confirmation is not as it was written.
+    """
+    verdict = load(run)
+    confirmed = confirmed_checks(run, verdict)
+    return [_as_result(check, confirmed=check["name"] in confirmed) for check in verdict.checks]
+
+
+def _as_result(check: Mapping[str, Any], *, confirmed: bool) -> CheckResult:
+    words = f"confirmed by name: {check['summary']}" if confirmed else check["summary"]
+    return CheckResult(
+        **{"figures": {}, "table": "", **check, "passed": check["passed"] or confirmed, "summary": words}
+    )
+
+
 def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     """Open the lock: return the verdict and the expired addresses, or refuse.
 

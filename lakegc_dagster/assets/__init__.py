@@ -1,24 +1,39 @@
-"""The six tables as assets; each calls one function of the engine and stores what it returns."""
+"""The six tables, the verdict between the last two, and house-keeping as assets; each calls one function of the engine."""
 
 from lakegc_dagster.assets.mark import (
+    VERDICT,
     committed_addresses,
     expired_addresses,
     namespace_slices,
     retained_commits,
     uncommitted_addresses,
+    verdict,
 )
 from lakegc_dagster.assets.sweep import deletion_report
+from lakegc_dagster.assets.upkeep import house_keeping
 
-MARK_ASSETS = [namespace_slices, uncommitted_addresses, retained_commits, committed_addresses, expired_addresses]
+MARK_ASSETS = [
+    namespace_slices,
+    uncommitted_addresses,
+    retained_commits,
+    committed_addresses,
+    expired_addresses,
+    verdict,
+]
 SWEEP_ASSETS = [deletion_report]
+UPKEEP_ASSETS = [house_keeping]
 
 __all__ = [
     "MARK_ASSETS",
     "SWEEP_ASSETS",
+    "UPKEEP_ASSETS",
+    "VERDICT",
     "committed_addresses",
     "deletion_report",
     "expired_addresses",
+    "house_keeping",
     "namespace_slices",
     "retained_commits",
     "uncommitted_addresses",
+    "verdict",
 ]

@@ -1,11 +1,17 @@
-"""The five assets of the mark, in the order that makes them safe; nothing here deletes."""
+"""The five tables of the mark, in the order that makes them safe, and its verdict; nothing here deletes."""
+
+from typing import Any
 
 import dagster as dg
 
 from lakegc_dagster.assets.declared import table_asset
+from lakegc_dagster.metadata import figures_metadata
+from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import mark, tables
+from spark_core import collect, mark, tables
 from spark_core.tables import Draft, StoredTable
+
+VERDICT = "verdict"
 
 
 @table_asset(tables.NAMESPACE_SLICES, "mark")
@@ -49,3 +55,19 @@ def expired_addresses(  # noqa: PLR0917 - an input per table; Dagster finds posi
     marked = mark.Mark(namespace_slices, uncommitted_addresses, retained_commits, committed_addresses)
     with runs.making(context.partition_key, tables.EXPIRED_ADDRESSES) as run:
         return mark.expired_addresses(run, marked)
+
+
+@dg.asset(
+    name=VERDICT,
+    group_name="mark",
+    kinds={"json"},
+    partitions_def=REPOSITORY_RUN,
+    deps=[expired_addresses],
+    metadata={
+        "file": dg.MetadataValue.text(f"{tables.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json")
+    },
+)
+def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
+    """The stored proof that a mark passed its checks, or did not; written once, it closes the run. The sweep asks for nothing else."""
+    with runs.opened(context.partition_key, VERDICT) as run:
+        return dg.MaterializeResult(metadata=figures_metadata(collect.conclude(run).facts))

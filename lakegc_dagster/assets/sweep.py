@@ -3,13 +3,13 @@
 import dagster as dg
 
 from lakegc_dagster.assets.declared import table_asset
-from lakegc_dagster.assets.mark import expired_addresses
+from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.resources import Runs
-from spark_core import sweep, tables
+from spark_core import collect, sweep, tables
 from spark_core.tables import Draft
 
 
-@table_asset(tables.DELETION_REPORT, "sweep", deps=[expired_addresses])
+@table_asset(tables.DELETION_REPORT, "sweep", deps=[verdict])
 def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Draft:
     """Deletes the expired addresses of a mark whose stored verdict passed, and says what happened to each object."""
 
@@ -18,4 +18,4 @@ def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Draft:
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT) as run:
-        return sweep.sweep(run, tell)
+        return collect.delete(run, tell)

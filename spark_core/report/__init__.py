@@ -2,7 +2,7 @@
 
 from spark_core.report.chart import chart
 from spark_core.report.page import page
-from spark_core.report.stored import keys, load, save
+from spark_core.report.stored import keys, load, make, save
 from spark_core.report.summary import of_mark, of_sweep
 from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
 
@@ -18,6 +18,7 @@ __all__ = [
     "chart",
     "keys",
     "load",
+    "make",
     "of_mark",
     "of_sweep",
     "page",

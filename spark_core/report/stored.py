@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from spark_core import tables
-from spark_core.errors import NotFoundError
+from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.report.chart import chart
 from spark_core.report.page import page
@@ -35,6 +40,21 @@ def save(store: ObjectStore, report: Report) -> dict[str, str]:
     store.put(where["html"], page(report).encode())
     store.put(where["json"], report.to_json())
     return where
+
+
+def make(run: Run) -> Mapping[str, str]:
+    """Make the report of a run at the end of its mark or its sweep; whatever stands in the way fails no run.
+
+    Returns:
+        Where the page lies (`page`), or why there is none (`no_page`); `load` makes it later.
+    """
+    try:
+        found = load(run)
+    except LakegcError as problem:
+        return {"no_page": str(problem)}
+    except (PySparkException, Py4JJavaError) as failure:
+        return {"no_page": f"Spark failed: {type(failure).__name__}"}
+    return {"page": f"{run.store.root}{keys(run.key, swept=found.swept)['html']}"}
 
 
 def load(run: Run) -> Report:

@@ -58,7 +58,7 @@ def load_in_a_process_of_its_own(directory, **env):
 
 def test_loading_starts_no_program_and_opens_no_socket_even_without_settings(tmp_path):
     loaded = load_in_a_process_of_its_own(tmp_path)
-    assert "LOADED 6" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "LOADED 8" in loaded.stdout, loaded.stdout + loaded.stderr
     assert "Warning" not in loaded.stderr
 
 
@@ -67,7 +67,7 @@ def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'
     )
     loaded = load_in_a_process_of_its_own(tmp_path)
-    assert "LOADED 6" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "LOADED 8" in loaded.stdout, loaded.stdout + loaded.stderr
 
 
 def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
@@ -76,26 +76,33 @@ def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
     assert "line 3: [server] xyz is not a setting" in loaded.stderr
 
 
-def test_the_six_assets_have_the_names_of_the_design_in_its_order():
-    assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(tables.BY_NAME)
-    for spec in tables.ALL_TABLES:
-        parents = {key.to_user_string() for key in graph().get(dg.AssetKey(spec.name)).parent_keys}
-        # What a table names in its manifest is what Dagster knows as upstream.
-        assert parents == set(spec.parents)
+def test_the_assets_have_the_names_of_the_design_in_its_order():
+    upstream = {
+        **{spec.name: set(spec.parents) for spec in tables.MARK_TABLES},
+        "verdict": {"expired_addresses"},
+        "deletion_report": {"verdict"},
+        "house_keeping": {"verdict", "deletion_report"},
+    }
+    assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(upstream)
+    for name, parents in upstream.items():
+        # What a table names in its manifest is what Dagster knows as upstream; the verdict names all five.
+        assert {key.to_user_string() for key in graph().get(dg.AssetKey(name)).parent_keys} == parents
 
 
-def test_every_asset_is_partitioned_by_repository_and_run_described_and_shown_as_spark():
+def test_every_asset_is_partitioned_by_repository_and_run_and_described_and_tables_are_shown_as_spark():
+    groups = {"deletion_report": "sweep", "house_keeping": "upkeep"}
     for spec in build_defs(SETTINGS).resolve_all_asset_specs():
+        name = spec.key.to_user_string()
         assert [dimension.name for dimension in spec.partitions_def.partitions_defs] == ["repository", "run"]
         assert spec.description
-        assert {"spark", "parquet"} <= spec.kinds
-        assert spec.group_name == ("sweep" if spec.key.to_user_string() == "deletion_report" else "mark")
+        assert ({"spark", "parquet"} <= spec.kinds) == (name in tables.BY_NAME)
+        assert spec.group_name == groups.get(name, "mark")
 
 
-def test_every_check_of_the_engine_sits_blocking_on_its_asset():
+def test_every_check_of_the_engine_sits_blocking_on_its_asset_those_of_the_whole_mark_on_the_verdict():
     keys = graph().asset_check_keys
     shown = {(key.asset_key.to_user_string(), key.name) for key in keys}
-    wanted = {(table, name) for name, table, _ in guards.CHECKS}
+    wanted = {("verdict" if table == "expired_addresses" else table, name) for name, table, _ in guards.CHECKS}
     assert shown == wanted | {("deletion_report", "every_object_was_deleted")}
     for key in keys:
         spec = graph().get_check_spec(key)
@@ -103,20 +110,24 @@ def test_every_check_of_the_engine_sits_blocking_on_its_asset():
         assert spec.description
 
 
+MARK = [*[spec.name for spec in tables.MARK_TABLES], "verdict"]
+UNCHECKED = {"expired_addresses", "house_keeping"}
+
+
 @pytest.mark.parametrize(
-    ("job", "last_tables"),
-    [("mark", tables.MARK_TABLES), ("mark_and_sweep", tables.ALL_TABLES), ("sweep", [tables.DELETION_REPORT])],
+    ("job", "assets"),
+    [("mark", MARK), ("mark_and_sweep", [*MARK, "deletion_report"]), ("sweep", ["deletion_report"])],
 )
-def test_each_job_makes_its_tables_with_their_checks_in_one_process(job, last_tables):
+def test_each_job_makes_its_tables_with_their_checks_and_keeps_house_in_one_process(job, assets):
     definition = build_defs(SETTINGS).resolve_job_def(job)
-    names = {spec.name for spec in last_tables}
-    assert set(definition.graph.node_dict) == names | {f"check_{name}" for name in names}
+    names = {*assets, "house_keeping"}
+    assert set(definition.graph.node_dict) == names | {f"check_{name}" for name in names - UNCHECKED}
     assert definition.executor_def.name == "in_process"
 
 
 def test_without_settings_the_graph_is_there_and_nothing_runs_by_itself():
     bare = build_defs(None)
-    assert len(bare.resolve_all_asset_specs()) == 6
+    assert len(bare.resolve_all_asset_specs()) == 8
     assert not bare.schedules
     assert not bare.sensors
     assert bare.metadata["settings"].value.startswith("no settings: there is no lakegc.toml")

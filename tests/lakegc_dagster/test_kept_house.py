@@ -1,42 +1,83 @@
-"""After a run: what house-keeping pruned is forgotten by Dagster too, told to who listens, and shown with the check."""
+"""House-keeping as an asset: what it pruned is forgotten by Dagster too, told to who listens, and shown with the asset."""
 
-from datetime import UTC, datetime
+import os
+import time
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
-from lakegc_dagster import asset_checks
+from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.launch import _Recorder
-from lakegc_dagster.partitions import add_partitions
-from spark_core.guards import CheckResult
+from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.resources import Runs, Wiring, build_resources
+from lakegc_dagster.settings import Settings
+from spark_core import housekeeping, tables
 from spark_core.housekeeping import House, Left, Pruned
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
+from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]
 HOUSE = House(Pruned([KEYS[0]], objects=5, size_bytes=1_000), Left(1, 136, 1, 1_000, 6, 9_958))
+KEPT_RUNS = {"one": {"keep_runs": 2}, "other": {"keep_runs": 4}}
 
 
-@pytest.mark.parametrize(("kept_elsewhere", "left"), [(2, 3), (4, 4)])
-def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(monkeypatch, kept_elsewhere, left):
-    monkeypatch.setattr(asset_checks.housekeeping, "keep_house", lambda _run: HOUSE)
-    settings = SimpleNamespace(
-        repository_ids=["other"], repository=lambda _name: SimpleNamespace(keep_runs=kept_elsewhere)
-    )
-    told, logged = _Recorder(lambda *_: None), []
-    runs = SimpleNamespace(wiring=SimpleNamespace(settings=settings), observer=told)
+@pytest.mark.parametrize(("repositories", "left"), [(["one"], 3), (["one", "other"], 4)])
+def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(monkeypatch, repositories, left):
     run = SimpleNamespace(options=RunOptions(keep_runs=2))
+    monkeypatch.setattr(Runs, "_open", lambda *_: run)
+    monkeypatch.setattr(housekeeping, "after_run", lambda _run: HOUSE)
+    told = _Recorder(lambda *_: None)
+    settings = Settings.model_validate(
+        {
+            "server": {"endpoint": "http://127.0.0.1:9"},
+            "repositories": {name: KEPT_RUNS[name] for name in repositories},
+        }
+    )
+    runs = build_resources(Wiring(settings, observer=told))["runs"]
     with dg.instance_for_test() as instance:
-        add_partitions(instance, ["other"], KEYS)
-        context = SimpleNamespace(instance=instance, log=SimpleNamespace(info=logged.append))
-        more = asset_checks.keep_house(context, runs, run)
+        add_partitions(instance, ["one", "other"], KEYS)
+        context = dg.build_asset_context(instance=instance, partition_key=partition_key("one", KEYS[3]))
+        shown = house_keeping(context, runs=runs).metadata
         assert len(instance.get_dynamic_partitions("run")) == left
-    assert logged == [HOUSE.words]
     assert told.house == (
         "the server keeps files of every collection: 2 files, 1.1 kB; and this one's dump of refs: 6 files, 10.0 kB; "
         "tables of 1 old runs pruned (5 files, 1.0 kB)"
     )
-    shown = asset_checks.as_dagster(CheckResult("x", "deletion_report", passed=True, summary="all", figures={}), more)
-    assert shown.metadata["house_keeping/pruned_objects"].value == 5
-    assert shown.metadata["house_keeping/left_by_server_bytes"].value == 1_136
+    assert shown["pruned_objects"].value == 5
+    assert shown["left_by_server_bytes"].value == 1_136
+
+
+def parts(ground, key):
+    """Parquet of a run's tables, but for the record of what is gone."""
+    root = ground.sandbox.blockstore / ground.repository_id / tables.ROOT
+    return [path for path in root.glob(f"*/run_id={key}/part-*.parquet") if path.parts[-3] != "reports"]
+
+
+@pytest.mark.spark
+def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before_the_run_is_done(ground):
+    older, key = new_key(ago=timedelta(hours=1)), new_key()
+    assert ground.job("mark_and_sweep", older).success
+    then = time.time() - timedelta(days=31).total_seconds()
+    for path in (ground.sandbox.blockstore / ground.repository_id / tables.ROOT).rglob(f"run_id={older}/*"):
+        os.utime(path, (then, then))
+    strict = ground.with_settings(keep_runs=1)
+    # Its mode is sweep, and this is a mark: house is kept when it was swept.
+    marked = strict.job("mark", key)
+    assert marked.success, failure(marked)
+    assert ran(marked)[-1] == "house_keeping"
+    (event,) = marked.asset_materializations_for_node("house_keeping")
+    assert event.metadata["not_now"].value == f"run {key} is not swept yet"
+    assert parts(ground, older)
+    alone = strict.only(new_key(ago=timedelta(minutes=1)), "house_keeping")
+    (event,) = alone.asset_materializations_for_node("house_keeping")
+    assert "has no verdict" in event.metadata["not_now"].value
+
+    swept = strict.job("sweep", key)
+    assert swept.success, failure(swept)
+    (event,) = swept.asset_materializations_for_node("house_keeping")
+    assert event.metadata["pruned_runs"].value == [str(older)]
+    assert not parts(ground, older)
+    assert parts(ground, key)

@@ -13,7 +13,6 @@ from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.resources import SparkResource, Wiring, build_resources, with_s3
 from lakegc_dagster.settings import Settings
-from spark_core import tables
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
 from spark_core.storage import StoreOptions
@@ -184,9 +183,9 @@ def test_the_tables_of_one_dagster_run_share_one_open_run_and_the_server_is_aske
     with dg.build_resources(build_resources(Wiring(ground.settings))) as given:
         key = f"{ground.repository_id}|{new_key()}"
         before = ground.sandbox.requests["get_repository"]
-        with given.runs.opened(key, tables.NAMESPACE_SLICES) as first:
+        with given.runs.opened(key, "namespace_slices") as first:
             pass
-        with given.runs.opened(key, tables.EXPIRED_ADDRESSES) as second:
+        with given.runs.opened(key, "expired_addresses") as second:
             pass
         assert first is second
         assert ground.sandbox.requests["get_repository"] - before == 1
@@ -197,7 +196,7 @@ def test_the_dead_run_that_may_be_taken_over_reaches_every_run(ground):
     dead = str(new_key())
     with (
         dg.build_resources(build_resources(Wiring(ground.settings, take_over=dead))) as given,
-        given.runs.opened(f"{ground.repository_id}|{new_key()}", tables.NAMESPACE_SLICES) as run,
+        given.runs.opened(f"{ground.repository_id}|{new_key()}", "namespace_slices") as run,
     ):
         assert run.take_over == dead
 
