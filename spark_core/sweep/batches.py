@@ -160,7 +160,7 @@ class _Task:
         self._orders = orders
         self._store = orders.journal.store
         self._timer: Timer = orders.deadline.start(self._store, orders.clocks)
-        self._examiner = Examiner(self._store, orders.threads)
+        self._examiner = Examiner(self._store, orders.threads, self._timer.clocks.monotonic)
         self.tally = Tally()
         self._number = 0
         context = TaskContext.get()

@@ -1,27 +1,35 @@
-"""A last look at the objects of a batch: still there, and still those that the mark listed."""
+"""A last look at the objects of a batch: still there, and still those that the mark listed.
+
+What it protects: an object that was overwritten in place since the mark, by
+somebody who still holds an upload's URL or who puts back a backup. lakeFS
+itself writes no name twice. So how old the look is matters: no request is sent
+for an object that was last seen more than `SEEN_SECONDS` before its batch began.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.collectable import slice_of
-from spark_core.errors import LakegcError, NotFoundError
-from spark_core.schemas import OBJECT_LISTING
+from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage import ObjectStore
+from spark_core.storage.order import InOrder
 
-# So many objects of a slice are asked for one by one, several at a time; beyond, listing the slice is cheaper.
+# So many objects of a slice are asked for one by one, several at a time; of more it is listed.
 HEADS = 32
-# A listing is believed for no longer than this: a slow sweep lists a large slice again.
-LISTING_SECONDS = 60.0
+# A listing brings so many keys in the time of one question: a page of 1,000 against 8 at a time.
+KEYS_PER_HEAD = 125
+# What a listing showed longer ago than this is asked for once more before its batch begins.
+SEEN_SECONDS = 60.0
 
 State = Literal["there", "absent", "changed", "unseen"]
 
@@ -33,8 +41,8 @@ class Seen:
     """What the store shows of one object of the plan.
 
     Attributes:
-        state: `there`: as the mark listed it. `absent`: gone. `changed`: another one under its name. `unseen`: the store
-            did not say.
+        state: `there`: as the mark listed it. `absent`: gone. `changed`: another one under its
+            name. `unseen`: the store did not say.
         why: In words, for the last two.
     """
 
@@ -43,25 +51,100 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class _Listing:
-    """What a slice held.
+class _Shown:
+    """What a listing shows of an object.
 
     Attributes:
-        slice: Its name.
-        began: Before the listing, by the examiner's clock.
-        objects: Columns key, size_bytes, last_modified; those of every listing.
-        times: How often it was listed.
+        size_bytes: Its size.
+        modified: When it was written.
+        at: Before its page was asked for, by the examiner's clock.
     """
 
-    slice: str
-    began: float
-    objects: pa.Table
-    times: int
+    size_bytes: int
+    modified: datetime
+    at: float
+
+
+@dataclass
+class _Listing:
+    """A listing of a slice, read as far as it is asked about; one page is held at a time.
+
+    Attributes:
+        pages: Columns of `schemas.OBJECT_LISTING`.
+        monotonic: The examiner's clock.
+        is_ordered: Whether it came in order of the keys so far; a file system's does not.
+    """
+
+    pages: Iterator[pa.RecordBatch]
+    monotonic: Callable[[], float]
+    is_ordered: bool = True
+    _order: InOrder = field(default_factory=lambda: InOrder("a slice"))
+    _page: pa.RecordBatch | None = None
+    _page_at: float = 0.0
+    _reached: str = ""
+    _asked: str = ""
+    _ended: bool = False
+
+    def find(self, wanted: Sequence[_Row]) -> Mapping[str, _Shown | None]:
+        """Look objects up.
+
+        Args:
+            wanted: Objects in order of their addresses, behind all that were asked about before.
+
+        Returns:
+            By address; None for one that is not in the listing. Those that it would take too long
+            to come to are left out, and all of them where the keys are in no order.
+        """
+        addresses = [row[0] for row in wanted]
+        if addresses[0] <= self._asked or any(one >= other for one, other in pairwise(addresses)):
+            return {}
+        self._asked = addresses[-1]
+        sought = pa.array(addresses, pa.string())
+        found: dict[str, _Shown | None] = {}
+        left = len(addresses) * KEYS_PER_HEAD
+        while self.is_ordered:
+            found |= self._on_page(sought)
+            if self._ended or self._reached >= addresses[-1] or left <= 0:
+                passed = [name for name in addresses if self._ended or name <= self._reached]
+                return dict.fromkeys(passed) | found
+            left -= self._turn()
+        return {}
+
+    def _turn(self) -> int:
+        """Read the next page; returns how many keys it has."""
+        at = self.monotonic()
+        page = next(self.pages, None)
+        if page is None:
+            self._page, self._ended = None, True
+            return 0
+        try:
+            self._order.require(page.column("key"))
+        except IncompleteReadError:
+            self.is_ordered = False
+            return 0
+        if page.num_rows:
+            self._page, self._page_at, self._reached = page, at, page.column("key")[-1].as_py()
+        return page.num_rows
+
+    def _on_page(self, sought: pa.StringArray) -> dict[str, _Shown | None]:
+        if self._page is None:
+            return {}
+        places = pc.index_in(self._page.column("key"), value_set=sought)
+        page = self._page.select(["key", "size_bytes", "last_modified"]).filter(pc.is_valid(places))
+        rows = zip(*(column.to_pylist() for column in page.columns), strict=True)
+        return {key: _Shown(size, modified, self._page_at) for key, size, modified in rows}
 
 
 @dataclass
 class Examiner:
-    """Looks at the objects of a task's batches, which come in the order of their slices.
+    """Looks at the objects of a task's batches, which come in the order of their slices and names.
+
+    A slice of which a batch has many objects is listed once, beside the batches:
+    it is read as far as the batch at hand goes, and one page of it is held. For
+    what it leaves out the slice is listed a second time. The cost is two
+    listings of a slice at the most, and a question for each object that the
+    store is asked about sooner than the listing would come to it, or that the
+    listing showed too long ago.
 
     Attributes:
         store: Rooted at the namespace.
@@ -72,16 +155,19 @@ class Examiner:
     store: ObjectStore
     threads: int = 8
     monotonic: Callable[[], float] = time.monotonic
-    _listed: _Listing | None = field(init=False, default=None)
+    _slice: str = field(init=False, default="")
+    _listings: tuple[_Listing, ...] = field(init=False, default=())
 
     def look(self, rows: pa.RecordBatch) -> list[Seen]:
         """Compare objects with the store.
 
         Args:
-            rows: Columns address, size_bytes and last_modified; those of a slice one after the other.
+            rows: Columns address, size_bytes and last_modified; those of a slice one after the
+                other, in order of their addresses, also from one call to the next.
 
         Returns:
-            What the store shows of each, in the order given. An error of the store is `unseen`, never an absence.
+            What the store shows of each, in the order given. An error of the store is `unseen`,
+            never an absence.
         """
         columns = [rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")]
         seen: list[Seen] = []
@@ -90,41 +176,36 @@ class Examiner:
             try:
                 seen.extend(self._look_in(name, wanted))
             except LakegcError as error:
+                # A listing that broke off cannot be gone on with.
+                self._slice = ""
                 why = f"the store could not be looked at before the deletion: {error}"
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
     def _look_in(self, name: str, wanted: list[_Row]) -> list[Seen]:
-        listing = self._fresh(name)
-        if listing is None and (not name or len(wanted) <= HEADS):
+        if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
-        if listing is None:
-            listing = self._list(name)
-        seen = _found(listing, wanted)
-        absent = [at for at, state in enumerate(seen) if state.state == "absent"]
-        # A listing that leaves something out, or everything, must not pass for an absence, of which the report would tell.
-        if absent and listing.times == 1:
-            asked = [wanted[at] for at in absent]
-            second = self._heads(asked) if len(asked) <= HEADS else _found(self._list(name, listing), asked)
-            for at, state in zip(absent, second, strict=True):
-                seen[at] = state
-        return seen
+        if name != self._slice:
+            self._slice, self._listings = name, (self._listing(name), self._listing(name))
+        shown = dict(self._listings[0].find(wanted))
+        # What a listing leaves out must not pass for an absence, of which the report would tell.
+        absent = [row for row in wanted if row[0] in shown and shown[row[0]] is None]
+        for row in absent:
+            del shown[row[0]]
+        if len(absent) > HEADS:
+            shown |= self._listings[1].find(absent)
+        oldest = self.monotonic() - SEEN_SECONDS
+        seen = {
+            row[0]: Seen("absent") if there is None else _compared(row, there.size_bytes, there.modified)
+            for row in wanted
+            if row[0] in shown and ((there := shown[row[0]]) is None or there.at >= oldest)
+        }
+        asked = [row for row in wanted if row[0] not in seen]
+        seen |= zip((row[0] for row in asked), self._heads(asked), strict=True)
+        return [seen[row[0]] for row in wanted]
 
-    def _fresh(self, name: str) -> _Listing | None:
-        if self._listed is None or self._listed.slice != name:
-            return None
-        return self._listed if self.monotonic() - self._listed.began < LISTING_SECONDS else None
-
-    def _list(self, name: str, first: _Listing | None = None) -> _Listing:
-        """List a slice; after a first listing of it, so that both count."""
-        began, times = (self.monotonic(), 1) if first is None else (first.began, first.times + 1)
-        self._listed = None
-        table = pa.Table.from_batches(self.store.list(f"data/{name}/"), OBJECT_LISTING)
-        objects = table.select(["key", "size_bytes", "last_modified"])
-        if first is not None:
-            objects = pa.concat_tables([objects, first.objects])
-        self._listed = _Listing(name, began, objects, times)
-        return self._listed
+    def _listing(self, name: str) -> _Listing:
+        return _Listing(_lazily(self.store, f"data/{name}/"), self.monotonic)
 
     def _heads(self, wanted: Sequence[_Row]) -> list[Seen]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
@@ -138,16 +219,9 @@ class Examiner:
         return _compared(row, found.size_bytes, found.last_modified)
 
 
-def _found(listing: _Listing, wanted: Sequence[_Row]) -> list[Seen]:
-    places = pc.index_in(
-        pa.array([row[0] for row in wanted], pa.string()), value_set=listing.objects.column("key").combine_chunks()
-    )
-    found = listing.objects.select(["size_bytes", "last_modified"]).take(places)
-    pairs = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    return [
-        Seen("absent") if size is None else _compared(row, size, modified)
-        for row, (size, modified) in zip(wanted, pairs, strict=True)
-    ]
+def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
+    """List a prefix; nothing is asked for before the first page is."""
+    yield from store.list(prefix)
 
 
 def _slice(row: _Row) -> str:

@@ -33,7 +33,7 @@ class Clock:
 
 
 class Store(LocalStore):
-    """A local store that notes what it is asked, and answers as a test wants."""
+    """A local store that lists in order, as others do, notes what it is asked, and answers as a test wants."""
 
     def watch(self, clock):
         self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
@@ -48,7 +48,10 @@ class Store(LocalStore):
         if prefix.startswith("data/") and self.forgets:
             self.forgets -= 1
             return iter(())
-        return super().list(prefix)
+        if not prefix.startswith("data/"):
+            return super().list(prefix)
+        listed = pa.Table.from_batches(super().list(prefix), schemas.OBJECT_LISTING)
+        return iter(listed.sort_by("key").combine_chunks().to_batches())
 
     def head(self, key):
         self.headed.append(key)

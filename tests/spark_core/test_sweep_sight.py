@@ -1,0 +1,182 @@
+"""The last look at a slice: listed once beside the batches, believed for a minute, never held as a whole."""
+
+import tracemalloc
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import schemas
+from spark_core.errors import NotFoundError, TransientError
+from spark_core.storage.contract import ObjectInfo, listing_batch
+from spark_core.sweep import sight
+from spark_core.sweep.sight import Examiner, Seen
+
+OLD = datetime(2026, 11, 10, 2, tzinfo=UTC)
+CHANGED = OLD + timedelta(days=9)
+PAGE = 1_000
+PLAN = pa.schema(list(schemas.EXPIRED_ADDRESSES)[:3])
+
+
+class Store:
+    """Lists one slice by pages that take their time; says what it was asked."""
+
+    def __init__(self, names, page_seconds=1.0):
+        self.names = sorted(names)
+        self.page_seconds, self.seconds = page_seconds, 0.0
+        self.requests, self.overwritten, self.left_out = Counter(), set(), []
+
+    def monotonic(self):
+        return self.seconds
+
+    def modified(self, name):
+        return CHANGED if name in self.overwritten else OLD
+
+    def list(self, prefix):
+        self.requests["list"] += 1
+        left_out = self.left_out.pop(0) if self.left_out else set()
+        for begin in range(0, len(self.names), PAGE):
+            self.requests["page"] += 1
+            self.seconds += self.page_seconds
+            page = [name for name in self.names[begin : begin + PAGE] if name not in left_out]
+            modified = pa.array([self.modified(name) for name in page], schemas.INSTANT)
+            yield listing_batch(page, [4] * len(page), modified)
+
+    def head(self, key):
+        self.requests["head"] += 1
+        if key not in self.names:
+            raise NotFoundError(key)
+        return ObjectInfo(key, 4, self.modified(key), None)
+
+
+def names(count, step=1):
+    return [f"data/s/{number:07}" for number in range(0, count * step, step)]
+
+
+def look(examiner, wanted):
+    columns = [pa.array(wanted), pa.array([4] * len(wanted)), pa.array([OLD] * len(wanted), schemas.INSTANT)]
+    return examiner.look(pa.record_batch(columns, schema=PLAN))
+
+
+def in_batches(store, wanted, *, between=0.0, size=1_000):
+    """Look at everything, batch by batch, with a deletion of so many seconds behind each."""
+    examiner, seen = Examiner(store, monotonic=store.monotonic), []
+    for begin in range(0, len(wanted), size):
+        seen += look(examiner, wanted[begin : begin + size])
+        store.seconds += between
+    return seen
+
+
+@pytest.mark.parametrize("page_seconds", [2.9, 3.1, 60.0], ids=["58 s", "62 s", "20 min"])
+def test_a_slice_is_listed_once_however_long_its_listing_takes(page_seconds):
+    store = Store(names(20_000), page_seconds)
+    assert in_batches(store, store.names, between=5.0) == [Seen("there")] * 20_000
+    assert store.requests == {"list": 1, "page": 20}
+
+
+def test_an_object_that_was_overwritten_after_its_page_was_listed_is_seen_if_that_is_a_minute_ago():
+    store = Store(names(3_000), page_seconds=1.0)
+    wanted = store.names[:1_500:10]
+    examiner = Examiner(store, monotonic=store.monotonic)
+    assert look(examiner, wanted[:50]) == [Seen("there")] * 50
+    # A slow deletion; what the next batch needs lies on the page that was read before it.
+    store.seconds += 61.0
+    store.overwritten = {wanted[60]}
+    states = [seen.state for seen in look(examiner, wanted[50:90])]
+    assert states == ["there"] * 10 + ["changed"] + ["there"] * 29
+    assert store.requests == {"list": 1, "page": 1, "head": 40}
+
+
+def test_what_a_listing_showed_within_the_minute_is_not_asked_for_again():
+    store = Store(names(1_000), page_seconds=1.0)
+    examiner = Examiner(store, monotonic=store.monotonic)
+    look(examiner, store.names[:100])
+    store.seconds += 58.0
+    assert look(examiner, store.names[100:200]) == [Seen("there")] * 100
+    assert store.requests == {"list": 1, "page": 1}
+
+
+def test_a_batch_that_spans_a_long_stretch_asks_anew_for_what_it_saw_first():
+    store = Store(names(30_000), page_seconds=4.0)
+    wanted = store.names[:30_000:30]
+    assert in_batches(store, wanted) == [Seen("there")] * 1_000
+    # 30 pages take two minutes, of which the last one counts.
+    assert store.requests == {"list": 1, "page": 30, "head": 500}
+
+
+def test_few_objects_of_a_huge_folder_are_asked_for_instead_of_listing_all_of_it():
+    store = Store(names(100_000))
+    wanted = store.names[:100_000:2_500]
+    assert in_batches(store, wanted) == [Seen("there")] * 40
+    assert store.requests["page"] <= -(-40 * sight.KEYS_PER_HEAD // PAGE)
+    assert store.requests["list"] == 1
+    assert 30 <= store.requests["head"] <= 40
+
+
+def test_what_a_listing_leaves_out_is_looked_for_in_a_second_one_and_there_are_no_more():
+    store = Store(names(3_000))
+    gone = set(store.names[1_000:2_500])
+    there = [name for name in store.names if name not in gone]
+    store.names = there
+    store.left_out = [set(there[:500])]
+    seen = in_batches(store, sorted([*there, *gone]), size=500)
+    assert [state.state for state in seen] == ["there"] * 1_000 + ["absent"] * 1_500 + ["there"] * 500
+    assert store.requests["list"] == 2
+    assert store.requests["head"] == 0
+
+
+def test_a_store_that_lists_in_no_order_is_asked_object_by_object():
+    store = Store(names(200))
+    store.names.reverse()
+    assert in_batches(store, sorted(store.names), size=100) == [Seen("there")] * 200
+    assert store.requests == {"list": 1, "page": 1, "head": 200}
+
+
+def test_rows_out_of_order_are_asked_for_and_never_called_absent():
+    store = Store(names(400))
+    examiner = Examiner(store, monotonic=store.monotonic)
+    look(examiner, store.names[100:200])
+    assert look(examiner, store.names[:100]) == [Seen("there")] * 100
+    assert look(examiner, store.names[300:200:-1]) == [Seen("there")] * 100
+    assert store.requests["head"] == 200
+
+
+def test_a_listing_that_breaks_off_is_begun_anew_by_the_next_batch():
+    store = Store(names(3_000))
+    listed = store.list
+
+    def breaking(prefix):
+        pages = listed(prefix)
+        yield next(pages)
+        if store.requests["list"] == 1:
+            raise TransientError("the store does not answer")
+        yield from pages
+
+    store.list = breaking
+    seen = in_batches(store, store.names, size=1_500)
+    assert [state.state for state in seen] == ["unseen"] * 1_500 + ["there"] * 1_500
+    assert store.requests["list"] == 2
+
+
+def test_a_task_holds_one_page_of_a_folder_and_not_the_folder():
+    store = Store(())
+    pages = 300
+
+    def pages_of(prefix):
+        for number in range(pages):
+            page = names(10_000)
+            keys = pa.array([f"data/s/{number:05}{name}" for name in page])
+            yield listing_batch(keys, [4] * len(page), pa.array([OLD] * len(page), schemas.INSTANT))
+
+    store.list = pages_of
+    wanted = [f"data/s/{number:05}{name}" for number in range(pages) for name in names(100, 99)]
+    before, tracked = pa.total_allocated_bytes(), []
+    examiner = Examiner(store, monotonic=store.monotonic)
+    tracemalloc.start()
+    for begin in range(0, len(wanted), 1_000):
+        assert look(examiner, wanted[begin : begin + 1_000]) == [Seen("there")] * 1_000
+        tracked.append(pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    # Three million keys of some 40 bytes; a page has 10,000.
+    assert max(tracked) < 8 * 1024 * 1024
