@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Protocol, TypeAlias
 
 import pyspark.sql.functions as sf
@@ -117,17 +117,18 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
     meter: Meter | None = None
     spread = _spread(run, plan.expired.manifest.rows)
     lost_until: datetime | None = None
+    remainder = _Remainder(run, plan.expired, journal, sweep)
     try:
         while True:
             number += 1
-            left, done = _left(run, plan.expired, journal, sweep)
+            left = remainder.frame()
             if look is None or _good_until(run, look.began) - run.now() < run.options.reread_every * _WORTH_A_ROUND:
                 if look is not None:
                     look.frame.unpersist()
                 look = plan.look_again(run, left, plan.mark)
             # After the look, which may have taken long: this is what tells that nobody else has begun.
             lease.beat()
-            meter = meter or Meter(plan.expired.manifest.rows, done, tell)
+            meter = meter or Meter(plan.expired.manifest.rows, remainder.done, tell)
             time_left = _time_left(run, look.began, lease)
             until = run.now() + time_left
             orders = Orders(
@@ -154,6 +155,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, look.began)
     finally:
+        remainder.release()
         if look is not None:
             look.frame.unpersist()
 
@@ -165,14 +167,46 @@ def replace_unsent(total: Tally) -> Tally:
     return replace(total, objects=type(total.objects)(counted), size_bytes=type(total.size_bytes)(sizes))
 
 
-def _left(run: Run, expired: StoredTable, journal: Journal, sweep: str) -> tuple[DataFrame, int]:
-    """Return what is left of the plan, and about how many objects are done."""
-    plan = expired.frame(run.spark)
-    outcomes = [part for part in journal.parts() if part.kind == "outcome"]
-    if not outcomes:
-        return plan, 0
-    done = settled(journal.frame(run.spark, outcomes), sweep)
-    return plan.join(done, on="address", how="left_anti"), sum(part.rows for part in outcomes)
+class _Remainder:
+    """What is left of a plan, told from the journal, of which each part is read once.
+
+    What a part settles stays with the executors, in memory or on their disks: the
+    address of each object that is done. A round costs a listing of the journal's
+    names, the plan, and the parts that were written since the round before, by
+    whichever process; parts that an executor took with it are read again.
+
+    Args:
+        run: The run.
+        expired: The plan.
+        journal: Bound to it.
+        sweep: Id of this process.
+    """
+
+    def __init__(self, run: Run, expired: StoredTable, journal: Journal, sweep: str) -> None:
+        self._run, self._expired, self._journal, self._sweep = run, expired, journal, sweep
+        self._read: set[str] = set()
+        self._settled: list[DataFrame] = []
+        self.done = 0
+
+    def frame(self) -> DataFrame:
+        """Return what is left now: columns of `schemas.EXPIRED_ADDRESSES`."""
+        outcomes = [part for part in self._journal.parts() if part.kind == "outcome"]
+        new = [part for part in outcomes if part.key not in self._read]
+        if new:
+            rows = self._journal.frame(self._run.spark, new)
+            self._settled.append(settled(rows, self._sweep).persist())
+            self._read.update(part.key for part in new)
+            self.done += sum(part.rows for part in new)
+        plan = self._expired.frame(self._run.spark)
+        if not self._settled:
+            return plan
+        done = reduce(DataFrame.unionByName, self._settled)
+        return plan.join(done, on="address", how="left_anti")
+
+    def release(self) -> None:
+        """Let go of what the executors hold."""
+        for frame in self._settled:
+            frame.unpersist()
 
 
 def _round(left: DataFrame, referenced: DataFrame, tasks: int, orders: Orders) -> Tally:

@@ -18,6 +18,7 @@ from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableErro
 from spark_core.model import Branch
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
+from spark_core.sweep import rounds
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.written_run import written_run
@@ -145,6 +146,40 @@ def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_bee
     assert told(case.rows(stored)) == WANTED
     assert case.there() == {CHANGED, AGAIN, LIVE}
     sweep.require_complete(stored)
+
+
+class NotingStore(LocalStore):
+    """A store that writes down which parts of the journal are read."""
+
+    def read(self, key):
+        if "/outcome-" in key:
+            with Path(self.options.local_path, "read").open("a") as read:
+                read.write(f"{key}\n")
+        return super().read(key)
+
+
+@pytest.mark.spark
+def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_the_one_before(
+    tmp_path, spark, monkeypatch
+):
+    case, whole = Case(tmp_path, spark, NotingStore).mark(), rounds._round
+    sizes, read_by = [], []
+
+    def two_objects(left, referenced, tasks, orders):
+        sizes.append(left.count())
+        read_by.append((tmp_path / "read").read_text().split() if sizes[1:] else [])
+        told = whole(left.orderBy("address").limit(2), referenced, tasks, orders)
+        told.objects["unsent"] += max(0, sizes[-1] - 2)
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "_round", two_objects)
+        draft = sweep.sweep(case.run)
+    assert sizes == [9, 7, 5, 3, 1]
+    assert [len(read) for read in read_by] == [0, 1, 2, 3, 4]
+    assert len(set(read_by[-1])) == 4, "none of them twice"
+    stored = case.run.keep(draft)
+    assert told(case.rows(stored)) == WANTED
 
 
 @pytest.mark.spark

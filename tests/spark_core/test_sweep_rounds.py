@@ -37,7 +37,8 @@ class Driver:
         self.log, self.told, self.played = [], [], []
         self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat)
         self.look_takes = timedelta(seconds=20)
-        monkeypatch.setattr(rounds, "_left", lambda *_: ("left", 0))
+        left = SimpleNamespace(frame=lambda: "left", done=0, release=lambda: None)
+        monkeypatch.setattr(rounds, "_Remainder", lambda *_: left)
         monkeypatch.setattr(rounds, "_round", self.play)
 
     def beat(self):
