@@ -199,7 +199,11 @@ def show_report(shown: Console, report: Report) -> None:
     """Show a report: totals, what may go and stays and why, and what a sweep did."""
     found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
     shown.print()
-    shown.print(f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}")
+    also = "".join(f"; kept by a setting: {group}, {escape(group.name)}" for group in report.kept_by_setting)
+    shown.print(
+        f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}{also}",
+        soft_wrap=True,
+    )
     for title, groups, what in (
         ("What may go, by reason", report.by_reason, "why"),
         ("What may go, by age", report.by_age, "written"),

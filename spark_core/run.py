@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pyspark.sql import SparkSession
 
 from spark_core import reference, tables
+from spark_core.candidates import Limits
 from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, require_begun, require_near, require_not_set_back
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
@@ -58,7 +59,7 @@ class RunOptions:
             at the last run that passed ...
         max_expired_rise: ... or when this much more of the objects would go than then, as shares (0 to 1) of what was listed.
         max_clock_skew: Refuse when the clock of the server or of the store is further from this machine's.
-        max_mark_age: A mark older than this is not swept.
+        max_mark_age: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks together; None means as fast as
             the store takes it.
         reread_every: How old the second look at what is referenced may be when a batch is deleted.
@@ -231,6 +232,19 @@ class Run:
         """Name, birth and place of the repository: a new one under the old name is another instance."""
         repository = self.repository
         return f"{repository.id} created {repository.creation_date.isoformat()} in {repository.storage_namespace}"
+
+    @property
+    def limits(self) -> Limits:
+        """What the name and the age of each object are compared with."""
+        options = self.options
+        return Limits(
+            cutoff=self.cutoff,
+            uploads_cutoff=min(self.cutoff, options.uploads_cutoff(self.key)),
+            created=self.repository.creation_date - options.accepted_skew,
+            flat=options.flat,
+            strangers=options.strangers,
+            inherited=options.inherited,
+        )
 
     @property
     def deciding_options(self) -> Mapping[str, Any]:

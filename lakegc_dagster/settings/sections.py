@@ -190,7 +190,7 @@ class RepositorySettings(Section):
             run that passed ...
         max_expired_rise: ... or when this much more of the objects would go than then (0.25 means 25 points of a hundred).
         max_clock_skew_seconds: Refuse when the clock of server or store is further from this machine's; it cannot be raised.
-        max_mark_age_days: A mark older than this is not swept.
+        max_mark_age_days: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
         reread_minutes: How old the second look at what is referenced may be when a batch is deleted.
         quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore` brings them back.

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -16,21 +15,23 @@ import pyspark.sql.functions as sf
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
 
+from spark_core import candidates as rule
 from spark_core import chain, holds, quarantine, reference, schemas, tables
+from spark_core.candidates import Limits
 from spark_core.collectable import NOT_NAMEABLE, OWN_NAME
-from spark_core.datasources import Settled, settled, shared_counts
+from spark_core.datasources import Settled, frame_of, settled, shared_counts
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import WALK, tables_prefix
 from spark_core.mark.committed import addresses_of_ranges
-from spark_core.namespace import collectable_batch, xid_time_batch
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.tables import Draft, StoredTable
 
-_CANDIDATES = schemas.NAMESPACE_SLICES
+# A listing with how each object stands by its name and age.
+_CONSIDERED = pa.schema([*schemas.NAMESPACE_SLICES, pa.field("standing", pa.string(), nullable=False)])
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
@@ -84,14 +85,16 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     counts = shared_counts(spark)
     # Compared with heads, checked for twins and written: three readers of one result, of the listing's rows at most.
-    candidates = settled(
-        listing.transform(considered(run.cutoff, flat=run.options.flat))
+    unreferenced = settled(
+        listing.transform(considered(run.limits))
         .transform(safely_named(run.store.unsafe_names))
         .withColumn("address_hash", _address_hash())
         .join(alive, on="address_hash", how="left_anti"),
         is_small=mark.slices.is_small,
     )
+    candidates = _candidates(unreferenced)
     unreachable = _rows_and_bytes(candidates)
+    kept_by_setting = _kept_by_setting(unreferenced)
     held = holds.load(run.store)
     free = _free(candidates, held)
     left = _rows_and_bytes(free) if held.of_addresses else unreachable
@@ -110,11 +113,12 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         reasoned = reasoned.transform(reference.within(named.frame))
 
     def facts() -> Mapping[str, Any]:
-        candidates.release()
+        unreferenced.release()
         why.unpersist()
         return {
             "unreachable_objects": unreachable[0],
             "unreachable_bytes": unreachable[1],
+            "kept_by_setting": kept_by_setting,
             "holds": held.facts,
             "held_objects": unreachable[0] - left[0],
             "held_bytes": unreachable[1] - left[1],
@@ -131,7 +135,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         began,
         parents=[table.manifest for table in mark.all],
         facts=facts,
-        measure=partial(_measure, run.cutoff, flat=run.options.flat),
+        measure=partial(_measure, run.limits),
     )
 
 
@@ -157,27 +161,20 @@ def _mark_words(mark_id: object) -> str:
     return "no mark of the reference job" if mark_id is None else f"mark {mark_id} of the reference job"
 
 
-def considered(cutoff: datetime, *, flat: bool) -> Callable[[DataFrame], DataFrame]:
-    """Return the step that keeps only what may be collected at all: right place, and old enough.
-
-    An upload in flight has no reference yet; its age is the only thing that
-    protects it. Both clocks must call it old: the store's (last modified,
-    strictly before the cutoff) and the one in the object's name, which tells
-    when the address was given out.
+def considered(limits: Limits) -> Callable[[DataFrame], DataFrame]:
+    """Return the step that keeps what may be collected by its name and age, and what only a setting keeps from it.
 
     Args:
-        cutoff: Aware instant; objects at or after it are left alone.
-        flat: Also consider flat 32-hex names at the root.
+        limits: What name and age are compared with.
 
     Returns:
-        A step over frames with the columns of `schemas.NAMESPACE_SLICES`.
+        A step over frames with the columns of `schemas.NAMESPACE_SLICES`; it adds `standing`, one of
+        `candidates.CANDIDATE` and `candidates.KEPT_BY_SETTING`.
     """
-    if cutoff.tzinfo is None:
-        raise ValueError("the cutoff needs a timezone")
 
     def step(listing: DataFrame) -> DataFrame:
-        return listing.where(sf.col("last_modified") < sf.lit(cutoff)).mapInArrow(
-            partial(_map_considered, cutoff, flat=flat), spark_type(_CANDIDATES)
+        return listing.where(sf.col("last_modified") < sf.lit(limits.cutoff)).mapInArrow(
+            partial(_map_considered, limits), spark_type(_CONSIDERED)
         )
 
     return step
@@ -190,13 +187,13 @@ def safely_named(unsafe_names: str) -> Callable[[DataFrame], DataFrame]:
         unsafe_names: Pattern of such names, as `ObjectStore.unsafe_names`; the common one is part of `considered`.
 
     Returns:
-        A step over frames with the columns of `schemas.NAMESPACE_SLICES`.
+        A step over frames with the columns of `schemas.NAMESPACE_SLICES`, among others.
     """
 
     def step(listing: DataFrame) -> DataFrame:
         if unsafe_names == NOT_NAMEABLE:
             return listing
-        return listing.mapInArrow(partial(_map_safely_named, unsafe_names), spark_type(_CANDIDATES))
+        return listing.mapInArrow(partial(_map_safely_named, unsafe_names), listing.schema)
 
     return step
 
@@ -236,18 +233,35 @@ def _map_safely_named(unsafe_names: str, batches: Iterator[pa.RecordBatch]) -> I
         yield batch.filter(pc.invert(pc.match_substring_regex(batch.column("address").cast(pa.string()), unsafe_names)))
 
 
-def _map_considered(cutoff: datetime, batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
+def _map_considered(limits: Limits, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield keep_considered(batch, cutoff, flat=flat)
+        found = rule.standings_of(batch, limits)
+        chosen = pc.is_in(found, value_set=pa.array([rule.CANDIDATE, *rule.KEPT_BY_SETTING]))
+        yield pa.record_batch([*batch.columns, found], names=_CONSIDERED.names).filter(chosen)
 
 
-def keep_considered(batch: pa.RecordBatch, cutoff: datetime, *, flat: bool) -> pa.RecordBatch:
-    """Keep the rows of a listing that may be collected; the rule of `considered` on one batch."""
-    limit = pa.scalar(cutoff, schemas.INSTANT)
-    addresses = batch.column("address").cast(pa.string())
-    named = xid_time_batch(addresses)
-    old = pc.and_(pc.less(batch.column("last_modified"), limit), pc.fill_null(pc.less(named, limit), True))
-    return batch.filter(pc.and_(old, collectable_batch(addresses, flat=flat)))
+def _candidates(unreferenced: Settled) -> Settled:
+    """Leave out what a setting keeps."""
+    frame = unreferenced.frame.where(sf.col("standing") == rule.CANDIDATE).drop("standing")
+    if unreferenced.rows is None:
+        return Settled(frame, None)
+    chosen = pc.equal(unreferenced.rows["standing"], rule.CANDIDATE)
+    rows = unreferenced.rows.filter(chosen).drop_columns("standing")
+    return Settled(frame_of(frame.sparkSession, rows, frame.schema), rows)
+
+
+def _kept_by_setting(unreferenced: Settled) -> dict[str, dict[str, int]]:
+    """Count what nothing refers to, and only a setting keeps: objects and bytes by the name of the setting."""
+    if unreferenced.rows is None:
+        summed = unreferenced.frame.groupBy("standing").agg(sf.count("*"), sf.sum("size_bytes")).toArrow()
+    else:
+        counted = unreferenced.rows.group_by("standing").aggregate([([], "count_all"), ("size_bytes", "sum")])
+        summed = counted.select(["standing", "count_all", "size_bytes_sum"])
+    figures = {name: found for name, *found in zip(*(column.to_pylist() for column in summed.columns), strict=True)}
+    return {
+        setting: dict(zip(("objects", "bytes"), figures.get(standing, (0, 0)), strict=True))
+        for standing, setting in rule.KEPT_BY_SETTING.items()
+    }
 
 
 def _address_hash() -> Any:
@@ -406,15 +420,20 @@ class _Reasons:
             self.in_expired_commits.unpersist()
 
 
-def _measure(cutoff: datetime, batch: pa.RecordBatch, *, flat: bool) -> Mapping[str, int]:
+def _measure(limits: Limits, batch: pa.RecordBatch) -> Mapping[str, int]:
     """Count what the checks want to know of the result, from the rows as they are written."""
     sizes, reasons = batch.column("size_bytes"), batch.column("reason")
+    found = rule.standings_of(batch, limits)
+
+    def of(*standings: str) -> int:
+        return pc.sum(pc.is_in(found, value_set=pa.array(standings))).as_py() or 0
+
     figures = {
         "expired_objects": batch.num_rows,
         "expired_bytes": pc.sum(sizes).as_py() or 0,
-        "not_collectable": pc.sum(pc.invert(collectable_batch(batch.column("address"), flat=flat))).as_py() or 0,
-        "too_young": pc.sum(pc.greater_equal(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))).as_py()
-        or 0,
+        "not_collectable": of(rule.PROTECTED),
+        "too_young": of(rule.YOUNG, rule.UPLOAD),
+        "not_of_lakefs": of(rule.STRANGER, rule.INHERITED),
     }
     for reason in (ONLY_EXPIRED_COMMITS, NEVER_COMMITTED, UNREACHABLE):
         chosen = pc.equal(reasons, reason)

@@ -11,13 +11,26 @@ from spark_core.report.values import bytes_text
 NAMED_HOLDS = 10
 
 
-def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str, ...]:
+_BY_SETTING = {
+    "strangers": 'have names that lakeFS does not give; they may be somebody else\'s. `strangers = "collect"` considers them '
+    "as well",
+    "inherited": "are older than the repository: they were in the bucket before it, or belong to refs that are not restored "
+    'yet. `inherited = "collect"` considers them as well',
+    "longest_upload_days": "were left beside the address of an upload in parts, which may still go on. They are considered "
+    "once they are older than `longest_upload_days`",
+}
+
+
+def cautions(
+    asked: Mapping[str, Any], commits: Mapping[str, Any], expired: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
     """Say what was unusual about a mark; empty for an ordinary one.
 
     Args:
         asked: Facts of `namespace_slices`, where the preflight's are kept.
-        commits: Facts of `retained_commits`. Either may be of a mark that an
-            earlier lakegc made, without the facts that are looked for here.
+        commits: Facts of `retained_commits`.
+        expired: Facts of `expired_addresses`. Each may be of a mark that an earlier lakegc made, without the facts that
+            are looked for here.
 
     Returns:
         Sentences without their full stop.
@@ -45,4 +58,9 @@ def cautions(asked: Mapping[str, Any], commits: Mapping[str, Any]) -> tuple[str,
             "object's (empty, `.` or `..` segments, control characters and the like), so they stay, whether anything reaches "
             "them or not. Look at them with the store's own tools"
         )
+    for setting, figures in (expired or {}).get("kept_by_setting", {}).items():
+        if objects := figures["objects"]:
+            found.append(
+                f"{objects} objects ({bytes_text(figures['bytes'])}) that nothing refers to are kept: they {_BY_SETTING[setting]}"
+            )
     return tuple(found)

@@ -92,6 +92,7 @@ def _tiles(report: Report) -> str:
     tiles = [
         ("in the namespace", report.listed),
         ("may go", report.expired),
+        *((f"kept: {group.name}", group) for group in report.kept_by_setting),
         *((g.name, g) for g in report.outcomes or ()),
     ]
     return (

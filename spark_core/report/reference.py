@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -13,11 +12,12 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import reference, tables
+from spark_core.candidates import CANDIDATE, Limits, standings_of
 from spark_core.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
-from spark_core.mark.expired import alive_address, keep_considered
-from spark_core.report.values import Group, ReferenceReport, Standing
+from spark_core.mark.expired import alive_address
+from spark_core.report.values import KEPT_BY_SETTING, Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
@@ -48,7 +48,7 @@ _LISTED = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("considered", pa.bool_(), nullable=False),
+        pa.field("standing", pa.string(), nullable=False),
         pa.field("held", pa.bool_(), nullable=False),
     ]
 )
@@ -143,17 +143,14 @@ def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.R
         yield pa.record_batch([addresses, form], schema=_NAMED)
 
 
-def _map_listed(
-    cutoff: datetime, held: Holds, batches: Iterator[pa.RecordBatch], *, flat: bool
-) -> Iterator[pa.RecordBatch]:
+def _map_listed(limits: Limits, held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
-        old = keep_considered(batch, cutoff, flat=flat).column("address").cast(pa.string())
         yield pa.record_batch(
             [
                 addresses,
                 batch.column("size_bytes"),
-                pc.is_in(addresses, value_set=old),
+                standings_of(batch, limits),
                 held.protecting(addresses),
             ],
             schema=_LISTED,
@@ -166,7 +163,7 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
     listed = (
         stored["namespace_slices"]
         .frame(spark, ["address", "size_bytes", "last_modified"])
-        .mapInArrow(partial(_map_listed, run.cutoff, held, flat=run.options.flat), spark_type(_LISTED))
+        .mapInArrow(partial(_map_listed, run.limits, held), spark_type(_LISTED))
     )
     # The smallest number wins, as the mark asks commits before anything else.
     known = (
@@ -181,6 +178,9 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
         .agg(sf.min("known").alias("known"))
     )
     there = sf.col("size_bytes").isNotNull()
+    by_setting = sf.create_map(
+        *(sf.lit(word) for name, why in KEPT_BY_SETTING.items() for word in (name, f"kept: {why}"))
+    )
     standing = (
         sf.when((sf.col("known") == 1) & there, COMMITTED)
         .when(sf.col("known") == 1, COMMITTED_MISSING)
@@ -189,13 +189,14 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
         .when(sf.col("known") == 3, MAY_GO)
         .when(sf.col("form").isNotNull(), sf.col("form"))
         .when(~there, GONE)
-        .when(~sf.col("considered"), YOUNG)
+        .when(by_setting[sf.col("listed_as")].isNotNull(), by_setting[sf.col("listed_as")])
+        .when(sf.col("listed_as") != CANDIDATE, YOUNG)
         .when(sf.col("held"), HELD)
         .otherwise(TWIN)
     )
     return (
         named.join(known, on="address", how="left")
-        .join(listed, on="address", how="left")
+        .join(listed.withColumnRenamed("standing", "listed_as"), on="address", how="left")
         .select(
             "address",
             "size_bytes",

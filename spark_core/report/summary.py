@@ -12,15 +12,16 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
+from spark_core import candidates as rule
 from spark_core import confirmation, tables, verdict
-from spark_core.collectable import collectable_batch
+from spark_core.candidates import Limits
 from spark_core.errors import VerdictError
 from spark_core.holds import Holds
-from spark_core.mark.expired import alive_hash, keep_considered
+from spark_core.mark.expired import alive_hash
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words
-from spark_core.report.values import Check, Failure, Group, Named, Report
+from spark_core.report.values import KEPT_BY_SETTING, Check, Failure, Group, Named, Report
 from spark_core.run import Run
 from spark_core.schemas import INSTANT, spark_type
 from spark_core.session import surfacing_errors
@@ -53,8 +54,7 @@ _STANDING = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        pa.field("considered", pa.bool_(), nullable=False),
-        pa.field("collectable", pa.bool_(), nullable=False),
+        pa.field("standing", pa.string(), nullable=False),
         pa.field("held", pa.bool_(), nullable=False),
     ]
 )
@@ -107,7 +107,11 @@ def of_mark(run: Run) -> Report:
             passed=passed,
             refused=_refused(checks),
             checks=checks,
-            cautions=cautions(stored["namespace_slices"].manifest.facts, stored["retained_commits"].manifest.facts),
+            cautions=cautions(
+                stored["namespace_slices"].manifest.facts,
+                stored["retained_commits"].manifest.facts,
+                expired_table.manifest.facts,
+            ),
             reference=of_reference(run, stored),
         )
     finally:
@@ -178,17 +182,15 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
         .frame(spark, ["address", "size_bytes", "last_modified"])
         .withColumn("address_hash", hashed)
         .select(*_LISTED.names)
-        .mapInArrow(
-            partial(_map_standing, run.cutoff, run.store.unsafe_names, held, flat=run.options.flat),
-            spark_type(_STANDING),
-        )
+        .mapInArrow(partial(_map_standing, run.limits, run.store.unsafe_names, held), spark_type(_STANDING))
     )
+    fates = {rule.PROTECTED: PROTECTED, rule.YOUNG: YOUNG, **KEPT_BY_SETTING}
+    by_name = sf.create_map(*(sf.lit(word) for words in fates.items() for word in words))
     fate = (
         sf.when(sf.col("known") == 1, COMMITTED)
         .when(sf.col("known") == 2, STAGED)
         .when(sf.col("known") == 3, MAY_GO)
-        .when(~sf.col("collectable"), PROTECTED)
-        .when(~sf.col("considered"), YOUNG)
+        .when(sf.col("standing") != rule.CANDIDATE, by_name[sf.col("standing")])
         .when(sf.col("held"), HELD)
         .otherwise(TWIN)
     )
@@ -212,18 +214,16 @@ def _fates(run: Run, stored: dict[str, StoredTable], expired: DataFrame) -> dict
 
 
 def _map_standing(
-    cutoff: datetime, unsafe_names: str, held: Holds, batches: Iterator[pa.RecordBatch], *, flat: bool
+    limits: Limits, unsafe_names: str, held: Holds, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
-        safe = pc.invert(pc.match_substring_regex(addresses, unsafe_names))
-        considered = keep_considered(batch, cutoff, flat=flat).column("address").cast(pa.string())
+        unsafe = pc.match_substring_regex(addresses, unsafe_names)
         yield pa.record_batch(
             [
                 batch.column("address_hash"),
                 batch.column("size_bytes"),
-                pc.is_in(addresses, value_set=considered),
-                pc.and_(collectable_batch(addresses, flat=flat), safe),
+                pc.if_else(unsafe, rule.PROTECTED, rule.standings_of(batch, limits)),
                 held.protecting(addresses),
             ],
             schema=_STANDING,

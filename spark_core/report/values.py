@@ -8,11 +8,19 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from spark_core.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
 
 REPORT_FORMAT = 1
 # Read as well: every format of a release. 1: 0.1.0.
 REPORT_FORMATS = (1,)
+
+# What nothing refers to, and only a setting keeps: how the report calls it.
+KEPT_BY_SETTING = {
+    STRANGER: 'a name that lakeFS does not give (strangers = "keep")',
+    INHERITED: 'older than the repository (inherited = "keep")',
+    UPLOAD: "of an upload that may still go on (longest_upload_days)",
+}
 
 _KILO = 1000
 
@@ -185,6 +193,11 @@ class Report:
     def swept(self) -> bool:
         """Whether a sweep is part of it."""
         return self.sweep is not None
+
+    @property
+    def kept_by_setting(self) -> tuple[Group, ...]:
+        """What nothing refers to and only a setting keeps, in the order of `kept`."""
+        return tuple(group for group in self.kept if group.name in KEPT_BY_SETTING.values())
 
     def to_json(self) -> bytes:
         """Write the report."""

@@ -26,7 +26,7 @@ from spark_core.storage.probes import require_deletable
 from spark_core.sweep.aftermath import settle_left
 from spark_core.sweep.batches import Dispose, delete
 from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
-from spark_core.sweep.plan import Limits, require_same_mark, require_settled, require_unfinished, require_whole_plan
+from spark_core.sweep.plan import require_same_mark, require_settled, require_unfinished, require_whole_plan
 from spark_core.sweep.progress import OnProgress, Progress, unheard
 from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
 from spark_core.tables import Draft, StoredTable
@@ -66,7 +66,7 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         )
     earlier = require_unfinished(run)
     _, expired = verdict.require_sweepable(run)
-    limits = Limits(run.cutoff, run.options.flat)
+    limits = run.limits
     if expired.manifest.rows:
         require_deletable(run.store)
     require_whole_plan(run, expired, limits)

@@ -12,13 +12,14 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spark_core import schemas
+from spark_core.candidates import Limits
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.journal import Journal
 from spark_core.pacing import Pacer
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
-from spark_core.sweep.plan import Limits, require_allowed
+from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.sight import Examiner, Seen
 
 # Rows of one intent: more than a request takes where stores take few, or where a limit makes requests small.

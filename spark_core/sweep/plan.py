@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
 from spark_core import tables
+from spark_core.candidates import CANDIDATE, INHERITED, PROTECTED, STRANGER, UPLOAD, YOUNG, Limits, standings_of
 from spark_core.errors import ChainError, ClosedPartitionError, RepositoryStateError, UnsafePlanError
-from spark_core.mark.expired import keep_considered
 from spark_core.run import Run, require_alone
 from spark_core.session import surfacing_errors
 from spark_core.tables import Manifest, StoredTable
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What each address is compared with once more before it is deleted."""
-
-    cutoff: datetime
-    flat: bool
 
 
 def undone(manifest: Manifest) -> tuple[int, int]:
@@ -102,15 +93,28 @@ def require_allowed(batch: pa.RecordBatch, limits: Limits) -> None:
     """Apply the rule of what may be collected to each row of a plan.
 
     Raises:
-        UnsafePlanError: If a row lies outside `data/` or is too young.
+        UnsafePlanError: If a row is no candidate by its name or its age.
     """
-    allowed = keep_considered(batch, limits.cutoff, flat=limits.flat)
-    if allowed.num_rows != batch.num_rows:
-        offending = sorted(set(batch.column("address").to_pylist()) - set(allowed.column("address").to_pylist()))
+    found = standings_of(batch, limits)
+    others = batch.column("address").filter(pc.not_equal(found, CANDIDATE))
+    if len(others):
+        address = min(others.to_pylist())
+        (standing,) = found.filter(pc.equal(batch.column("address"), address)).unique().to_pylist()
         raise UnsafePlanError(
-            f"the plan names {offending[0]!r}, which lies outside data/ or was written at or after "
-            f"{limits.cutoff.isoformat()}; nothing of its batch was deleted. Mark again under a new run key."
+            f"the plan names {address!r}, which {_why(standing, limits)}; nothing of its batch was deleted. "
+            "Mark again under a new run key."
         )
+
+
+def _why(standing: str, limits: Limits) -> str:
+    """Say what keeps an object of a standing."""
+    return {
+        PROTECTED: "lies outside data/ or has a name that is never collected",
+        YOUNG: f"was written, or its address given out, at or after {limits.cutoff.isoformat()}",
+        UPLOAD: f"is of an upload that began at or after {limits.uploads_cutoff.isoformat()} and may still go on",
+        STRANGER: 'has a name that lakeFS does not give (strangers = "keep")',
+        INHERITED: 'is older than the repository (inherited = "keep")',
+    }[standing]
 
 
 def require_settled(run: Run, expired: StoredTable) -> None:

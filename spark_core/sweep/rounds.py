@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
+from spark_core.candidates import Limits
 from spark_core.errors import TransientError
 from spark_core.journal import Journal
 from spark_core.lease import Lease
@@ -21,7 +22,6 @@ from spark_core.session import is_local, surfacing_errors
 from spark_core.sweep.batches import BATCH_ROWS, TALLY, Dispose, Orders, Tally, run_task
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.outcomes import settled
-from spark_core.sweep.plan import Limits
 from spark_core.sweep.progress import Meter, OnProgress
 from spark_core.tables import StoredTable
 

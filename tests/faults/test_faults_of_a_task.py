@@ -15,11 +15,10 @@ from spark_core.namespace import Namespace, slice_of
 from spark_core.sweep import outcomes, sight
 from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.plan import Limits
 from tests.support.faults import STORE_KINDS, Faults, FaultyS3Store, FaultyStore
 from tests.support.killing import Killed
 from tests.support.moto_s3 import moto_s3
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, any_name, written_run
 
 GO = {f"data/{name}/{number}": f"{name}{number}".encode() for name in "st" for number in range(4)}
 GONE, LIVE = "data/s/gone", {"data/s/live": b"live", "data/u/live": b"live"}
@@ -53,7 +52,7 @@ class Task:
             for address in sorted({*GO, *AGAIN, GONE} - done, key=lambda address: (slice_of(address), address))
         ]
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
-        limits = Limits(self.modified + timedelta(days=1), flat=True)
+        limits = any_name(self.modified + timedelta(days=1), flat=True)
         orders = Orders(self.journal, limits, deadline, f"{next(self.processes):02x}", 1, batch_rows=5, threads=2)
         self.faults.arm(at, kind)
         try:

@@ -61,14 +61,19 @@ def test_files_that_somebody_put_into_the_namespace_are_left_alone_outside_data(
     foreign = ("README.txt", "dummy", "other/file", "_lakefs/by-hand", "f" * 32)
     for key in foreign:
         repository.store.put(key, b"not of lakeFS")
-    stray = ("data/stray", "data/!ab/c/slice/object")
-    for key in stray:
-        repository.store.put(key, b"below data/, and in no commit")
-    gone = _with_garbage(repository) | set(stray)
+    gone = _with_garbage(repository)
     assert require_exactly_the_dead_gone(repository, spark, 3, {"main": 3}).gone == gone
     assert set(foreign) <= set(repository.store.keys())
     # Only when asked for, and only names of exactly that form.
     assert collect(repository, spark, flat=True).gone == {"f" * 32}
+
+
+def test_files_that_lakefs_did_not_name_are_left_alone_below_data_unless_they_are_asked_for(repository, spark):
+    strangers = {"data/stray", "data/!ab/c/slice/object"}
+    for key in strangers:
+        repository.store.put(key, b"below data/, and in no commit")
+    assert collect(repository, spark).gone == set()
+    assert collect(repository, spark, strangers="collect").gone == strangers
 
 
 def test_a_bare_repository_is_refused(make, spark):

@@ -18,11 +18,10 @@ from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.plan import Limits
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
-from tests.support.written_run import NOW, OLD, written_run
+from tests.support.written_run import NOW, OLD, any_name, written_run
 
 
 def test_15_deletions_that_failed_were_counted_as_deleted() -> None:
@@ -59,7 +58,7 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
     store = KillingStore(run.namespace, run.store.options)
     journal = Journal(store, str(run.key), "5" * 64)
     deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
-    orders = Orders(journal, Limits(run.cutoff, flat=False), deadline, "00", 1)
+    orders = Orders(journal, any_name(run.cutoff, flat=False), deadline, "00", 1)
     store.put("data/s/a", b"1234")
     columns = {"address": ["data/s/a"], "size_bytes": [4], "last_modified": [datetime.now(UTC)], "why": [None]}
     schema = pa.schema(
@@ -70,7 +69,7 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
             pa.field("why", pa.string()),
         ]
     )
-    later = replace(orders, limits=Limits(datetime.now(UTC) + timedelta(days=1), flat=False))
+    later = replace(orders, limits=any_name(datetime.now(UTC) + timedelta(days=1), flat=False))
     # The second change of the store is the deletion; the first one is what will tell of it.
     store.arm(2, after=True)
     with pytest.raises(Killed):

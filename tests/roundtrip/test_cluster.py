@@ -52,6 +52,7 @@ home = "{directory}/dagster"
 mode = "sweep"
 min_age_hours = 0
 allow_unsafe_min_age = true
+strangers = "collect"
 clock_margin_minutes = 0
 range_partitions = 2
 table_parts = 2

@@ -1,5 +1,6 @@
 """What the driver settles by itself when there is little of it comes out as when executors do it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from spark_core import holds, mark, tables
 from spark_core.errors import UnsafePlanError
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
-from spark_core.sweep.plan import Limits, require_whole_plan
+from spark_core.sweep.plan import require_whole_plan
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -76,9 +77,9 @@ def _comparable(table):
 
 
 def _require_checked(run, expired):
-    require_whole_plan(run, expired, Limits(run.cutoff, flat=False))
-    with pytest.raises(UnsafePlanError, match="was written at or after"):
-        require_whole_plan(run, expired, Limits(NOW - timedelta(days=50), flat=False))
+    require_whole_plan(run, expired, run.limits)
+    with pytest.raises(UnsafePlanError, match="was written, or its address given out, at or after"):
+        require_whole_plan(run, expired, replace(run.limits, cutoff=NOW - timedelta(days=50)))
 
 
 def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_had_it(sandbox, spark):

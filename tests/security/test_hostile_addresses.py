@@ -36,13 +36,13 @@ from spark_core.mark import committed
 from spark_core.model import Branch
 from spark_core.namespace import AddressType, Namespace
 from spark_core.storage import StoreOptions, open_store
-from spark_core.sweep.plan import Limits, require_allowed
+from spark_core.sweep.plan import require_allowed
 from tests.support.looks import looked
 from tests.support.moto_s3 import moto_s3
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.pipeline import mark_and_conclude, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
-from tests.support.written_run import written_run
+from tests.support.written_run import any_name, written_run
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 VICTIM = "data/s/x"
@@ -419,7 +419,7 @@ def test_no_row_of_a_plan_with_a_hostile_address_passes_the_last_look(address):
     row = {"address": address, "size_bytes": 1, "last_modified": NOW - timedelta(days=9), "slice": "", "reason": ""}
     batch = pa.RecordBatch.from_pylist([row], schema=schemas.EXPIRED_ADDRESSES)
     with pytest.raises(UnsafePlanError, match="nothing of its batch was deleted"):
-        require_allowed(batch, Limits(NOW, flat=False))
+        require_allowed(batch, any_name(NOW))
 
 
 @pytest.mark.spark

@@ -16,8 +16,7 @@ from spark_core.storage.local import LocalStore
 from spark_core.sweep import sight
 from spark_core.sweep.batches import Orders, Tally, run_task
 from spark_core.sweep.deadline import Clocks, Deadline
-from spark_core.sweep.plan import Limits
-from tests.support.written_run import NOW, OLD, written_run
+from tests.support.written_run import NOW, OLD, any_name, written_run
 
 A, B, C, D, E = (f"data/s/{name}" for name in "abcde")
 PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.string())])
@@ -77,7 +76,7 @@ class Case:
         self.journal = Journal(self.store, str(run.key), "5" * 64)
         deadline = Deadline(NOW + timedelta(minutes=10), NOW, timedelta(0))
         self.orders = Orders(
-            self.journal, Limits(run.cutoff, flat=True), deadline, "ab", 1, batch_rows=3, clocks=self.clock.clocks
+            self.journal, any_name(run.cutoff, flat=True), deadline, "ab", 1, batch_rows=3, clocks=self.clock.clocks
         )
 
     def plant(self, *addresses, data=b"1234", written=OLD):

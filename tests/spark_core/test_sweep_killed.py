@@ -13,9 +13,8 @@ from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.plan import Limits
 from tests.support.killing import Killed, KillingStore
-from tests.support.written_run import NOW, OLD, written_run
+from tests.support.written_run import NOW, OLD, any_name, written_run
 
 GONE = "data/s/gone"
 CHANGED = "data/s/changed"
@@ -52,7 +51,7 @@ class Small:
         run = written_run(folder, spark=None).run
         self.store = Store(run.namespace, run.store.options).arm(0, after=False)
         self.journal = Journal(self.store, str(run.key), "5" * 64)
-        self.limits = Limits(run.cutoff, flat=True)
+        self.limits = any_name(run.cutoff, flat=True)
         for address in (*GO, CHANGED, AGAIN, DENIED, "data/s/live"):
             self.store.put(address, b"12345" if address == CHANGED else b"1234")
             os.utime(folder / "repo" / address, (OLD.timestamp(), OLD.timestamp()))

@@ -11,8 +11,7 @@ from spark_core.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
 from spark_core.sweep.batches import Tally
-from spark_core.sweep.plan import Limits
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, any_name, written_run
 
 
 class Driver:
@@ -66,7 +65,7 @@ class Driver:
     def sweep(self, *played, progress=None):
         self.played = list(played)
         expired = SimpleNamespace(manifest=SimpleNamespace(rows=10))
-        plan = rounds.Plan(expired, {}, Limits(NOW, flat=False), self.look, None)
+        plan = rounds.Plan(expired, {}, any_name(NOW, flat=False), self.look, None)
         return rounds.delete_in_rounds(
             self.run, plan, self.journal, self.lease, [].append if progress is None else progress.append
         )

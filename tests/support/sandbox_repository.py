@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakegc_dagster.sandbox import Sandbox
@@ -71,6 +71,7 @@ class SandboxRepository(LiveRepository):
     store: SandboxNamespace
 
     def __init__(self, server: SandboxServer, **creation: Any) -> None:
+        self.made = server.now()
         self.written: dict[str, datetime] = {}
         self._created: dict[str, datetime] = {}
         self._entries: dict[str, dict[str, str]] = {}
@@ -83,12 +84,19 @@ class SandboxRepository(LiveRepository):
 
     def born(self, address: str) -> datetime:
         """Tell how young an object is: when it was written, or its address given out, whichever was later."""
+        return max(self._given_out(address), self.written[address])
+
+    def is_older_than_itself(self, address: str) -> bool:
+        """Say whether an object was there before its repository, by more than clocks may differ: the clock was set back."""
+        began = self.made.replace(microsecond=0) - timedelta(minutes=5)
+        return min(self._given_out(address), self.written[address]) < began
+
+    def _given_out(self, address: str) -> datetime:
         name = address.rpartition("/")[2].partition(",")[0]
         bits = 0
         for character in name:
             bits = bits << 5 | _XID_ALPHABET.index(character)
-        given_out = datetime.fromtimestamp(bits >> 68, UTC)
-        return max(given_out, self.written[address])
+        return datetime.fromtimestamp(bits >> 68, UTC)
 
     def note(self, commit: dict[str, Any]) -> str:
         """Remember a commit, and when it was made: the API tells whole seconds, the clock all of them."""

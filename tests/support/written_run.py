@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from spark_core import tables
+from spark_core.candidates import Limits
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace, slice_of
@@ -17,6 +18,7 @@ from tests.support.clock import FakeClock
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=10)
+OPTIONS = RunOptions(strangers="collect", inherited="collect")
 NO_TWINS = {"kept_objects": 0, "kept_bytes": 0, "unchecked_objects": 0, "unchecked_bytes": 0}
 
 
@@ -122,8 +124,13 @@ class Written:
         )
 
 
+def any_name(cutoff, *, flat=False):
+    """Make limits by which objects of any name below data/ may go that are older than a cutoff."""
+    return Limits(cutoff, cutoff, NOW - timedelta(days=36_500), flat, strangers="collect", inherited="collect")
+
+
 def written_run(folder, spark):
-    """Open a run over an empty local namespace, at `NOW`, minimum age a day."""
+    """Open a run over an empty local namespace, at `NOW`, minimum age a day; its tests give objects short names."""
     (folder / "repo").mkdir(exist_ok=True)
     namespace = Namespace.parse("local://repo", server_path=str(folder))
     store_options = StoreOptions(local_path=str(folder))
@@ -142,8 +149,8 @@ def written_run(folder, spark):
             repository=Repository("repo", "local://repo", "main", OLD),
             namespace=namespace,
             store=open_store(namespace, store_options),
-            options=RunOptions(),
+            options=OPTIONS,
             environment=environment,
-            cutoff=RunOptions().cutoff(key),
+            cutoff=OPTIONS.cutoff(key),
         )
     )

@@ -88,7 +88,8 @@ FIRING = {
         ),
     ],
     "only_data_expires": [
-        (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/; nothing was")
+        (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/; nothing was"),
+        (EXPIRED, {"not_of_lakefs": 3}, "3 objects that would go were not named by lakeFS or are older than the repos"),
     ],
     "only_old_objects_expire": [
         (EXPIRED, {"too_young": 1}, r"1 objects that would go were written at or after the cutoff 2026-11-19T01:55:00"),

@@ -1,13 +1,18 @@
-"""What may be considered at all: the right place, and old by both clocks."""
+"""What may be considered at all: the right place, a name of lakeFS, and old by both clocks, but not older than the repository."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from spark_core import schemas
+from spark_core import candidates, schemas
+from spark_core.candidates import CANDIDATE, INHERITED, PROTECTED, STRANGER, UPLOAD, YOUNG, Limits, standing, standings
 from spark_core.collectable import NOT_NAMEABLE
-from spark_core.mark.expired import _map_safely_named, considered, keep_considered, safely_named
+from spark_core.mark.expired import _map_considered, _map_safely_named, safely_named
 from spark_core.mark.slices import _measure
 from spark_core.model import RunKey
 from spark_core.report.cautions import cautions
@@ -32,8 +37,17 @@ def _listing(*rows):
     )
 
 
+CREATED = CUTOFF - timedelta(days=1_000)
+LIMITS = Limits(CUTOFF, CUTOFF - timedelta(days=6), CREATED, flat=False, strangers="collect", inherited="keep")
+SLICE, OBJECT = "gqv3epl4fd2o8m3men70", _xid(CUTOFF - timedelta(days=30))
+SIGNATURE = ",L9DicNePFg2yJNzjaDpGlYPNUILP3ZHNxSuF_7dh6OU"
+LEGACY = "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw"
+FLAT = "0123456789abcdef0123456789abcdef"
+
+
 def _kept(batch, **options):
-    return keep_considered(batch, CUTOFF, **{"flat": False, **options}).column("address").to_pylist()
+    found = candidates.standings_of(batch, replace(LIMITS, **options))
+    return batch.filter(pc.equal(found, CANDIDATE)).column("address").to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +74,7 @@ def test_a_time_that_the_store_cut_to_seconds_never_makes_an_object_older_than_t
     written = key.instant - min_age + written_after
     shown = written.replace(microsecond=0)
     batch = _listing(("data/s/plain", shown), (f"data/s/{_xid(written)}", shown))
-    assert keep_considered(batch, key.cutoff(min_age), flat=False).num_rows == 0
+    assert _kept(batch, cutoff=key.cutoff(min_age)) == []
 
 
 @pytest.mark.parametrize(
@@ -92,7 +106,146 @@ def test_flat_names_are_considered_only_when_asked_for_and_only_when_exact():
 
 def test_a_cutoff_without_a_timezone_is_refused():
     with pytest.raises(ValueError, match="timezone"):
-        considered(datetime(2026, 11, 20), flat=False)  # noqa: DTZ001 - the fault under test
+        replace(LIMITS, cutoff=datetime(2026, 11, 20))  # noqa: DTZ001 - the fault under test
+
+
+def _standing(address, modified=CUTOFF - timedelta(days=30), **options):
+    chosen = replace(LIMITS, **{"strangers": "keep", **options})
+    (batch,) = standings(pa.array([address]), pa.array([modified], schemas.INSTANT), chosen).to_pylist()
+    assert batch == standing(address, modified, chosen)
+    return batch
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"data/{SLICE}/{OBJECT}",
+        f"data/{SLICE}/{OBJECT}{SIGNATURE}",
+        f"data/!ab/c/{SLICE}/{OBJECT}",
+        f"data/!ab/c/{SLICE}/{OBJECT}{SIGNATURE}",
+        LEGACY,
+    ],
+)
+def test_every_name_that_lakefs_gives_is_a_candidates_name(address):
+    assert _standing(address) == CANDIDATE
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "data/part-00000-b40b9540-91f0-4add-96ba-205f17e03c57-c000.snappy.parquet",
+        "data/year=2023/part-00000.parquet",
+        "data/backup/file.csv",
+        # Directly under data/ lakeFS puts nothing, whatever it is called.
+        f"data/{OBJECT}",
+        f"data/{FLAT}",
+        # Almost a name: the slice is no id, or the object, or there is more below it.
+        f"data/slice/{OBJECT}",
+        f"data/{SLICE}/object",
+        f"data/{SLICE}/{OBJECT}/part",
+        f"data/{SLICE}/{OBJECT[:-1]}h",
+        f"data/{SLICE}/{OBJECT},signature",
+        f"data/{SLICE}/{OBJECT}.parquet",
+        f"data/backup/{SLICE}/{OBJECT}",
+        f"data/!ab/{SLICE}/{OBJECT}",
+        "data/repo-main/77I_VsbUg1vU05hWRnTlw",
+        f"{LEGACY}x",
+    ],
+)
+def test_a_file_that_lakefs_never_named_is_a_stranger_and_goes_only_when_strangers_are_collected(address):
+    assert _standing(address) == STRANGER
+    assert _standing(address, strangers="collect") == CANDIDATE
+
+
+def test_a_flat_name_is_one_of_lakefss_where_flat_names_are_collected():
+    assert _standing(FLAT) == PROTECTED
+    assert _standing(FLAT, flat=True) == CANDIDATE
+
+
+@pytest.mark.parametrize(("later", "found"), [(-1, INHERITED), (0, CANDIDATE), (1, CANDIDATE)])
+@pytest.mark.parametrize("which", ["name", "date", "legacy"])
+def test_what_is_older_than_the_repository_by_its_name_or_its_date_is_inherited(which, later, found):
+    at = CREATED + timedelta(seconds=later)
+    address = LEGACY if which == "legacy" else f"data/{SLICE}/{_xid(at if which == 'name' else CREATED)}"
+    modified = CREATED if which == "name" else at
+    assert _standing(address, modified) == found
+    assert _standing(address, modified, inherited="collect") == CANDIDATE
+
+
+def test_a_stranger_that_is_older_than_the_repository_needs_both_settings():
+    old = CREATED - timedelta(seconds=1)
+    assert _standing("data/backup/file.csv", old) == STRANGER
+    assert _standing("data/backup/file.csv", old, inherited="collect") == STRANGER
+    assert _standing("data/backup/file.csv", old, strangers="collect") == INHERITED
+    assert _standing("data/backup/file.csv", old, strangers="collect", inherited="collect") == CANDIDATE
+
+
+@pytest.mark.parametrize("ending", [".multipart", ".part_00001", ".part_10000", ".part_00033_1_2", "_id", "_size"])
+@pytest.mark.parametrize(("later", "found"), [(-1, CANDIDATE), (0, UPLOAD), (1, UPLOAD)])
+def test_what_an_upload_in_parts_keeps_beside_its_address_goes_only_after_the_longest_upload(ending, later, found):
+    at = LIMITS.uploads_cutoff + timedelta(seconds=later)
+    begun = _xid(LIMITS.uploads_cutoff - timedelta(days=1))
+    assert _standing(f"data/{SLICE}/{begun}{ending}", at) == found
+    assert _standing(f"data/{SLICE}/{_xid(at)}{ending}", LIMITS.uploads_cutoff - timedelta(days=1)) == found
+    assert _standing(f"data/{SLICE}/{begun}{ending}", CUTOFF) == YOUNG
+    assert _standing(f"data/{SLICE}/{_xid(CREATED - timedelta(seconds=1))}{ending}") == INHERITED
+
+
+@pytest.mark.parametrize(
+    "ending", [".part_1", ".part_000001", ".part_00001_", ".multipart.part_00001", ".parts", "_ids"]
+)
+def test_what_only_looks_like_a_part_of_an_upload_is_a_stranger(ending):
+    assert _standing(f"data/{SLICE}/{OBJECT}{ending}") == STRANGER
+
+
+_INSTANTS = st.sampled_from(
+    [
+        limit + timedelta(seconds=later)
+        for limit in (LIMITS.created, LIMITS.uploads_cutoff, LIMITS.cutoff)
+        for later in (-1, 0, 1)
+    ]
+)
+_NAMES = st.one_of(
+    st.builds(
+        "{}{}{}{}".format,
+        st.sampled_from([f"data/{SLICE}/", f"data/!ab/c/{SLICE}/", "data/", "data/s/", "data//", "_lakefs/", "data/a/_lakefs/"]),
+        st.one_of(_INSTANTS.map(_xid), st.sampled_from(["object", FLAT, ""])),
+        st.sampled_from(["", SIGNATURE, ",short"]),
+        st.sampled_from(["", ".multipart", ".part_00001", ".part_00001_1", "_id", "_size", ".part_1", "\n"]),
+    ),
+    st.sampled_from([LEGACY, FLAT, "dummy"]),
+    st.text(),
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(_NAMES, _INSTANTS)),
+    st.booleans(),
+    st.sampled_from(["keep", "collect"]),
+    st.sampled_from(["keep", "collect"]),
+)
+def test_a_column_of_standings_equals_its_rows(rows, flat, strangers, inherited):
+    limits = replace(LIMITS, flat=flat, strangers=strangers, inherited=inherited)
+    addresses = pa.array([address for address, _ in rows], pa.string())
+    modified = pa.array([modified for _, modified in rows], schemas.INSTANT)
+    assert standings(addresses, modified, limits).to_pylist() == [standing(*row, limits) for row in rows]
+
+
+def test_what_only_a_setting_keeps_goes_on_to_be_counted_and_nothing_else():
+    old = CUTOFF - timedelta(days=30)
+    young = f"data/{SLICE}/{_xid(CUTOFF)}"
+    part = f"data/{SLICE}/{_xid(CUTOFF - timedelta(days=3))}.part_00001"
+    own = f"data/{SLICE}/{OBJECT}"
+    listing = _listing(
+        (own, old), ("data/x.csv", old), (part, CUTOFF - timedelta(days=2)), (young, old), ("dummy", old)
+    )
+    (kept,) = _map_considered(replace(LIMITS, strangers="keep"), iter([listing]))
+    assert dict(zip(kept["address"].to_pylist(), kept["standing"].to_pylist(), strict=True)) == {
+        own: CANDIDATE,
+        "data/x.csv": STRANGER,
+        part: UPLOAD,
+    }
 
 
 def test_what_a_store_would_take_for_another_name_is_no_candidate():

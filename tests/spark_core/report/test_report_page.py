@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
 
@@ -11,8 +12,10 @@ import pytest
 
 from lakegc_dagster.console import console, show_report
 from spark_core import report
+from spark_core.candidates import INHERITED, STRANGER
 from spark_core.report import Check, Group, Named, Report
 from spark_core.report.cautions import cautions
+from spark_core.report.values import KEPT_BY_SETTING
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
 REPORT = Report(
@@ -91,6 +94,34 @@ def test_a_mark_of_objects_younger_than_the_grace_period_and_one_without_a_dump_
         assert "refs read by: walk, because the user may not make a refs dump" in text
         assert "(7 of them)" in text
     assert Report.from_json(UNUSUAL.to_json(), name="r") == UNUSUAL
+
+
+def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
+    figures = {
+        "strangers": {"objects": 3, "bytes": 4_000},
+        "inherited": {"objects": 2, "bytes": 1_000},
+        "longest_upload_days": {"objects": 0, "bytes": 0},
+    }
+    kept = (Group(KEPT_BY_SETTING[STRANGER], 3, 4_000), *REPORT.kept, Group(KEPT_BY_SETTING[INHERITED], 2, 1_000))
+    made = replace(
+        REPORT,
+        expired=Group("may go", 0, 0),
+        kept=kept,
+        cautions=cautions({}, {}, {"kept_by_setting": figures}),
+    )
+    assert len(made.cautions) == 2
+    shown = StringIO()
+    show_report(console(shown), made)
+    headline = next(line for line in shown.getvalue().splitlines() if line)
+    assert headline == (
+        "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; "
+        'kept by a setting: 3 objects, 4.0 kB, a name that lakeFS does not give (strangers = "keep"); '
+        'kept by a setting: 2 objects, 1.0 kB, older than the repository (inherited = "keep")'
+    )
+    for text in (unescape(report.page(made)), shown.getvalue()):
+        assert "3 objects (4.0 kB) that nothing refers to are kept: they have names that lakeFS does not give" in text
+        assert 'inherited = "collect"` considers them as well' in text
+    assert "3 objects kept: a name that lakeFS does not give" in unescape(report.page(made))
 
 
 def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():

@@ -1,0 +1,183 @@
+"""Losses of what looked older than it was, of what lakeFS never named, and of what a mark knew too long."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox, gc, objects, repositories
+from lakegc_dagster.sandbox.xids import encode_xid
+from spark_core import report, verdict
+from spark_core.errors import VerdictError
+from spark_core.report.values import KEPT_BY_SETTING
+from tests.support.passing_mark import passing_mark
+from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.written_run import written_run
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+MANY_YEARS = NOW - timedelta(days=1_000)
+SLICE = "gqv3epl4fd2o8m3men70"
+
+
+class Place:
+    """A repository of sixty days with one live file; beside it lies what a test puts there."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.folder = Path(sandbox.blockstore) / "repo"
+        with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=60)):
+            repositories.create(sandbox.core, "repo", "local://repo")
+            gc.set_rules(sandbox.core, "repo", gc.Rules(7, {}))
+            self.live = objects.upload(sandbox.core, "repo", "main", "live", b"live").address
+        self.dead = self.put(f"data/{SLICE}/{_xid(NOW - timedelta(days=50))}", NOW - timedelta(days=50))
+
+    def put(self, address: str, modified: datetime) -> str:
+        """Put a file past the server, and date it."""
+        file = self.folder / address
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(address.encode())
+        os.utime(file, (modified.timestamp(), modified.timestamp()))
+        return address
+
+    def swept(self, spark: Any, at: datetime = NOW, **options: Any) -> tuple[set[str], dict[str, int]]:
+        """Mark and sweep; return what is gone, and how many objects each setting keeps by what the report says."""
+        self.sandbox.clock.set(at)
+        run = open_sandbox_run(self.sandbox, "repo", spark, at, **options)
+        marked, found, results = mark_and_conclude(run)
+        assert found.passed, [result for result in results if not result.passed]
+        figures = marked.expired.manifest.facts["kept_by_setting"]
+        made = report.load(run)
+        said = {group.name: (group.objects, group.size_bytes) for group in made.kept_by_setting}
+        names = dict(zip(figures, KEPT_BY_SETTING.values(), strict=True))
+        assert said == {names[name]: (f["objects"], f["bytes"]) for name, f in figures.items() if f["objects"]}
+        assert len(made.cautions) == len(said)
+        gone = {address for address, outcome in sweep_only(run).items() if outcome == "deleted"}
+        assert self.live not in gone
+        return gone, {name: f["objects"] for name, f in figures.items()}
+
+
+def _xid(instant: datetime, number: int = 0) -> str:
+    return encode_xid(int(instant.timestamp()), number.to_bytes(8, "big"))
+
+
+@pytest.fixture
+def place(sandbox: Sandbox) -> Place:
+    return Place(sandbox)
+
+
+@pytest.mark.spark
+def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(place: Place, spark: Any) -> None:
+    begun = NOW - timedelta(days=6)
+    upload = f"data/{SLICE}/{_xid(begun)}"
+    left = [place.put(f"{upload}.multipart", begun), place.put(f"{upload}.part_00001", begun + timedelta(hours=1))]
+    long_ago = place.put(f"data/{SLICE}/{_xid(NOW - timedelta(days=9))}.part_00001", NOW - timedelta(days=8))
+    gone, kept = place.swept(spark)
+    assert gone == {place.dead, long_ago}
+    assert kept == {"strangers": 0, "inherited": 0, "longest_upload_days": len(left)}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seconds", [-1, 0, 1, 298])
+def test_37_a_link_was_taken_at_the_end_of_its_24_hours_by_a_server_whose_clock_was_behind(
+    place: Place, spark: Any, seconds: int
+) -> None:
+    """The machine is 4 minutes ahead: what is 24 hours and 2 seconds old here can be linked for minutes there."""
+    ahead = timedelta(minutes=4)
+    given_out = NOW - timedelta(hours=24, minutes=5) + timedelta(seconds=seconds)
+    core = place.sandbox.core
+    with core.lock, place.sandbox.clock.at(given_out):
+        address = objects.signed_address(core, "repo", "main", "linked")
+        core.blockstore.write("local://repo", address, b"linked")
+    place.sandbox.clock.set(NOW - ahead)
+    run = open_sandbox_run(place.sandbox, "repo", spark, NOW)
+    marked, found, results = mark_and_conclude(run)
+    assert found.passed, [result for result in results if not result.passed]
+    assert (address in marked.addresses(run)) is (seconds < 0)
+    sweep_only(run)
+    place.sandbox.clock.set(NOW - ahead + timedelta(minutes=3))
+    if seconds == 298:
+        # 24 hours and 2 seconds before the run key: the server still takes it, and main reads it.
+        answer = _link(place, address)
+        assert answer == b"linked"
+
+
+def _link(place: Place, address: str) -> bytes:
+    core = place.sandbox.core
+    with core.lock:
+        objects.stage(
+            core,
+            "repo",
+            "main",
+            "linked",
+            physical_address=core.blockstore.location("local://repo", address),
+            checksum="c",
+            size_bytes=6,
+            content_type=None,
+            metadata=None,
+            mtime=None,
+            link=True,
+        )
+    return (place.folder / address).read_bytes()
+
+
+def test_38_a_mark_was_concluded_long_after_it_was_read_and_counted_as_fresh(tmp_path: Path) -> None:
+    run = written_run(tmp_path, spark=None).run
+    passing_mark(run)
+    run.environment.clock.sleep(timedelta(days=40).total_seconds())
+    found, _ = verdict.conclude(run)
+    assert [check["name"] for check in found.failed] == ["mark_is_recent"]
+    lenient = replace(run, options=replace(run.options, max_mark_age=timedelta(days=41)))
+    assert [check.name for check in verdict.conclude(lenient)[1] if not check.passed] == []
+
+
+def test_38_a_mark_read_long_before_its_verdict_was_swept(tmp_path: Path) -> None:
+    run = written_run(tmp_path, spark=None).run
+    passing_mark(run)
+    run.environment.clock.sleep(timedelta(days=6).total_seconds())
+    assert verdict.conclude(run)[0].passed
+    run.environment.clock.sleep(timedelta(days=6).total_seconds())
+    with pytest.raises(VerdictError, match=r"is 12 days, .* old, the limit \(max_mark_age\)"):
+        verdict.require_sweepable(run)
+
+
+@pytest.mark.spark
+def test_39_files_that_lakefs_never_named_were_deleted(place: Place, spark: Any) -> None:
+    """The namespace was an old bucket; others keep files in it by hand."""
+    strangers = {
+        place.put("data/year=2023/part-00000.parquet", MANY_YEARS),
+        place.put("data/backup/file.csv", NOW - timedelta(days=40)),
+        place.put(f"data/{_xid(NOW - timedelta(days=40))}", NOW - timedelta(days=40)),
+    }
+    gone, kept = place.swept(spark)
+    assert gone == {place.dead}
+    assert kept == {"strangers": len(strangers), "inherited": 0, "longest_upload_days": 0}
+    later, kept = place.swept(spark, NOW + timedelta(hours=1), strangers="collect", inherited="collect")
+    assert later == strangers
+    assert set(kept.values()) == {0}
+
+
+@pytest.mark.spark
+def test_39_objects_of_refs_that_were_not_restored_yet_were_deleted(place: Place, spark: Any) -> None:
+    """The repository was made anew over its old namespace: objects are older, by their names or by their dates."""
+    born = NOW - timedelta(days=60) - timedelta(minutes=5)
+    second = timedelta(seconds=1)
+    inherited = {
+        place.put(f"data/{SLICE}/{_xid(MANY_YEARS)}", MANY_YEARS),
+        # A bucket copied after its repository was made: the names tell.
+        place.put(f"data/{SLICE}/{_xid(MANY_YEARS, 1)}", NOW - timedelta(days=10)),
+        place.put(f"data/{SLICE}/{_xid(born - second)}", born),
+        place.put(f"data/{SLICE}/{_xid(born, 1)}", born - second),
+    }
+    own = place.put(f"data/{SLICE}/{_xid(born)}", born)
+    gone, kept = place.swept(spark)
+    assert gone == {place.dead, own}
+    assert kept == {"strangers": 0, "inherited": len(inherited), "longest_upload_days": 0}
+    later, kept = place.swept(spark, NOW + timedelta(hours=1), inherited="collect")
+    assert later == inherited
+    assert set(kept.values()) == {0}
