@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.xids import encode_xid
 from spark_core import holds, journal, lease_log, report, sweep, tables, verdict
 from spark_core.errors import ChainError, DeletionFailedError, LakegcError, VerdictError
 from spark_core.run import Run
@@ -30,7 +31,7 @@ from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import Options, reachable, young
 
 NOW = datetime(2026, 9, 1, 2, tzinfo=UTC)
-HELD = "data/held"
+HELD = f"data/gqv3epl4fd2o8m3men70/{encode_xid(int((NOW - timedelta(days=3)).timestamp()), bytes(8))}"
 FRESH, MARKED = "fresh", "marked"
 
 Command = Callable[[Run], object]
