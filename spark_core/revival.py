@@ -3,13 +3,15 @@
 References are read in the mark's order, by the mark's own functions: staged
 entries completely, then rules, refs and the server's list, then what the
 commits reach. An address that is found twice, or one that only a collision of
-hashes finds, is kept; what cannot be read ends the sweep.
+hashes finds, is kept; what cannot be read ends the sweep. Which parts of that
+are read again by the next look, and why that is safe, stands in `renewal`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial, reduce
@@ -32,6 +34,7 @@ from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ran
 from spark_core.mark.expired import alive_hash, said_sizes
 from spark_core.mark.sizes import sizes_of_later
 from spark_core.mark.uncommitted import Staged, read_staged
+from spark_core.renewal import HIDDEN, QUICK, Parts
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
@@ -69,23 +72,31 @@ class Revived:
     """What something refers to again.
 
     Attributes:
-        began: Before the first byte was read, by the run's clock.
-        frame: Columns address (key) and why: rows of the plan that something refers to now. Read to the end already.
+        began: What its age counts from, by the run's clock: before the first byte was read; where
+            reading what is staged takes long, before refs were (see `renewal`).
+        frame: Columns address (key) and why: rows of the plan that something refers to now, or did
+            at an earlier look of the same sweep. Read to the end already.
         facts: Figures for the report; JSON values only.
         known: For the next time.
+        parts: When each staged part was read.
+        searched: What was known when the hidden entries were last searched for.
+        ended: When the last byte was read.
     """
 
     began: datetime
     frame: DataFrame
     facts: Mapping[str, Any]
     known: Known
+    parts: Parts
+    searched: Known
+    ended: datetime
 
 
 def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revived]:
     """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not.
 
-    What was read stays with the executors. Where one is lost with it, everything is read once more; so it is where rows are
-    missing, as counts of tasks that Spark began twice may say.
+    What was read stays with the executors. Where one is lost with it, everything is read once more, as a sweep that is begun
+    anew does; so it is where rows are missing, as counts of tasks that Spark began twice may say.
     """
     last: list[Revived] = []
 
@@ -108,7 +119,8 @@ def read_again(
     """Find the objects of a plan that something refers to now.
 
     Everything that moves is read anew: staged entries, rules, refs, the server's
-    list, holds, and what branches answer for paths that may have a twin. Tables
+    list, holds, and what branches answer for paths that may have a twin; of what
+    is staged only parts, where reading it all takes long (see `renewal`). Tables
     of the server are named by their content, so of those only what the mark and
     `previous` had not read is read; each of them whole, or the sweep ends.
 
@@ -119,7 +131,7 @@ def read_again(
         run: The run, of the instance that was marked.
         plan: What may still be deleted: columns address and size_bytes of `schemas.EXPIRED_ADDRESSES`.
         mark: The mark's tables by name; only `uncommitted_addresses` is not looked at.
-        previous: What an earlier call in the same sweep returned.
+        previous: What an earlier call in the same sweep returned; what it found is found again.
 
     Returns:
         What must be kept, and why.
@@ -132,39 +144,102 @@ def read_again(
     began = run.now()
     calls = Counter(run.server.requests)
     prefix: str = mark[tables.NAMESPACE_SLICES.name].manifest.facts["table_prefix"]
-    staged = read_staged(run, prefix)
-    # Asked three times: what is referenced of it, what sizes the rest has, and what of that is a twin.
-    plan = plan.select("address", "size_bytes").persist()
-    # Counted and compared, so the rows that were counted must be those that are compared.
-    staged_hashes = staged.frame.select(alive_hash()).persist()
-    try:
-        staged_facts = _require_all_staged(run, staged, staged_hashes)
-        commits = read_commits(run, prefix)
-        _require_commits(run, commits)
-        known = Known() if previous is None else previous.known
-        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
-        found = _settled(_referenced(staged_hashes, reached.known.addresses, commits.holds, plan))
-        now_known, search = _twins(run, _without(plan, found), mark, reached.known, is_news=reached.known is not known)
-        if search.found is not None:
-            found = _settled(found.unionByName(search.found).groupBy("address").agg(sf.min("why").alias("why")))
-    finally:
-        staged_hashes.unpersist()
-        plan.unpersist()
-        staged.close()
+    if previous is None:
+        parts, known, searched = Parts(run.now, run.options.reread_every * QUICK), Known(), Known()
+        found, budget = None, None
+    else:
+        parts, known, searched = previous.parts, previous.known, previous.searched
+        found, budget = previous.frame, max(parts.quick, began - previous.ended)
+    with ExitStack() as held:
+        # Asked three times: what is referenced of it, what sizes the rest has, and what of that is a twin.
+        plan = plan.select("address", "size_bytes").persist()
+        held.callback(plan.unpersist)
+        parts.turn(budget)
+        staged = [_staged_now(run, prefix, parts, held)]
+        if run.now() - began > parts.quick:
+            # Meanwhile the first branches' diffs have become old: those that are quick to read are read once more.
+            parts.turn(parts.quick, least_age=parts.quick)
+            staged.append(_staged_now(run, prefix, parts, held))
+        # Behind the last staged part, always: what was committed in between was in no part of either kind before.
+        committed = _Committed.read(run, prefix, mark, known)
+        found = _settled(_union(found, _referenced([one.hashes for one in staged], committed, plan)))
+        known = committed.known
+        twin_facts: Mapping[str, Any] = {}
+        parts.turn()
+        if parts.begin(HIDDEN):
+            is_news = known is not searched
+            known, search = _twins(run, _without(plan, found), mark, known, is_news=is_news)
+            parts.end(HIDDEN)
+            searched, twin_facts = known, search.facts
+            if search.found is not None:
+                found = _settled(_union(found, search.found))
+            if run.now() - committed.began > parts.quick:
+                committed = _Committed.read(run, prefix, mark, known)
+                known = committed.known
+                found = _settled(_union(found, _referenced([], committed, plan)))
+    assert parts.oldest is not None  # noqa: S101 - a first look reads every part
+    ended = run.now()
+    commits = committed.commits
     facts = {
         "began": began.isoformat(),
-        "seconds": (run.now() - began).total_seconds(),
+        "oldest_began": parts.oldest.isoformat(),
+        "seconds": (ended - began).total_seconds(),
         "calls": sum((Counter(run.server.requests) - calls).values()),
-        "staged": staged_facts,
+        "staged": [dict(one.facts) for one in staged],
         "commits": len(commits.refs.commits),
         "branches": len(commits.refs.branches),
         "tags": len(commits.refs.tags),
         "retained_commits": commits.table.num_rows,
         "holds": len(commits.holds.holds),
-        **reached.facts,
-        "twins": search.facts,
+        **committed.facts,
+        "twins": twin_facts,
     }
-    return Revived(began, found, facts, now_known)
+    is_young = committed.began - parts.oldest <= parts.quick
+    return Revived(parts.oldest if is_young else committed.began, found, facts, known, parts, searched, ended)
+
+
+@dataclass(frozen=True)
+class _StagedNow:
+    """Hashes (address_hash) of what is staged, in the parts that were read, and figures."""
+
+    hashes: DataFrame
+    facts: Mapping[str, Any]
+
+
+def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _StagedNow:
+    """Read the staged parts that are due, to their ends; what is held of them is let go with `held`."""
+    staged = read_staged(run, prefix, parts)
+    held.callback(staged.close)
+    # Counted and compared, so the rows that were counted must be those that are compared.
+    hashes = staged.frame.select(alive_hash()).persist()
+    held.callback(hashes.unpersist)
+    return _StagedNow(hashes, _require_all_staged(run, staged, hashes))
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """What is committed now, or held by name.
+
+    Attributes:
+        began: Before the first byte of it was read.
+        commits: The commits that keep their objects.
+        known: What they reach that those of the mark did not.
+        facts: Figures.
+    """
+
+    began: datetime
+    commits: ReadCommits
+    known: Known
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: Known) -> _Committed:
+        """Read holds, rules, refs and the server's list, and what tables they name that are not known."""
+        began = run.now()
+        commits = read_commits(run, prefix)
+        _require_commits(run, commits)
+        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
+        return cls(began, commits, reached.known, reached.facts)
 
 
 def _require_commits(run: Run, commits: ReadCommits) -> None:
@@ -302,19 +377,26 @@ def _marked(commits: StoredTable) -> dict[str, bool]:
     return marked
 
 
-def _referenced(staged: DataFrame, reached: DataFrame | None, held: Holds, plan: DataFrame) -> DataFrame:
-    """Return address and why of what is staged (address_hash), reached or held by its address, each address once."""
-    alive = staged.select("address_hash", sf.lit(STAGED).alias("why"))
-    if reached is not None:
-        alive = alive.unionByName(reached.select(alive_hash(), "why"))
-    causes = alive.groupBy("address_hash").agg(sf.min("why").alias("why"))
-    found = (
-        plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner").select("address", "why")
-    )
-    if not held.of_addresses:
-        return found
-    kept = plan.select("address").mapInArrow(partial(_map_held, held), spark_type(_FOUND))
-    return found.unionByName(kept).groupBy("address").agg(sf.min("why").alias("why"))
+def _referenced(staged: Sequence[DataFrame], committed: _Committed, plan: DataFrame) -> DataFrame:
+    """Return address and why of what is staged (address_hash), reached or held by its address; an address may come twice."""
+    alive = [one.select("address_hash", sf.lit(STAGED).alias("why")) for one in staged]
+    if committed.known.addresses is not None:
+        alive.append(committed.known.addresses.select(alive_hash(), "why"))
+    found = []
+    if alive:
+        causes = reduce(DataFrame.unionByName, alive).groupBy("address_hash").agg(sf.min("why").alias("why"))
+        named = plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner")
+        found.append(named.select("address", "why"))
+    held = committed.commits.holds
+    if held.of_addresses or not found:
+        found.append(plan.select("address").mapInArrow(partial(_map_held, held), spark_type(_FOUND)))
+    return reduce(DataFrame.unionByName, found)
+
+
+def _union(found: DataFrame | None, more: DataFrame) -> DataFrame:
+    """Return what was found so far, which nothing takes away again, and more; each address once."""
+    both = more if found is None else found.unionByName(more)
+    return both.groupBy("address").agg(sf.min("why").alias("why"))
 
 
 def _map_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -35,10 +35,11 @@ of these, and refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,7 +78,7 @@ class DiffsRead:
 
     Attributes:
         rows: Rows that were kept.
-        branches: Branches whose diff was read to its end.
+        branches: Branches whose diff was read to its end, now or in an earlier turn.
         gone: Branches that were deleted before theirs was.
         appeared: Branches that appeared in the last round and were not read: nothing was staged on them when it began.
     """
@@ -86,6 +87,31 @@ class DiffsRead:
     branches: int
     gone: int
     appeared: int
+
+
+class Turns(Protocol):
+    """Says which branches are read when, and hears which were; called from any thread."""
+
+    def order(self, branches: Iterable[str]) -> list[str]:
+        """Put all branches in the order in which to read them."""
+
+    def begin(self, part: str) -> bool:
+        """Say whether to read a branch now."""
+
+    def end(self, part: str) -> None:
+        """Hear that it was read to its end."""
+
+
+class _EachOne:
+    """Has every branch read, whenever it is asked."""
+
+    def order(self, branches: Iterable[str]) -> list[str]:
+        return list(branches)
+
+    def begin(self, part: str) -> bool:  # noqa: ARG002 - the contract's signature
+        return True
+
+    def end(self, part: str) -> None: ...
 
 
 def scan_uncommitted(
@@ -123,6 +149,7 @@ def diff_addresses(
     keep: Callable[[pa.RecordBatch], None],
     *,
     at_once: int,
+    turns: Turns | None = None,
 ) -> DiffsRead:
     """Read the addresses of staged entries from the diff of every branch, hidden ones too, a lot at a time.
 
@@ -139,6 +166,7 @@ def diff_addresses(
         keep: Gets what is found, at most `LOT` rows at once and in any order: columns of
             `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
         at_once: Branches that are read side by side.
+        turns: Says which branches are read; None for all of them.
 
     Returns:
         What was read.
@@ -149,9 +177,9 @@ def diff_addresses(
         IncompleteReadError: If a branch that is listed cannot be read, or an
             entry of a diff cannot be looked up.
     """
-    rows, done, gone = 0, set[str](), set[str]()
-    ask = partial(_read_branch, server, repository.id, namespace)
-    names = _branch_names(server, repository)
+    rows, done, gone, chosen = 0, set[str](), set[str](), turns or _EachOne()
+    ask = partial(_read_branch, server, repository.id, namespace, chosen)
+    names = chosen.order(_branch_names(server, repository))
     for _ in range(MAX_ROUNDS):
         lost: set[str] = set()
         for branch, found in side_by_side(names, ask, at_once=at_once):
@@ -161,7 +189,7 @@ def diff_addresses(
             else:
                 (done if found else lost).add(branch)
         gone |= lost
-        names = [name for name in _branch_names(server, repository) if name not in done]
+        names = [name for name in chosen.order(_branch_names(server, repository)) if name not in done]
         if not names:
             break
     unread = sorted(lost.intersection(names))
@@ -176,15 +204,22 @@ def diff_addresses(
 
 
 def _read_branch(
-    server: LakeFSServer, repository_id: str, namespace: Namespace, branch: str
+    server: LakeFSServer, repository_id: str, namespace: Namespace, turns: Turns, branch: str
 ) -> Iterator[pa.RecordBatch | bool]:
-    """Yield what is staged on a branch, and at the end whether the branch was there to its end."""
+    """Yield what is staged on a branch, and at the end whether the branch was there to its end.
+
+    One that was read in an earlier turn, and is not due again, counts as read.
+    """
+    if not turns.begin(branch):
+        yield True
+        return
     try:
         for addresses in _staged_on(server, repository_id, branch):
             yield _inside(namespace, addresses)
     except NotFoundError:
         yield False
     else:
+        turns.end(branch)
         yield True
 
 

@@ -19,6 +19,7 @@ from spark_core import schemas, tables
 from spark_core.datasources import frame_of, read_partitions, shared_counts
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
+from spark_core.renewal import SCAN, Parts
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.tables import Draft, Part, StoredTable, read_part
@@ -80,12 +81,13 @@ class Staged:
     close: Callable[[], None]
 
 
-def read_staged(run: Run, prefix: str) -> Staged:
+def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
     """Read what is staged now: the server's scans, and the diff of every branch; see `uncommitted_addresses`.
 
     Args:
         run: The run.
         prefix: Where the server keeps its tables.
+        parts: Says which of the scan and the branches are read; None for all.
 
     Returns:
         The union.
@@ -94,7 +96,11 @@ def read_staged(run: Run, prefix: str) -> Staged:
         IncompleteReadError: If a page claimed rows and no file is there, a scan does not come to an end, or a branch
             cannot be read.
     """
-    scans = scan_uncommitted(run.server, run.repository.id)
+    scans = []
+    if parts is None or parts.begin(SCAN):
+        scans = scan_uncommitted(run.server, run.repository.id)
+        if parts is not None:
+            parts.end(SCAN)
     # Scans of one id have the same files.
     files = list(dict.fromkeys(file for scan in scans for file in uncommitted_files(run.store, scan, prefix)))
     counts = shared_counts(run.spark)
@@ -102,7 +108,7 @@ def read_staged(run: Run, prefix: str) -> Staged:
     diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
     try:
         read = diff_addresses(
-            run.server, run.repository, run.namespace, diffs.keep, at_once=run.options.branches_at_once
+            run.server, run.repository, run.namespace, diffs.keep, at_once=run.options.branches_at_once, turns=parts
         )
         staged = frame.unionByName(diffs.frame(run.spark))
     except BaseException:

@@ -123,9 +123,10 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
             number += 1
             left = remainder.frame()
             if look is None or _good_until(run, look.began) - run.now() < run.options.reread_every * _WORTH_A_ROUND:
-                if look is not None:
-                    look.frame.unpersist()
-                look = plan.look_again(run, left, plan.mark)
+                # The look before is let go of only then: what it has seen alive stays alive.
+                last, look = look, plan.look_again(run, left, plan.mark)
+                if last is not None:
+                    last.frame.unpersist()
             # After the look, which may have taken long: this is what tells that nobody else has begun.
             lease.beat()
             meter = meter or Meter(plan.expired.manifest.rows, remainder.done, tell)
@@ -153,7 +154,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
                 return Swept(replace_unsent(total), number, look.facts, lost_until)
             idle = 0 if told.settled else idle + 1
             if idle == _IDLE_ROUNDS:
-                raise _without_time(run, look.began)
+                raise _without_time(run, look, time_left)
     finally:
         remainder.release()
         if look is not None:
@@ -260,10 +261,6 @@ def _may_have_lost_one(run: Run, told: Tally) -> bool:
     return (bool(told.retries) or _speculates(run)) and not is_local(run.spark.sparkContext.master or "")
 
 
-def _age(run: Run, began: datetime) -> timedelta:
-    return run.now() - began
-
-
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:
     """Return how long requests may be sent: under a look and under a lease that are both good."""
     margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
@@ -276,10 +273,24 @@ def _good_until(run: Run, look_began: datetime) -> datetime:
     return look_began + every - min(run.store.options.retry_timeout, every * _LONGEST_REPETITION)
 
 
-def _without_time(run: Run, look_began: datetime) -> TransientError:
+def _without_time(run: Run, look: Look, lasted: timedelta) -> TransientError:
+    """Say why rounds go by in which nothing is sent, and which setting lets them go on."""
+    if lasted > timedelta(0):
+        return TransientError(
+            f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single deletion. The last one had "
+            f"{_whole(lasted)}, and no task came to its first request: each reads its part of the plan and looks at its "
+            f"objects before; nothing more was deleted. A round lasts as long as the second look is good for "
+            f"({run.options.reread_every}) or the lease ({run.options.lease_ttl}), whichever ends first: raise "
+            "lease_ttl_seconds and reread_minutes (at most 10), or give the sweep more Spark cores."
+        )
     return TransientError(
         f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single deletion, because the time in which "
-        f"one may be sent was over before (a second look is good for {run.options.reread_every}, the last one began "
-        f"{_age(run, look_began)} ago; a lease for {run.options.lease_ttl}); nothing more was deleted. "
-        "Give the second look more Spark cores or range_partitions, or raise reread_minutes (at most 10) or lease_ttl_seconds."
+        f"one may be sent was over before: refs and commits are good for {run.options.reread_every} from when they began to be "
+        f"read, less what a request may take, and that was {_whole(run.now() - look.began)} ago (a lease is good for "
+        f"{run.options.lease_ttl}); nothing more was deleted. Give reading them more Spark cores or range_partitions, or raise "
+        "reread_minutes (at most 10) or lease_ttl_seconds. How long what is staged takes to read does not matter."
     )
+
+
+def _whole(time: timedelta) -> timedelta:
+    return timedelta(seconds=round(time.total_seconds()))

@@ -124,7 +124,7 @@ class _Listing:
             return 0
         if page.num_rows:
             self._page, self._page_at, self._reached = page, at, page.column("key")[-1].as_py()
-        return page.num_rows
+        return int(page.num_rows)
 
     def _on_page(self, sought: pa.StringArray) -> dict[str, _Shown | None]:
         if self._page is None:

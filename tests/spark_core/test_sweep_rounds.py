@@ -88,7 +88,7 @@ def test_an_ordinary_sweep_is_one_look_one_round_and_then_forgets_what_it_saw(dr
 
 def test_a_round_ends_before_its_look_is_ten_minutes_old_and_the_next_one_looks_again(driver):
     swept = driver.sweep(({"deleted": 4, "unsent": 6}, None), ({"deleted": 5, "failed": 1}, 1))
-    assert driver.log == ["look", "beat", "round", "forget", "look", "beat", "round", "forget"]
+    assert driver.log == ["look", "beat", "round", "look", "forget", "beat", "round", "forget"]
     (_, first, lasts), (_, second, _) = driver.told
     assert 399 < lasts <= 400, "ten minutes, less the 20 seconds that the look took and 3 minutes of the client's own"
     assert first == second, "one process"
@@ -103,7 +103,7 @@ def test_a_look_that_is_still_good_serves_another_round(tmp_path, monkeypatch):
     lasts = [round(lasts) for _, _, lasts in driver.told]
     assert lasts[:3] == [90, 90, 90], "the lease, less a margin"
     assert driver.log[:8] == ["look", "beat", "round", "beat", "round", "beat", "round", "beat"]
-    assert driver.log[8:12] == ["round", "forget", "look", "beat"], "what it has left then is not worth a round"
+    assert driver.log[8:12] == ["round", "look", "forget", "beat"], "what it has left then is not worth a round"
 
 
 def test_a_shorter_time_between_two_looks_is_kept(tmp_path, monkeypatch):
@@ -133,6 +133,15 @@ def test_a_look_that_takes_longer_than_it_is_good_for_deletes_nothing_and_says_s
     ):
         driver.sweep(*[({"unsent": 10}, 0)] * 3)
     assert all(lasts < 0 for _, _, lasts in driver.told)
+
+
+def test_rounds_in_which_no_task_comes_to_a_request_end_by_naming_what_makes_them_longer(tmp_path, monkeypatch):
+    driver = Driver(tmp_path, monkeypatch, lease_ttl=timedelta(seconds=120))
+    with pytest.raises(
+        TransientError,
+        match=r"3 rounds passed.*The last one had 0:01:30, and no task came to its first request.*lease_ttl_seconds",
+    ):
+        driver.sweep(*[({"unsent": 10}, None)] * 3)
 
 
 def test_rounds_that_get_on_are_not_counted_as_idle(driver):
