@@ -82,6 +82,7 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
             "retained": manifest.rows,
             "retained_by_server": manifest.facts["retained_by_server"],
             "commits": manifest.facts["commits"],
+            "commits_beside_dump": manifest.facts.get("commits_beside_dump", 0),
             "unknown_to_dump": unknown[:20],
             "refs_read_by": manifest.facts.get("refs_read_by", "dump"),
             "unknown_to_walk": manifest.facts.get("unknown_to_walk", 0),

@@ -67,8 +67,8 @@ def test_the_calls_of_a_mark_do_not_grow_with_commits_or_ranges(sandbox, spark):
     mark_and_conclude(run)
     # A local blockstore adds the diff of each branch, and branches around the twins' paths.
     local_only = sandbox.requests["diff_branch"] + sandbox.requests["list_objects"] + 2
-    # Sixteen, and the server's second scan.
-    assert sandbox.requests.total() - before - local_only <= 17
+    # Thirteen, and the server's second scan.
+    assert sandbox.requests.total() - before - local_only <= 14
 
 
 def _fresh(sandbox):

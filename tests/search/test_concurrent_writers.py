@@ -59,7 +59,7 @@ def collect(sandbox, spark, moments) -> Collected:
         report = run.keep(sweep.sweep(run))
         sweep.require_complete(report)
     except IncompleteReadError:
-        # Where branches came or went beside every scan.
+        # Where a path was deleted and staged again under each look-up, or no dump could be completed.
         refused = True
     finally:
         sandbox.observe(None)

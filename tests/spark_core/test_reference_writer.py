@@ -2,15 +2,16 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from spark_core import verdict
-from spark_core.errors import UnsafePlanError, VerdictError
+from spark_core.errors import IncompleteReadError, UnsafePlanError, VerdictError
 from spark_core.namespace import Namespace
 from spark_core.reference import ROOT
-from spark_core.reference_writer import require_taken_literally, write_if_asked
+from spark_core.reference_writer import mark_id, require_taken_literally, write_if_asked
 from tests.support.clock import FakeClock
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
@@ -45,3 +46,14 @@ def test_a_mark_whose_tables_are_old_is_never_written_for_that_job(tmp_path):
     with pytest.raises(VerdictError, match=r"is 8 days, 0:00:00 old, the limit \(max_mark_age\)"):
         write_if_asked(later(days=8), found)
     assert list(run.store.list(ROOT)) == []
+
+
+@pytest.mark.parametrize("scans", [[], ["first", "last"]])
+def test_a_mark_is_named_by_the_servers_last_scan_and_not_written_without_one(scans):
+    table = SimpleNamespace(manifest=SimpleNamespace(facts={"server_runs": scans}))
+    run = SimpleNamespace(key="KEY", repository=SimpleNamespace(id="repo"), load=lambda _spec: table)
+    if scans:
+        assert mark_id(run) == "last"
+        return
+    with pytest.raises(IncompleteReadError, match=r"run KEY of repository repo has no scan.*lakegc's own mark stands"):
+        mark_id(run)

@@ -39,6 +39,7 @@ FIRING = {
     ],
     "uncommitted_was_read_whole": [
         (STAGED, {"pages": 0}, "no page was read, so nothing was deleted"),
+        (STAGED, {"branches_read": 0}, "the changes of no branch were read, so nothing was deleted"),
         (
             STAGED,
             {"pages": 3, "pages_with_data": 2, "files": 1, "files_read": 1},
@@ -185,6 +186,12 @@ def test_every_check_says_its_limit_and_who_may_lift_it(run):
         assert result.limit, result.name
         assert result.lifted_by, result.name
         assert (result.name in guards.CONFIRMABLE) == ("lakegc confirm repo" in result.lifted_by)
+
+
+def test_without_any_scan_the_changes_of_all_branches_will_do(run):
+    """A branch was deleted under each scan; a mark of an earlier lakegc, which counted no branches, needs a page."""
+    manifests = _with(passing_mark(run), STAGED, {"pages": 0, "branches_read": 3})
+    assert _failed(run, _rechained(manifests)) == []
 
 
 def test_no_commit_at_all_is_refused(run):
