@@ -31,7 +31,7 @@ oldest part began that a deletion relies on, and which stayed. It rests on this:
   nothing could be deleted. Then each look reads as many branches again as it can,
   the oldest first, in no more time than passed since the look before; and a part
   that takes longer than that quarter by itself, once it is as old as it takes.
-  So the oldest part is about twice as old as reading everything takes, and
+  So the oldest part is two to three times as old as reading everything takes, and
   `reread_every` on top. The report of the sweep says how old (`oldest_began`).
 
 An entry that is staged, and moved by hand from a branch that is not read yet to

@@ -62,7 +62,8 @@ class RunOptions:
         max_mark_age: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks together; None means as fast as
             the store takes it.
-        reread_every: How old the second look at what is referenced may be when a batch is deleted.
+        reread_every: How old the second look at what is referenced may be when a batch is deleted; what is staged may be
+            older where reading it takes longer than a quarter of that (see `renewal`).
         quarantine: A sweep moves objects to lakegc's own folder instead of deleting them, from where they can be brought back.
         quarantine_days: How many days after the end of its sweep an object in quarantine is deleted for good.
         repository_cache: How long the server may answer from a cache for a repository that was just deleted.

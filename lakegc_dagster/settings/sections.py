@@ -192,7 +192,8 @@ class RepositorySettings(Section):
         max_clock_skew_seconds: Refuse when the clock of server or store is further from this machine's; it cannot be raised.
         max_mark_age_days: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
-        reread_minutes: How old the second look at what is referenced may be when a batch is deleted.
+        reread_minutes: How old the second look at what is referenced may be when a batch is deleted; what is staged may be older
+            where reading it takes longer than a quarter of that.
         quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore` brings them back.
         quarantine_days: Days that they stay there, counted from the end of the sweep.
         repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
