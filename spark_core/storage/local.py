@@ -371,13 +371,21 @@ class LocalStore(ObjectStore):
         except IsADirectoryError:
             return Answer("refused", "it is a directory or no plain file")
         except (FileNotFoundError, NotADirectoryError):
-            return Answer("already_gone")
+            return self._absent()
         except OSError as error:
             refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
             return Answer("refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING)
         except (AddressError, SettingsError) as error:
             return Answer("refused", _first_clause(error))
         return Answer("deleted")
+
+    def _absent(self) -> Answer:
+        """Say that a file is gone, unless the namespace's own directory is as well: then a mount may have gone away."""
+        try:
+            os.close(self._enter(""))
+        except (OSError, SettingsError):
+            return Answer("failed", f"the directory of {self.root} cannot be opened: a mount may have gone away")
+        return Answer("already_gone")
 
 
 def _first_clause(error: LakegcError) -> str:

@@ -330,9 +330,16 @@ class S3Store(ObjectStore):
             failure = failure_of(error)
             return dict.fromkeys(keys, Answer("refused" if failure.refuses else "failed", str(failure)))
         told = {entry["Key"]: Answer("deleted") for entry in answer.get("Deleted", []) if "Key" in entry}
+        of_none: Answer | None = None
         for entry in answer.get("Errors", []):
-            if "Key" in entry:
-                told[entry["Key"]] = deletion_answer(str(entry.get("Code")))
+            said = deletion_answer(str(entry.get("Code")))
+            if entry.get("Key"):
+                told[entry["Key"]] = said
+            elif said.outcome != "already_gone":
+                # Some stores refuse the whole request so. That an object is gone can only be said of one.
+                of_none = of_none or said
+        if of_none is not None:
+            told = {**dict.fromkeys(names, of_none), **told}
         stranger = next((name for name in told if name not in names), None)
         if stranger is not None:
             self._distrust = f"the store answered for {stranger!r}, which nobody asked for, so no more is asked of it"

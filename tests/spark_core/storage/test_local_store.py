@@ -269,6 +269,16 @@ def test_a_missing_file_is_already_gone(store, outside):
     ]
 
 
+def test_a_mount_that_went_away_was_taken_for_a_file_that_is_gone(store, outside, tmp_path):
+    outside.put("data/s/a", b"x")
+    (tmp_path / "obs").rename(tmp_path / "unmounted")
+    (outcome,) = store.delete(["data/s/a"])
+    assert outcome.outcome == "failed"
+    assert "a mount may have gone away" in outcome.error
+    (tmp_path / "unmounted").rename(tmp_path / "obs")
+    assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "deleted")]
+
+
 def test_the_age_is_the_files_own_to_the_microsecond(store, outside):
     outside.put("data/s/a", b"x")
     os.utime(outside.path / "data/s/a", ns=(0, 1_650_000_000_123_456_789))

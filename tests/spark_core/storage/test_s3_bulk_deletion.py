@@ -12,7 +12,7 @@ import pytest
 
 from spark_core.errors import SettingsError, TransientError
 from spark_core.namespace import Namespace
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store, probes
+from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store, probes
 from tests.support.scripted_s3 import Answer, error, scripted_s3
 from tests.support.small_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, Bucket, small_s3
 
@@ -126,3 +126,35 @@ def test_a_bulk_answer_about_another_name_is_no_consent():
     other = Answer(200, b"<DeleteResult><Deleted><Key>ns/data/another</Key></Deleted></DeleteResult>")
     with answering(other) as endpoint, pytest.raises(TransientError, match="does not mention the key"):
         probes.require_deletable(store_at(endpoint))
+
+
+@pytest.mark.parametrize("key", ["", "<Key></Key>"], ids=["no key", "an empty key"])
+@pytest.mark.parametrize(
+    ("code", "outcome", "error"),
+    [
+        ("AccessDenied", "refused", "AccessDenied"),
+        ("InternalError", "failed", "InternalError"),
+        ("NoSuchKey", "failed", "the store's answer does not mention the key"),
+    ],
+)
+def test_an_error_of_no_key_in_particular_holds_for_those_that_are_not_named(key, code, outcome, error):
+    body = (
+        f"<DeleteResult><Deleted><Key>ns/data/a</Key></Deleted><Error>{key}<Code>{code}</Code></Error></DeleteResult>"
+    )
+    with answering(Answer(200, body.encode())) as endpoint:
+        outcomes = store_at(endpoint).delete(["data/a", "data/b"])
+    assert outcomes == [DeleteOutcome("data/a", "deleted"), DeleteOutcome("data/b", outcome, error)]
+
+
+def test_what_was_throttled_without_naming_a_key_is_asked_for_again(monkeypatch):
+    monkeypatch.setattr(deletion, "wait", lambda _: None)
+    busy = Answer(200, b"<DeleteResult><Error><Code>SlowDown</Code></Error></DeleteResult>")
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return busy if len(asked) == 1 else deleted(request)
+
+    with answering(answer) as endpoint:
+        assert store_at(endpoint, max_retries=1).delete(["data/a"]) == [DeleteOutcome("data/a", "deleted")]
+    assert len(asked) == 2
