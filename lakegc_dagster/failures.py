@@ -8,10 +8,13 @@ from datetime import timedelta
 
 import dagster as dg
 
-from spark_core.errors import LakegcError, TransientError
+from spark_core.errors import LakegcError, SameWorkError, TransientError
 
 RETRIES = 2
 RETRY_AFTER = timedelta(seconds=30)
+# A second sweep of one mark waits for the first for 20 minutes: a dead one's lease is over in ten, unless
+# `lease_ttl_seconds` is longer. A first one that takes longer fails the second, which costs nothing.
+RETRIES_BESIDE_THE_SAME = 40
 
 
 @contextmanager
@@ -20,7 +23,8 @@ def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timede
 
     A refusal is final: asking again cannot make a doubtful state safe, and an
     operator must see it. Only a server or store that did not answer is asked
-    again, and then the table is made anew from its beginning.
+    again, and then the table is made anew from its beginning. So is a lease that
+    another process has for this very work: that one ends, or its lease does.
 
     Args:
         seen: Told of the error before it leaves.
@@ -28,7 +32,7 @@ def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timede
 
     Raises:
         Failure: For every engine error but a passing one.
-        RetryRequested: For a passing one.
+        RetryRequested: For a passing one, and for the same work under way elsewhere.
     """
     try:
         yield
@@ -39,8 +43,15 @@ def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timede
             metadata={"error": type(error).__name__},
             allow_retries=False,
         )
-        if not isinstance(error, TransientError):
+        retries = _retries(error)
+        if not retries:
             raise failure from error
         failure.__cause__ = error
         # Dagster shows the cause of the last request when there are no more retries.
-        raise dg.RetryRequested(max_retries=RETRIES, seconds_to_wait=retry_after.total_seconds()) from failure
+        raise dg.RetryRequested(max_retries=retries, seconds_to_wait=retry_after.total_seconds()) from failure
+
+
+def _retries(error: LakegcError) -> int:
+    if isinstance(error, TransientError):
+        return RETRIES
+    return RETRIES_BESIDE_THE_SAME if isinstance(error, SameWorkError) else 0

@@ -20,9 +20,9 @@ class TableIOManager(dg.IOManager):
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
-    def handle_output(self, context: dg.OutputContext, obj: Draft) -> None:
-        """Store a table; a lazy frame is computed by this."""
-        spec = obj.spec
+    def handle_output(self, context: dg.OutputContext, obj: Draft | StoredTable) -> None:
+        """Store a table; a lazy frame is computed by this, and one that is stored stays as it is."""
+        spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)

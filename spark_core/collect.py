@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_core import mark, reference_writer, report, tables, verdict
 from spark_core import sweep as sweeping
-from spark_core.errors import RefusedError
+from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
 from spark_core.guards import CheckResult
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable, TableSpec
@@ -110,34 +110,65 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
     return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
 
 
-def delete(run: Run, tell: sweeping.OnProgress) -> Draft:
+def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft | StoredTable:
     """Sweep a mark; one that is refused leaves the mark's report behind all the same.
 
     Args:
         run: The run.
         tell: Told of the progress.
+        again: This process tried before, and waited: a sweep to the end that it finds stored now is what it wanted.
 
     Returns:
-        The deletion report, to be stored by `keep`.
+        The deletion report, for `keep`; as stored where another process, or this one before, swept the run to its end.
 
     Raises:
         LakegcError: Why the sweep was refused.
     """
     try:
         return sweeping.sweep(run, tell)
+    except ClosedPartitionError:
+        if again:
+            return run.load(tables.DELETION_REPORT)
+        report.make(run)
+        raise
     except RefusedError:
         report.make(run)
         raise
 
 
-def keep(run: Run, draft: Draft) -> tuple[StoredTable, Mapping[str, str]]:
+def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str, str]]:
     """Store a table of a run; that of a sweep is followed by its report, also where the store did not delete everything.
+
+    Args:
+        run: The run.
+        made: The table; one that is stored stays as it is.
 
     Returns:
         The table, and of a sweep where the page lies, as `report.make` tells it.
     """
-    stored = run.keep(draft)
-    return stored, report.make(run) if draft.spec is tables.DELETION_REPORT else {}
+    if isinstance(made, StoredTable):
+        stored = made
+    else:
+        stored = _keep_sweep(run, made) if made.spec is tables.DELETION_REPORT else run.keep(made)
+    return stored, report.make(run) if stored.manifest.table == tables.DELETION_REPORT.name else {}
+
+
+def _keep_sweep(run: Run, draft: Draft) -> StoredTable:
+    """Store the report of a sweep; the one that another process made of the same journal meanwhile is as good.
+
+    A sweep that waited for another begins when that one gives its lease back, which is before its report is stored.
+    """
+    try:
+        return run.keep(draft)
+    except ChainError as other:
+        there = run.load(tables.DELETION_REPORT)
+        if there.manifest.parents != {parent.table: parent.sha256 for parent in draft.parents}:
+            raise
+        try:
+            sweeping.require_complete(there)
+        except DeletionFailedError:
+            raise other from None
+        return there
 
 
 def require_passed(run: Run, found: Verdict) -> None:
@@ -151,7 +182,7 @@ def require_passed(run: Run, found: Verdict) -> None:
         raise verdict.not_passed(run.repository.id, run.key, "; ".join(failed) or "it did not pass")
 
 
-def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft], on_event: OnEvent) -> StoredTable:
+def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft | StoredTable], on_event: OnEvent) -> StoredTable:
     on_event("started", spec.name, {})
     stored, _ = keep(run, make())
     manifest = stored.manifest

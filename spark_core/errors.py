@@ -16,6 +16,7 @@
         ├── ChainError           the tables of a run were not made in the order that makes them safe
         ├── ClosedPartitionError the run already has a verdict
         ├── LeaseHeldError       another collector may be at work in the namespace
+        │   └── SameWorkError    it does the very same work and ends by itself, or its lease does: trying again may help
         ├── VerdictError         the stored verdict is missing, failed, or does not match the mark
         └── UnsafePlanError      the plan breaks a limit
 
@@ -110,6 +111,10 @@ class ClosedPartitionError(RefusedError):
 
 class LeaseHeldError(RefusedError):
     """Another collector has the lease of the namespace, or died with it."""
+
+
+class SameWorkError(LeaseHeldError):
+    """Another process does the same work of the same run, or died with its lease."""
 
 
 class VerdictError(RefusedError):

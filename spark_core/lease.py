@@ -48,7 +48,14 @@ from types import TracebackType
 from typing import Self
 
 from spark_core.clocks import MAX_CLOCK_SKEW, require_near, require_not_set_back
-from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, TransientError, UnsafePlanError
+from spark_core.errors import (
+    LakegcError,
+    LeaseHeldError,
+    LeaseLostError,
+    SameWorkError,
+    TransientError,
+    UnsafePlanError,
+)
 from spark_core.lakefs import SystemClock
 from spark_core.lease_log import FOLDER, Owner, Record, State, Work, last_record, live, newest_epoch, places, write
 from spark_core.run import Run
@@ -193,6 +200,7 @@ def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> 
 
     Raises:
         LeaseHeldError: If another collector has it or died with it; the text says who, since and until when, and what to do.
+        SameWorkError: The same, where that one does this work of this run and will have ended some time.
         CorruptTableError: If a record cannot be read, so that nobody knows who holds it.
     """
     owner = Owner.here(run, work)
@@ -214,7 +222,9 @@ def _close_for(run: Run, last: Record, owner: Owner) -> None:
     closing = replace(last, number=last.number + 1, state="taken", written_at=run.now(), taken_by=owner)
     written = write(run.store, closing)
     if written != closing:
-        raise _held(run, written or last, "it was at work or taken over in this very moment", "Run again in a while.")
+        record = written or last
+        same = owner.does_the_same_as(record.owner)
+        raise _held(run, record, "it was at work or taken over in this very moment", "Run again in a while.", same=same)
 
 
 def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
@@ -234,7 +244,9 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
     )
     written = write(run.store, first)
     if written != first or newest_epoch(run.store) != first.epoch:
-        raise _held(run, last_record(run.store) or first, "it was first by a moment", "Wait until it has ended.")
+        record = last_record(run.store) or first
+        same = owner.does_the_same_as(record.owner)
+        raise _held(run, record, "it was first by a moment", "Wait until it has ended.", same=same)
     return first
 
 
@@ -356,13 +368,14 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         else:
             why = "it has ended, and what it or one before it had sent when it failed may be under way still"
             what = f"Run again {at}."
-        if last.under_way_until > now + _longest_ttl(run) + MAX_CLOCK_SKEW:
+        never = last.under_way_until > now + _longest_ttl(run) + MAX_CLOCK_SKEW
+        if never:
             what = (
                 f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when that was written. Set the clocks "
                 f"right (NTP) and run the same command as it did on {last.owner.host}; or, once you are sure that nobody "
                 f"collects, delete the objects under {FOLDER}, all of them."
             )
-        raise _held(run, last, why, what)
+        raise _held(run, last, why, what, same=same and not never)
     if needs_a_name and take_over != last.owner.run:
         named = "" if take_over is None else f", and it is not run {take_over}, the one to be taken over"
         raise _held(
@@ -373,8 +386,9 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
         )
 
 
-def _held(run: Run, record: Record, why: str, what: str) -> LeaseHeldError:
-    return LeaseHeldError(
+def _held(run: Run, record: Record, why: str, what: str, *, same: bool = False) -> LeaseHeldError:
+    kind = SameWorkError if same else LeaseHeldError
+    return kind(
         f"{run.store.root}: the lease is that of the {record.owner}, since {_shown(record.since)}: {why}; nothing was "
         f"deleted. {what}"
     )

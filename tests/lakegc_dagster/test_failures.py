@@ -5,14 +5,16 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster.failures import RETRIES, raising_failures
+from lakegc_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
 from spark_core.errors import (
     CorruptTableError,
     DeletionFailedError,
     LakegcError,
+    LeaseHeldError,
     NotFoundError,
     PermissionDeniedError,
     RefusedError,
+    SameWorkError,
     SettingsError,
     TransientError,
 )
@@ -69,6 +71,21 @@ def test_a_passing_error_that_stays_ends_with_its_message_after_the_last_try():
     assert attempts == RETRIES + 1
     assert len(seen) == attempts
     assert failure_of(result).user_failure_data.description == "TransientError: no answer in 120 s"
+
+
+def test_the_same_work_elsewhere_is_waited_for_up_to_a_bound():
+    result, attempts, _ = run_raising(SameWorkError("the lease is that of the sweep of this run"), heals_after=5)
+    assert result.success
+    assert attempts == 6
+    result, attempts, _ = run_raising(SameWorkError("the lease is that of the sweep of this run"))
+    assert attempts == RETRIES_BESIDE_THE_SAME + 1
+    shown = failure_of(result).user_failure_data.description
+    assert shown == "SameWorkError: the lease is that of the sweep of this run"
+
+
+def test_what_another_marks_lease_says_fails_at_once():
+    _, attempts, _ = run_raising(LeaseHeldError("the lease is that of the sweep of another run"))
+    assert attempts == 1
 
 
 def test_the_cause_is_kept_for_whoever_reads_the_stack():

@@ -21,6 +21,7 @@ from spark_core.errors import (
     LeaseHeldError,
     LeaseLostError,
     ObjectExistsError,
+    SameWorkError,
     TransientError,
     UnsafePlanError,
 )
@@ -89,6 +90,7 @@ def test_a_second_run_is_told_who_holds_the_lease_and_until_when(run):
     with lease.acquire(run) as held:
         with pytest.raises(LeaseHeldError) as refused:
             lease.acquire(_other(run))
+        assert refused.type is LeaseHeldError, "another run's work is nothing to wait for"
         assert str(run.key) in str(refused.value)
         assert f"process {os.getpid()} on {held.owner.host}" in str(refused.value)
         assert f"good until {held.expires_at.replace(microsecond=0).isoformat()}" in str(refused.value)
@@ -97,7 +99,8 @@ def test_a_second_run_is_told_who_holds_the_lease_and_until_when(run):
 
 
 def test_the_same_run_is_refused_too_while_its_first_process_lives(run):
-    with lease.acquire(run), pytest.raises(LeaseHeldError, match="renews its lease while it lives"):
+    # It ends by itself, or its lease does: whoever has time may try again.
+    with lease.acquire(run), pytest.raises(SameWorkError, match="renews its lease while it lives"):
         lease.acquire(run)
 
 
@@ -408,6 +411,15 @@ def test_whoever_waits_for_a_clock_that_was_ahead_is_told_so_and_how_to_go_on(ru
     assert "No lease is good until 2026-11-26T02:05:00+00:00: a clock was ahead" in str(refused.value)
     assert f"run the same command as it did on {lease_log.Owner.here(run, 'sweep').host}" in str(refused.value)
     assert f"delete the objects under {lease_log.FOLDER}, all of them" in str(refused.value)
+
+
+def test_a_lease_by_a_clock_that_was_ahead_is_nothing_that_the_same_work_waits_for(run):
+    run.environment.clock.instant = NOW + timedelta(days=6)
+    with lease.acquire(run):
+        run.environment.clock.instant = NOW
+        with pytest.raises(LeaseHeldError, match="No lease is good until") as refused:
+            lease.acquire(run)
+    assert refused.type is LeaseHeldError
 
 
 def test_after_the_same_command_nobody_waits_for_a_clock_that_was_ahead(run):
