@@ -8,7 +8,8 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
-from spark_core import guards, tables
+from spark_core import guards, report, sweep, tables
+from spark_core.errors import DeletionFailedError
 from spark_core.tables import StoredTable
 from tests.lakegc_dagster.conftest import answers, failure, new_key, ran
 
@@ -194,3 +195,44 @@ def test_a_repository_that_does_not_exist_is_refused(ground):
     absent.repository_id = "absent"
     result = absent.job("mark", new_key())
     assert failure(result).startswith("NotFoundError: ")
+
+
+def page(ground, key, *, swept):
+    """The report's page of a run, as it lies in the store; None if nobody made it."""
+    where = report.keys(key, swept=swept)["html"]
+    return ground.store.read(where).decode() if ground.store.exists(where) else None
+
+
+def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_a_refused_one(ground):
+    refused, key = new_key(ago=timedelta(minutes=1)), new_key()
+    assert not ground.with_settings(max_expired_share=0.0, share_from_objects=0).job("mark", refused).success
+    assert "<b>expired_share_is_plausible</b>" in page(ground, refused, swept=False)
+    result = ground.job("mark_and_sweep", key)
+    assert result.success, failure(result)
+    assert "Every check passed" in page(ground, key, swept=False)
+    assert "What the sweep did" in page(ground, key, swept=True)
+    for step, swept in (("verdict", False), ("deletion_report", True)):
+        (event,) = result.asset_materializations_for_node(step)
+        assert event.metadata["page"].value == f"local://{ground.repository_id}/{report.keys(key, swept=swept)['html']}"
+
+
+def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
+    def incomplete(report):
+        raise DeletionFailedError("1 of 2 objects were not deleted")
+
+    monkeypatch.setattr(sweep, "require_complete", incomplete)
+    key = new_key()
+    result = ground.job("mark_and_sweep", key)
+    assert not result.success
+    assert answers(result)["every_object_was_deleted"] is False
+    assert "What the sweep did" in page(ground, key, swept=True)
+
+
+def test_a_sweep_that_is_refused_leaves_the_page_of_its_mark(ground):
+    key = new_key()
+    marked = ground.with_settings(mode="mark")
+    assert marked.job("mark", key).success
+    for name in report.keys(key, swept=False).values():
+        ground.store.delete([name])
+    assert not marked.job("sweep", key).success
+    assert "Every check passed, so this mark may be swept" in page(ground, key, swept=False)

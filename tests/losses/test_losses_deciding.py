@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import chain, preconditions, tables
+from spark_core import chain, preconditions, tables, verdict
 from spark_core.clocks import ClockReading, require_near
 from spark_core.collectable import is_collectable, may_be_own, nested_repository, own_name
 from spark_core.errors import (
@@ -20,6 +20,7 @@ from spark_core.errors import (
     RepositoryStateError,
     SettingsError,
     UnsafePlanError,
+    VerdictError,
 )
 from spark_core.guards import check_mark
 from spark_core.lakefs import LakeFSServer, walk_refs
@@ -209,3 +210,17 @@ def test_32_the_server_kept_its_tables_among_the_data(prefix: str) -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(RepositoryStateError, match="among the data that lakegc may collect"):
         preconditions.require_tables_apart(Repository("repo", "local://repo", "main", created), prefix)
+
+
+def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None:
+    from lakegc_dagster.asset_checks import judge_mark
+
+    run = written_run(tmp_path, spark=None).run
+    passing_mark(run)
+    with pytest.raises(VerdictError, match="has no verdict"):
+        judge_mark(run)
+    assert not run.store.exists(tables.verdict_key(run.key))
+    # The conclusion itself, and what a person confirmed of it, are shown as they are stored.
+    found, _ = verdict.conclude(replace(run, options=replace(run.options, max_expired_share=0.0)))
+    stored = {str(check["name"]): check["passed"] for check in found.checks if check["table"] == "expired_addresses"}
+    assert {result.name: result.passed for result in judge_mark(run)} == stored

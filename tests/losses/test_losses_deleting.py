@@ -9,11 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_core import lease, verdict
+from spark_core import housekeeping, lease, verdict
 from spark_core.errors import LeaseHeldError, UnsafePlanError, VerdictError
 from spark_core.holds import Hold, Holds
 from spark_core.journal import Journal
 from spark_core.model import RunKey
+from spark_core.run import Run
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.sweep.batches import Orders, run_task
@@ -93,3 +94,31 @@ def test_33_the_store_ignored_the_condition_of_a_put_and_answered_200(tmp_path: 
     run = replace(written_run(tmp_path, spark=None).run, store=_IgnoresTheCondition())
     with pytest.raises(UnsafePlanError, match=r"does not keep the condition"), lease.held(run):
         raise AssertionError
+
+
+def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = written_run(tmp_path, spark=None).run
+    run = replace(run, options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0))
+    kept: list[str] = []
+    house = housekeeping.House(housekeeping.Pruned(), None)
+    monkeypatch.setattr(housekeeping, "keep_house", lambda of: kept.append(str(of.key)) or house)
+
+    def why_not(of: Run) -> str | None:
+        return housekeeping.after_run(of).pruned.not_now
+
+    assert "has no verdict" in str(why_not(run))
+    refused = replace(run, key=RunKey.at(NOW - timedelta(days=1)))
+    passing_mark(refused, expired_addresses={"expired_objects": 9_000})
+    verdict.conclude(refused)
+    assert "did not pass (expired_share_is_plausible)" in str(why_not(refused))
+    passing_mark(run)
+    verdict.conclude(run)
+    assert why_not(run) == f"run {run.key} is not swept yet"
+    run.environment.clock.instant = NOW + run.options.max_mark_age + timedelta(seconds=1)
+    assert "is older than 7 days" in str(why_not(run))
+    assert kept == []
+    run.environment.clock.instant = NOW
+    assert why_not(replace(run, options=replace(run.options, may_sweep=False))) is None
+    assert kept == [str(run.key)]
