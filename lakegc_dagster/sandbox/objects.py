@@ -18,7 +18,7 @@ from lakegc_dagster.sandbox.refs import Ref, resolve
 from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.times import from_seconds
 from lakegc_dagster.sandbox.xids import xid_seconds
-from spark_core.graveler import Entry
+from spark_core.graveler import Entry, entry_identity
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 _MAX_PATH = 1024
@@ -281,25 +281,35 @@ def set_metadata(core: Core, repository_id: str, branch_id: str, path: str, meta
 
 
 def reset(core: Core, repository_id: str, branch_id: str, kind: str, path: str = "", *, force: bool = False) -> None:
-    """Forget staged changes: all of a branch (`reset`), below a prefix (`common_prefix`) or of one path (`object`).
+    """Undo staged changes: all of a branch (`reset`), below a prefix (`common_prefix`) or of one path (`object`).
+
+    Those of single paths are not forgotten: the committed entry is staged over them, with its old address, or a deletion
+    where there is none. What does not differ from the committed entry stays as it is (graveler.go, `resetKey`).
 
     Raises:
         ApiError: 404, 403, 400 for another kind.
     """
     repository = core.writable(repository_id, force=force)
-    core.branch(repository, branch_id)
+    branch = core.branch(repository, branch_id)
     key = path.encode()
     if kind == "reset":
         core.state.drop_staged(repository.number, branch_id)
-    elif kind == "object":
-        core.state.drop_staged(repository.number, branch_id, [key])
-    elif kind == "common_prefix":
-        staged = core.state.staged_from(repository.number, branch_id, key)
-        core.state.drop_staged(
-            repository.number, branch_id, [change.path for change in staged if change.path.startswith(key)]
-        )
-    else:
+        return
+    if kind not in {"object", "common_prefix"}:
         raise bad_request("unknown reset type")
+    staged = core.state.staged_from(repository.number, branch_id, key)
+    head = core.head(repository, branch)
+    changes = []
+    for change in staged:
+        if change.path != key if kind == "object" else not change.path.startswith(key):
+            break
+        committed = core.trees.get(repository.storage_namespace, head.metarange_id, change.path)
+        if change.entry is None:
+            if committed is not None:
+                changes.append(StagedChange(change.path, committed))
+        elif committed is None or entry_identity(committed) != entry_identity(change.entry):
+            changes.append(StagedChange(change.path, committed))
+    core.state.stage(repository.number, branch_id, changes)
 
 
 def age(core: Core, repository_id: str, address: str, instant: datetime) -> None:

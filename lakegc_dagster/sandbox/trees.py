@@ -74,11 +74,9 @@ class Trees:
         self._metaranges: OrderedDict[tuple[str, str], list[TableFile]] = OrderedDict()
 
     def store(self, storage_namespace: str, tables: Sequence[TableFile]) -> None:
-        """Write tables that the store does not have yet."""
+        """Write tables, also where the store has them: the server puts them again, with a new date (`lakefs-facts` 13)."""
         for table in tables:
-            key = f"{META_PREFIX}/{table.id}"
-            if not self._blockstore.has(storage_namespace, key):
-                self._blockstore.write(storage_namespace, key, table.data)
+            self._blockstore.write(storage_namespace, f"{META_PREFIX}/{table.id}", table.data)
 
     def ranges(self, storage_namespace: str, metarange_id: str) -> list[TableFile]:
         """Return the ranges of a metarange in key order, without their bytes; the empty id has none.

@@ -142,6 +142,36 @@ def test_a_reset_forgets_staged_changes_and_leaves_their_objects(sdk, repository
     assert all(_file(stat).exists() for stat in stats)
 
 
+@pytest.mark.parametrize(("kind", "path"), [("object", "p"), ("common_prefix", "p")])
+def test_a_reset_of_a_path_leaves_identical_content_and_stages_the_committed_entry_over_another_one(
+    sdk, repository, kind, path
+):
+    """As the server's `resetKey`: a twin does not differ, and what differs is overwritten with the old address."""
+    committed = sdk.objects.stat_object(repository, "main", "p")
+    content = sdk.objects.get_object(repository, "main", "p")
+    twin = sdk.upload(repository, "main", "p", content)
+    reset = lakefs_sdk.ResetCreation(type=kind, path=path)
+    sdk.branches.reset_branch(repository, "main", reset)
+    assert sdk.objects.stat_object(repository, "main", "p").physical_address == twin.physical_address
+    sdk.upload(repository, "main", "p", b"another content")
+    sdk.branches.reset_branch(repository, "main", reset)
+    assert sdk.objects.stat_object(repository, "main", "p").physical_address == committed.physical_address
+    assert _diff(sdk, repository) == []
+    # Staged, not forgotten: it stays when the head moves to a commit that has another one.
+    first = sdk.commits.commit(repository, "main", lakefs_sdk.CommitCreation(message="empty", allow_empty=True))
+    assert first.id
+
+
+def test_a_table_of_equal_content_is_put_again_with_a_new_date(sdk, sandbox, repository):
+    """A metarange's date is that of its last writing, by any branch."""
+    head = sdk.repositories.get_repository(repository) and sdk.refs.log_commits(repository, "main").results[0]
+    file = next(sandbox.blockstore.glob(f"**/_lakefs/{head.meta_range_id}"))
+    before = file.stat().st_mtime
+    sandbox.clock.advance(timedelta(days=3))
+    sdk.commits.commit(repository, "main", lakefs_sdk.CommitCreation(message="empty", allow_empty=True))
+    assert file.stat().st_mtime == pytest.approx(before + 3 * 86_400, abs=60)
+
+
 def test_new_metadata_on_an_object_is_a_change_at_the_same_address(sdk, repository):
     before = sdk.objects.stat_object(repository, "main", "p")
     sdk.experimental.update_object_user_metadata(
