@@ -1,6 +1,6 @@
 """The lakeFS server through lakefs-sdk, and the files that it writes for a collection."""
 
-from spark_core.lakefs.entries import CallBudget, addresses_on
+from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
 from spark_core.lakefs.failures import NoSuchCallError
 from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
 from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
@@ -32,6 +32,7 @@ __all__ = [
     "addresses_on",
     "complete_refs",
     "diff_addresses",
+    "pages_of",
     "read_refs_dump",
     "read_retained",
     "read_uncommitted",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from threading import Lock
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.server import LakeFSServer
@@ -17,21 +18,35 @@ _UNREADABLE = "\ufffd"
 
 @dataclass
 class CallBudget:
-    """How many calls a search may still make, and what it could not ask for want of them.
+    """How many calls a search may still make; several threads may share it.
 
     Attributes:
         left: Calls left.
         made: Calls made.
-        unasked: Paths that some ref was not asked about.
     """
 
     left: int
     made: int = 0
-    unasked: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    def take(self, calls: int = 1) -> bool:
+        """Take calls from what is left; False, and nothing taken, where it does not suffice."""
+        with self._lock:
+            if self.left < calls:
+                return False
+            self.left -= calls
+            self.made += calls
+            return True
 
 
 def addresses_on(
-    server: LakeFSServer, repository_id: str, ref: str, paths: Iterable[str], *, budget: CallBudget | None = None
+    server: LakeFSServer,
+    repository_id: str,
+    ref: str,
+    paths: Iterable[str],
+    *,
+    budget: CallBudget | None = None,
+    unasked: set[str] | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Find where a ref keeps these paths, staged entries included.
 
@@ -45,7 +60,8 @@ def addresses_on(
         repository_id: Repository name.
         ref: Branch, tag or commit.
         paths: What to look for, in any order.
-        budget: Bounds the calls; what it leaves unasked is noted there. None for no bound.
+        budget: Bounds the calls. None for no bound.
+        unasked: Given the paths that were not asked about; to be passed with a budget.
 
     Yields:
         Path and absolute physical address. Nothing for a path that is not
@@ -58,15 +74,13 @@ def addresses_on(
         NotFoundError: If the ref is not there.
     """
     wanted = set(paths)
+    not_asked = set() if unasked is None else unasked
     left = sorted(wanted, key=lambda path: _certain(path).encode())
     after = ""
     while left:
-        if budget is not None:
-            if budget.left <= 0:
-                budget.unasked.update(left)
-                return
-            budget.left -= 1
-            budget.made += 1
+        if budget is not None and not budget.take():
+            not_asked.update(left)
+            return
         after = max(after, just_before(_certain(left[0])), key=str.encode)
         listed = server.list_entries(repository_id, ref, after=after)
         for path, physical_address in listed.entries:
@@ -78,15 +92,50 @@ def addresses_on(
         reached = _reached(listed)
         if reached.encode() <= after.encode():
             if budget is not None and _UNREADABLE in shown:
-                budget.unasked.update(left)
+                not_asked.update(left)
                 return
-            raise IncompleteReadError(
-                f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind {after[:200]!r}, "
-                "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again; "
-                "if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them."
-            )
+            raise _stuck(repository_id, ref, shown, after)
         after = reached
         left = [path for path in left if not _is_behind(after, path)]
+
+
+def pages_of(server: LakeFSServer, repository_id: str, ref: str, *, budget: CallBudget) -> Iterator[EntriesPage]:
+    """List all that a ref has, staged entries included, a thousand entries a call.
+
+    Args:
+        server: The server.
+        repository_id: Repository name.
+        ref: Branch, tag or commit.
+        budget: Bounds the calls.
+
+    Yields:
+        Pages; the last one says that more follow where the budget did not suffice, or where paths that are no UTF-8
+        hold the listing up; nothing where no call was left. An entry may come twice.
+
+    Raises:
+        IncompleteReadError: If the listing does not get ahead for another reason.
+        NotFoundError: If the ref is not there.
+    """
+    after = ""
+    while budget.take():
+        listed = server.list_entries(repository_id, ref, after=after)
+        yield listed
+        if not listed.has_more:
+            return
+        reached = _reached(listed)
+        if reached.encode() <= after.encode():
+            if _UNREADABLE in listed.entries[-1][0]:
+                return
+            raise _stuck(repository_id, ref, listed.entries[-1][0], after)
+        after = reached
+
+
+def _stuck(repository_id: str, ref: str, shown: str, after: str) -> IncompleteReadError:
+    return IncompleteReadError(
+        f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind {after[:200]!r}, "
+        "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again; "
+        "if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them."
+    )
 
 
 def _certain(path: str) -> str:

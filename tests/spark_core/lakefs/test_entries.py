@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs import CallBudget, EntriesPage, LakeFSServer
-from spark_core.lakefs.entries import addresses_on, just_before
+from spark_core.lakefs.entries import addresses_on, just_before, pages_of
 from tests.support.scripted_server import Asked, ScriptedServer, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
@@ -65,12 +66,13 @@ def test_whatever_bytes_paths_have_what_is_wanted_is_found_or_unasked(
     branch = RawBranch(there, page_size)
     shown = sorted(path.decode(errors="replace") for path in branch.paths)
     wanted = {shown[number] for number in chosen if number < len(shown)}
-    budget = CallBudget(1000)
-    found = {uri for _, uri in addresses_on(branch, "docs", "main", wanted, budget=budget)}  # type: ignore[arg-type]
-    asked = wanted - budget.unasked
+    budget, unasked = CallBudget(1000), set[str]()
+    asking = addresses_on(branch, "docs", "main", wanted, budget=budget, unasked=unasked)  # type: ignore[arg-type]
+    found = {uri for _, uri in asking}
+    asked = wanted - unasked
     assert {path.hex() for path in branch.paths if path.decode(errors="replace") in asked} <= found
     assert budget.left > 0
-    if budget.unasked:
+    if unasked:
         with pytest.raises(IncompleteReadError, match="many paths there are no UTF-8"):
             list(addresses_on(branch, "docs", "main", wanted))  # type: ignore[arg-type]
 
@@ -84,11 +86,33 @@ def test_a_page_that_ends_with_a_path_that_is_no_utf8_hides_nothing_behind_it() 
 
 def test_a_page_full_of_paths_that_are_no_utf8_leaves_the_rest_unasked_or_refuses() -> None:
     branch = RawBranch({b"k\x80", b"k\x81", b"k\x82"}, 2)
-    budget = CallBudget(100)
-    list(addresses_on(branch, "docs", "main", ["k", "k\ufffd", "z"], budget=budget))  # type: ignore[arg-type]
-    assert budget.unasked == {"k\ufffd", "z"}
+    unasked = set[str]()
+    wanted = ["k", "k\ufffd", "z"]
+    list(addresses_on(branch, "docs", "main", wanted, budget=CallBudget(100), unasked=unasked))  # type: ignore[arg-type]
+    assert unasked == {"k\ufffd", "z"}
+    *_, last = pages_of(branch, "docs", "main", budget=CallBudget(100))  # type: ignore[arg-type]
+    assert last.has_more
     with pytest.raises(IncompleteReadError, match=r"does not get ahead.*many paths there are no UTF-8"):
         list(addresses_on(branch, "docs", "main", ["k\ufffd"]))  # type: ignore[arg-type]
+
+
+@given(
+    st.sets(st.binary(max_size=3) | st.sampled_from([b"k\x80", "ké".encode()])), st.integers(1, 4), st.integers(0, 9)
+)
+def test_pages_show_all_that_a_branch_has_or_say_that_more_follows(there: set[bytes], page: int, calls: int) -> None:
+    branch, budget = RawBranch(there, page), CallBudget(calls)
+    pages = list(pages_of(branch, "docs", "main", budget=budget))  # type: ignore[arg-type]
+    assert budget.made == len(pages) <= calls
+    if pages and not pages[-1].has_more:
+        assert {uri for listed in pages for _, uri in listed.entries} == {path.hex() for path in branch.paths}
+
+
+def test_threads_that_share_a_budget_take_no_more_than_there_is() -> None:
+    budget = CallBudget(500)
+    with ThreadPoolExecutor(8) as pool:
+        taken = sum(pool.map(lambda _: sum(budget.take() for _ in range(100)), range(8)))
+    assert (taken, budget.made, budget.left) == (500, 500, 0)
+    assert not budget.take(1)
 
 
 @given(PATHS)
