@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from spark_core.lakefs import (
     read_retained,
     walk_refs,
 )
+from spark_core.mark import heads
+from spark_core.mark.heads import Heads
 from spark_core.model import Refs, RetentionRules
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable
@@ -82,6 +85,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "heads_retained": pc.sum(table.column("is_head")).as_py() or 0,
         "metaranges": len(set(table.column("metarange_id").to_pylist()) - {""}),
         "tags": len(refs.tags),
+        **heads_now(run, found, heads.last_stored(run), read_at=began).facts,
         "holds": found.holds.facts,
         "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
         # A walk finds no commit that nothing leads to, so only a dump can contradict the server's list.
@@ -95,6 +99,26 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
     }
     return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda: facts)
+
+
+def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: datetime) -> Heads:
+    """Tell since when each branch stands on its head, and note what the last run saw of it; see `heads.heads_of`.
+
+    Args:
+        run: The run.
+        found: What was read.
+        previous: What was noted before.
+        read_at: Before it was read.
+    """
+    return heads.heads_of(
+        found.refs,
+        previous,
+        heads.metaranges_written_at(run, tables_prefix(run)),
+        read_at=read_at,
+        skew=run.options.max_clock_skew,
+        is_walked=found.dump is None,
+        at_once=run.options.branches_at_once,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,252 @@
+"""Since when each branch stands on its head: nothing that was staged before can hide there (safety 14, 35).
+
+The server seals the staging area of a branch when an operation begins that moves
+its head, and drops what was sealed when it ends. So what is staged on a branch now
+was staged after the beginning of the operation that made its head. No record tells
+that beginning, but several times may only be too early or a little too late, and
+the earliest of them counts. A hard reset moves a head and keeps what is staged;
+where there is a sign of one, there is no such moment.
+
+References:
+    lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `Commit`, `prepareForCommitIDUpdate`, `ResetHard`; `lakefs-facts` 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from spark_core import tables
+from spark_core.errors import ChainError, CorruptTableError, NotFoundError, SettingsError
+from spark_core.model import Branch, Commit, Refs, RunKey
+from spark_core.run import Run
+
+# Why a branch has no such moment, in words for people.
+RESET_BACK = "a commit that no branch reaches descends from its head: it was reset, or a branch from it was deleted"
+RESET_ASIDE = "it was reset since the last run: the head of then is not on the main line of the head of now"
+RESET_ONTO = "it was reset since the last run, onto a commit that was there then"
+NO_DATE = "no commit on its main line has a date that can be"
+WALKED = "refs were read by walking, which does not show commits that no branch reaches"
+DAMAGED = "the figures of the last run cannot be read"
+
+_FACT = "branch_heads"
+
+WrittenAt = Callable[[str], datetime | None]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A branch's head.
+
+    Attributes:
+        commit_id: The commit.
+        since: Whole second; what was staged on the branch before is gone. None: nothing is known of that.
+        why: Why that must not be relied on; empty where it may be.
+    """
+
+    commit_id: str
+    since: datetime | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """All branches at one time.
+
+    Attributes:
+        read_at: Before they were read; a branch that is not among them was made later.
+        branches: Branch -> its head.
+        is_damaged: What was stored cannot be read, so nothing is known of any branch.
+    """
+
+    read_at: datetime
+    branches: Mapping[str, Head]
+    is_damaged: bool = False
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The same as figures of a manifest, which later runs read; it stays when the run's tables are pruned."""
+        rows = [
+            [branch, head.commit_id, head.since and head.since.isoformat(), head.why]
+            for branch, head in sorted(self.branches.items())
+        ]
+        return {_FACT: {"read_at": self.read_at.isoformat(), "branches": rows}}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any]) -> Heads | None:
+        """Read them back; None from a manifest of a version that did not note them."""
+        stored = facts.get(_FACT)
+        if stored is None:
+            return None
+        return cls(
+            datetime.fromisoformat(stored["read_at"]),
+            {
+                branch: Head(commit_id, since and datetime.fromisoformat(since), why)
+                for branch, commit_id, since, why in stored["branches"]
+            },
+        )
+
+
+def last_stored(run: Run) -> Heads | None:
+    """Read what the newest other run of the same instance noted; None where none did.
+
+    The newest counts, whatever became of it: heads are noted as soon as refs are read. One that cannot be read may have
+    known of a reset.
+    """
+    for key in _stored_keys(run):
+        try:
+            manifest = tables.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
+            found = None if manifest.instance != run.instance else Heads.of_facts(manifest.facts)
+        except CorruptTableError:
+            return Heads(run.now(), {}, is_damaged=True)
+        except ChainError:
+            continue  # the run did not come so far
+        if found is not None:
+            return found
+    return None
+
+
+def _stored_keys(run: Run) -> Iterator[RunKey]:
+    prefixes, _ = run.store.children(f"{tables.ROOT}{tables.RETAINED_COMMITS.folder}/")
+    keys = []
+    for prefix in prefixes:
+        try:
+            keys.append(RunKey.parse(prefix.rstrip("/").rpartition("/")[2].removeprefix("run_id=")))
+        except SettingsError:
+            continue  # a list of the server's
+    yield from sorted((key for key in keys if key != run.key), reverse=True)
+
+
+def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
+    """Return the question when a metarange's file was written last, by the store."""
+
+    def written_at(metarange_id: str) -> datetime | None:
+        try:
+            return run.store.head(f"{prefix}/{metarange_id}").last_modified
+        except NotFoundError:
+            return None  # whoever reads its entries will say so
+
+    return written_at
+
+
+def heads_of(
+    refs: Refs,
+    previous: Heads | None,
+    written_at: WrittenAt,
+    *,
+    read_at: datetime,
+    skew: timedelta,
+    is_walked: bool,
+    at_once: int = 16,
+) -> Heads:
+    """Tell since when each branch stands on its head.
+
+    That is the earliest of: the date of the commit, the last writing of its metarange, and when a run of ours first saw
+    the branch there. The server takes a commit's own date before it seals, but an author may give another; a merge is
+    dated after it sealed, and its metarange written before; a metarange is written anew for every commit of equal
+    content. A date that lies ahead is no date: that of the nearest commit on the main line counts that has one, as a
+    commit is not older than those it was made from.
+
+    Args:
+        refs: All of them.
+        previous: What the last run noted; None for none.
+        written_at: Tells when a metarange's file was written last; asked about heads that the last run did not see.
+        read_at: Before refs were read.
+        skew: By how much clocks may differ.
+        is_walked: Commits that no branch or tag reaches are not in `refs`.
+        at_once: Questions to the store side by side.
+
+    Returns:
+        Each branch's head; one of a branch without such a moment says why.
+    """
+    known = previous or Heads(read_at, {})
+    below = _below_unreached(refs)
+    # Commits that were there when the last run looked.
+    there = _reached_from(refs, {head.commit_id for head in known.branches.values()})
+    asked = {branch.commit_id for branch in refs.branches if _dated_before(known, branch) is None}
+    written = _written(refs, asked, written_at, at_once)
+    heads = {}
+    for branch in refs.branches:
+        before, commit_id = known.branches.get(branch.id), branch.commit_id
+        stays = before is not None and before.commit_id == commit_id
+        dated = _date(refs, commit_id, latest=read_at + skew)
+        since = _dated_before(known, branch)
+        if since is None and dated is not None:
+            # What the last run did not show was made since.
+            seen = known.read_at if stays or before is None else read_at
+            since = min(dated, written.get(commit_id, dated), seen).replace(microsecond=0)
+        why = (
+            (before.why if before is not None and stays and before.why != WALKED else "")
+            or (DAMAGED if known.is_damaged else "")
+            or (RESET_BACK if commit_id in below else "")
+            or ("" if before is None or stays else _moved_by_reset(refs, before, commit_id, there))
+            or (NO_DATE if since is None else "")
+            or (WALKED if is_walked else "")
+        )
+        heads[branch.id] = Head(commit_id, since, why)
+    return Heads(read_at, heads)
+
+
+def _dated_before(known: Heads, branch: Branch) -> datetime | None:
+    """Return what the last run noted, where the branch has not moved; later times could only be later."""
+    before = known.branches.get(branch.id)
+    return before.since if before is not None and before.commit_id == branch.commit_id else None
+
+
+def _written(refs: Refs, heads: Iterable[str], written_at: WrittenAt, at_once: int) -> Mapping[str, datetime]:
+    """Ask about each metarange once; one request for each."""
+    metaranges = {commit: refs.commits[commit].metarange_id for commit in heads if commit in refs.commits}
+    ids: Sequence[str] = sorted({id_ for id_ in metaranges.values() if id_})
+    with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="lakegc-heads") as pool:
+        found = dict(zip(ids, pool.map(written_at, ids), strict=True))
+    return {commit: when for commit, id_ in metaranges.items() if (when := found.get(id_)) is not None}
+
+
+def _moved_by_reset(refs: Refs, before: Head, commit_id: str, there: set[str]) -> str:
+    """Say how a head seems to have come from that of the last run, if not by commits of its branch."""
+    if not _is_on_main_line(refs, before.commit_id, commit_id):
+        return RESET_ASIDE
+    # An operation that drops what is staged makes a new commit.
+    return RESET_ONTO if commit_id in there else ""
+
+
+def _is_on_main_line(refs: Refs, wanted: str, head: str) -> bool:
+    """Walk from a head to its main parents; no further than the commit could be."""
+    if wanted not in refs.commits:
+        return False
+    least = refs.commits[wanted].generation
+    at: Commit | None = refs.commits.get(head)
+    while at is not None and at.id != wanted:
+        if at.generation and at.generation <= least:
+            return False
+        at = refs.commits.get(at.main_parent) if at.main_parent else None
+    return at is not None
+
+
+def _date(refs: Refs, commit_id: str, *, latest: datetime) -> datetime | None:
+    """Return the date of the nearest commit on the main line that has a possible one."""
+    at = refs.commits.get(commit_id)
+    while at is not None and at.creation_date > latest:
+        at = refs.commits.get(at.main_parent) if at.main_parent else None
+    return None if at is None else at.creation_date
+
+
+def _reached_from(refs: Refs, starts: Iterable[str]) -> set[str]:
+    reached: set[str] = set()
+    left = [start for start in starts if start in refs.commits]
+    while left:
+        commit = left.pop()
+        if commit not in reached:
+            reached.add(commit)
+            left += [parent for parent in refs.commits[commit].parents if parent in refs.commits]
+    return reached
+
+
+def _below_unreached(refs: Refs) -> set[str]:
+    """Return the commits from which one descends that no branch reaches."""
+    reached = _reached_from(refs, {branch.commit_id for branch in refs.branches})
+    unreached = refs.commits.keys() - reached
+    return _reached_from(refs, {parent for commit in unreached for parent in refs.commits[commit].parents})
