@@ -178,6 +178,8 @@ class ObjectStore(ABC):
     # Pattern (as `collectable.arrow_pattern` takes it) of keys that some client, server or file system would take for other
     # ones: counted and shown, never candidates, never asked to be deleted. A store that folds more names has a longer one.
     unsafe_names: ClassVar[str] = NOT_NAMEABLE
+    # Whether `content` tells a checksum that the store itself made of the content, and no client said.
+    tells_content: ClassVar[bool] = False
     # What a policy must allow for `delete`, in the store's own words.
     delete_permission: ClassVar[str] = "the deletion of objects"
     # Which request `delete` sends, in the store's own words.

@@ -85,6 +85,7 @@ class GcsStore(ObjectStore):
     """A namespace in a GCS bucket."""
 
     delete_batch_size = MAX_PARTS
+    tells_content = True
     delete_permission = PERMISSIONS["delete"]
 
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:

@@ -60,6 +60,7 @@ _opening = threading.Lock()
 class S3Store(ObjectStore):
     """A namespace in an S3 bucket."""
 
+    tells_content = True
     delete_permission = "s3:DeleteObject"
     delete_request = "DeleteObjects (POST ?delete); Content-MD5 and a CRC32 checksum go along"
 
