@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial, reduce
 from typing import Any
 
@@ -29,10 +29,11 @@ from spark_core.datasources import frame_of, shared_counts
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.holds import Holds
 from spark_core.mark import twins
-from spark_core.mark.commits import ReadCommits, read_commits
+from spark_core.mark.commits import ReadCommits, heads_now, read_commits
 from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
-from spark_core.mark.expired import alive_hash, said_sizes
-from spark_core.mark.sizes import sizes_of_later
+from spark_core.mark.expired import alive_hash
+from spark_core.mark.heads import Heads
+from spark_core.mark.sizes import HeadEntries, absent, said_sizes, sizes_of_later
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.renewal import HIDDEN, QUICK, Parts
 from spark_core.run import Run
@@ -129,7 +130,8 @@ def read_again(
 
     Args:
         run: The run, of the instance that was marked.
-        plan: What may still be deleted: columns address and size_bytes of `schemas.EXPIRED_ADDRESSES`.
+        plan: What may still be deleted: columns address, size_bytes and, where it is known, last_modified of
+            `schemas.EXPIRED_ADDRESSES`.
         mark: The mark's tables by name; only `uncommitted_addresses` is not looked at.
         previous: What an earlier call in the same sweep returned; what it found is found again.
 
@@ -152,7 +154,9 @@ def read_again(
         found, budget = previous.frame, max(parts.quick, began - previous.ended)
     with ExitStack() as held:
         # Asked three times: what is referenced of it, what sizes the rest has, and what of that is a twin.
-        plan = plan.select("address", "size_bytes").persist()
+        # When an object in quarantine was written is not told, so it may hide on any branch.
+        written = sf.col("last_modified") if "last_modified" in plan.columns else sf.lit(began)
+        plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
         held.callback(plan.unpersist)
         parts.turn(budget)
         staged = [_staged_now(run, prefix, parts, held)]
@@ -168,7 +172,10 @@ def read_again(
         parts.turn()
         if parts.begin(HIDDEN):
             is_news = known is not searched
-            known, search = _twins(run, _without(plan, found), mark, known, is_news=is_news)
+            heads = heads_now(
+                run, committed.commits, _heads_of(mark[tables.RETAINED_COMMITS.name]), read_at=committed.began
+            )
+            known, search = _twins(run, _without(plan, found), mark, known, heads, is_news=is_news)
             parts.end(HIDDEN)
             searched, twin_facts = known, search.facts
             if search.found is not None:
@@ -414,14 +421,16 @@ class _Search:
     facts: Mapping[str, Any]
 
 
+def _heads_of(commits: StoredTable) -> Heads | None:
+    return Heads.of_facts(commits.manifest.facts)
+
+
 def _twins(
-    run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Known, *, is_news: bool
+    run: Run, plan: DataFrame, mark: Mapping[str, StoredTable], known: Known, since: Heads, *, is_news: bool
 ) -> tuple[Known, _Search]:
     """Search for twins as the mark does, among the entries of the heads of then and of now.
 
-    The size that an entry says is compared with its object's, also where the
-    object was written after the mark's listing: what a client made up once, it
-    may have said of a twin as well.
+    What entries say is compared with the store, also of objects that were written after the mark's listing.
     """
     columns = ["address", "size_bytes", "head_path", "checksum"]
     heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
@@ -429,27 +438,31 @@ def _twins(
         heads = heads.unionByName(known.addresses.select(*columns))
     heads = heads.where("head_path is not null")
     facts = mark[tables.EXPIRED_ADDRESSES.name].manifest.facts
-    listing = mark[tables.NAMESPACE_SLICES.name].frame(run.spark, ["address", "size_bytes"])
+    slices = mark[tables.NAMESPACE_SLICES.name]
+    listing = slices.frame(run.spark, ["address", "size_bytes", "checksum"])
     if known.later is not None:
         listing = listing.unionByName(known.later)
     if is_news or (known.later is None and facts["missing_objects"]):
         later = sizes_of_later(run, heads, listing)
         listing = listing.unionByName(later)
         known = replace(known, later=later if known.later is None else known.later.unionByName(later))
-    said = None
-    if facts["other_sizes"] or known.later is not None:
-        said = said_sizes(listing, heads)
-    candidates = plan.select("address", "size_bytes", sf.lit(None).cast("string").alias("checksum"))
-    search = twins.find(run, candidates, heads, said)
+    are_sizes_said, lost = facts["other_sizes"] > 0, None
+    if known.later is not None:
+        are_sizes_said = are_sizes_said or not said_sizes(known.later, heads).isEmpty()
+        lost = absent(heads, listing)
+    search = twins.find(
+        run,
+        plan,
+        HeadEntries(heads, lost, are_sizes_said, listing),
+        since,
+        grace=timedelta(seconds=slices.manifest.facts.get("grace_period_seconds", 0)),
+    )
     causes = []
     if search.live is not None:
         at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
-        causes.append(candidates.join(search.live, on="address").select("address", at))
-    unchecked = candidates if search.unchecked_any else None
-    if unchecked is None and search.unchecked_sizes is not None:
-        unchecked = candidates.join(search.unchecked_sizes, on="size_bytes", how="left_semi")
-    if unchecked is not None:
-        causes.append(unchecked.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
+        causes.append(search.live.select("address", at))
+    if search.undecided is not None:
+        causes.append(search.undecided.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
     return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.facts)
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,8 @@ from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import WALK, tables_prefix
 from spark_core.mark.committed import addresses_of_ranges
+from spark_core.mark.heads import Heads
+from spark_core.mark.sizes import HeadEntries, absent, named_since, said_sizes, sizes_of_later
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
@@ -99,10 +102,9 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     free = _free(candidates, held)
     left = _rows_and_bytes(free) if held.of_addresses else unreachable
     heads = committed.where(sf.col("head_path").isNotNull())
-    live = _compare_live(run, mark, staged, heads)
-    said = said_sizes(listing, heads) if live["other_sizes"] else None
+    live, missing = _compare_live(run, mark, staged, heads)
     # Nothing can be the twin of an entry where nothing is left to go.
-    found = twins.find(run, free.frame, heads, said) if left[0] else twins.NONE
+    found = _twins(run, mark, free.frame, heads, (live, missing)) if left[0] else twins.NONE
     kept = free.frame.transform(found.without_twins)
     why = _Reasons.read(run, mark, counts)
     reasoned = kept.transform(why.explain).select(*schemas.EXPIRED_ADDRESSES.names)
@@ -136,6 +138,34 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         parents=[table.manifest for table in mark.all],
         facts=facts,
         measure=partial(_measure, run.limits),
+    )
+
+
+def _twins(
+    run: Run,
+    mark: Mark,
+    candidates: DataFrame,
+    heads: DataFrame,
+    compared: tuple[Mapping[str, Any], DataFrame | None],
+) -> twins.Twins:
+    """Search for what the server's scan cannot see; objects that were written since the listing are not missing."""
+    live, missing = compared
+    slices, commits = mark.slices.manifest, mark.commits.manifest
+    listing = mark.slices.frame(run.spark, ["address", "size_bytes", "checksum"])
+    lost, are_sizes_said = None, live["other_sizes"] > 0
+    if missing is not None:
+        since = slices.reading_began - run.options.longest_upload - run.options.max_clock_skew
+        later = sizes_of_later(run, named_since(since, missing), listing)
+        lost = absent(missing, later)
+        are_sizes_said = are_sizes_said or not said_sizes(later, heads).isEmpty()
+    since_when = Heads.of_facts(commits.facts)
+    return twins.find(
+        run,
+        candidates,
+        HeadEntries(heads, lost, are_sizes_said, listing),
+        # A mark of an earlier version did not note them: of no branch anything is known.
+        Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
+        grace=timedelta(seconds=slices.facts.get("grace_period_seconds", 0)),
     )
 
 
@@ -296,13 +326,16 @@ def _rows_and_bytes(found: Settled) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> dict[str, Any]:
+def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> tuple[dict[str, Any], DataFrame | None]:
     """Compare what heads and staged entries reach under `data/` with the listing.
 
     Some of it is missing for good reasons, such as staged keys that never
     existed; much of it means that the listing is of another place, or broken off
     (safety 5). An entry's size that is not its object's was said by a client.
     All that is missing is kept as a small table of its own, and its first rows in the figures.
+
+    Returns:
+        The figures, and what is missing (address); None for nothing.
     """
     live = (
         heads.select("address", "size_bytes")
@@ -323,16 +356,17 @@ def _compare_live(run: Run, mark: Mark, staged: DataFrame, heads: DataFrame) -> 
     try:
         figures = _figures(compared)
         named = missing.orderBy("address").limit(NAMED_MISSING).collect() if figures[1] else []
-        kept = _keep_missing(run, mark, missing) if figures[1] else {}
+        stored = _keep_missing(run, mark, missing) if figures[1] else None
     finally:
         compared.release()
-    return {
+    facts = {
         "live_objects": figures[0],
         "missing_objects": figures[1],
         "missing_named": [row.address for row in named],
-        **kept,
+        **({} if stored is None else _where(run, stored)),
         "other_sizes": figures[2],
     }
+    return facts, None if stored is None else stored.frame(run.spark, ["address"])
 
 
 def _figures(compared: Settled) -> tuple[int, int, int]:
@@ -347,9 +381,9 @@ def _figures(compared: Settled) -> tuple[int, int, int]:
     return row[0], row[1], row[2]
 
 
-def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> Mapping[str, str]:
-    """Store the missing addresses; return where, for people, and the manifest, so that the verdict speaks of it."""
-    stored = run.keep(
+def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> StoredTable:
+    """Store the missing addresses."""
+    return run.keep(
         Draft(
             tables.MISSING_ADDRESSES,
             missing.select("address").coalesce(run.options.table_parts),
@@ -357,20 +391,14 @@ def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> Mapping[str, str]
             parents=[table.manifest for table in mark.all],
         )
     )
+
+
+def _where(run: Run, stored: StoredTable) -> Mapping[str, str]:
+    """Say where they lie, for people, and name the manifest, so that the verdict speaks of it."""
     return {
         "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
         "missing_manifest": stored.manifest.sha256,
     }
-
-
-def said_sizes(listing: DataFrame, heads: DataFrame) -> DataFrame:
-    """Return the paths (head_path) of entries whose size is not that of their object."""
-    return (
-        heads.withColumn("address_hash", _address_hash())
-        .join(_listed_sizes(listing), on="address_hash", how="inner")
-        .where(sf.col("listed_bytes") != sf.col("size_bytes"))
-        .select("head_path")
-    )
 
 
 def _listed_sizes(listing: DataFrame) -> DataFrame:

@@ -1,21 +1,86 @@
-"""Sizes of objects that came after the listing: entries of theirs say a size that a client may have made up (safety 14)."""
+"""What entries say of their objects, compared with the store: sizes that a client may have made up, and lost objects (safety 14, 34)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
+from spark_core import schemas
 from spark_core.datasources import interleaved, read_partitions
+from spark_core.namespace import xid_time_batch
 from spark_core.run import Run
+from spark_core.schemas import spark_type
 from spark_core.storage import ObjectStore
 
 _SIZES = pa.schema(
-    [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64(), nullable=False)]
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string()),
+    ]
 )
+_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class HeadEntries:
+    """What branch heads have, and how it compares with the store.
+
+    Attributes:
+        frame: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
+        absent: Those below `data/` (address_hash) whose object is not in the store; None for none.
+        are_sizes_said: Whether any entry has another size than its object.
+        listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
+    """
+
+    frame: DataFrame
+    absent: DataFrame | None
+    are_sizes_said: bool
+    listing: DataFrame
+
+
+def said_sizes(listing: DataFrame, heads: DataFrame) -> DataFrame:
+    """Return the paths (head_path) of entries whose size is not that of their object."""
+    listed = listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
+    return (
+        heads.withColumn("address_hash", sf.xxhash64("address"))
+        .join(listed, on="address_hash", how="inner")
+        .where(sf.col("listed_bytes") != sf.col("size_bytes"))
+        .select("head_path")
+    )
+
+
+def absent(entries: DataFrame, listing: DataFrame) -> DataFrame:
+    """Return which entries (address_hash, each once) lie below `data/` and have no object in a listing."""
+    return (
+        entries.where(sf.col("address").startswith("data/"))
+        .select(_address_hash())
+        .distinct()
+        .join(listing.select(_address_hash()), on="address_hash", how="left_anti")
+    )
+
+
+def named_since(instant: datetime, entries: DataFrame) -> DataFrame:
+    """Keep the entries (address) whose names the server gave at or after an instant."""
+    return entries.select("address").mapInArrow(partial(_map_named_since, instant), spark_type(_ADDRESSES))
+
+
+def _map_named_since(instant: datetime, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    since = pa.scalar(instant, schemas.INSTANT)
+    for batch in batches:
+        named = xid_time_batch(batch.column("address").cast(pa.string()))
+        yield batch.filter(pc.fill_null(pc.greater_equal(named, since), False))
+
+
+def _address_hash() -> Column:
+    return sf.xxhash64("address").alias("address_hash")
 
 
 def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFrame:
@@ -27,7 +92,7 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
         listing: Column address.
 
     Returns:
-        Columns address and size_bytes, of all objects in those slices; read already.
+        Columns address, size_bytes and checksum, of all objects in those slices; read already.
 
     Raises:
         LakegcError: If a slice cannot be listed to its end.
@@ -50,4 +115,5 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
 
 def _read(store: ObjectStore, threads: int, prefixes: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for batch in interleaved(prefixes, store.list, threads=threads):
-        yield pa.record_batch([batch.column("key"), batch.column("size_bytes")], schema=_SIZES)
+        columns = [batch.column("key"), batch.column("size_bytes"), batch.column("checksum")]
+        yield pa.record_batch(columns, schema=_SIZES)

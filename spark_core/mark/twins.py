@@ -1,35 +1,74 @@
-"""Find staged entries that the server's scan cannot see: identical content uploaded again (safety 14).
+"""Find staged entries that the server's scan cannot see: identical content uploaded again (safety 14, 34).
 
 Such an entry has the size and checksum of the committed entry at its path, so
 the scan takes it for unchanged; yet reads on the branch are answered from the
-new object, which nothing else refers to. Only the branch itself tells: its
-entries are listed around every path whose committed entry looks like a candidate.
+new object, which nothing else refers to. Only the branch itself tells. Which
+branch is asked about what follows from time (`heads`) and from sizes (`suspects`);
+what the calls do not suffice for is kept, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
+from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import quarantine
 from spark_core.collectable import own_name
-from spark_core.datasources import frame_of
-from spark_core.errors import NotFoundError
-from spark_core.lakefs import CallBudget, addresses_on
+from spark_core.datasources import frame_of, interleaved
+from spark_core.errors import NotFoundError, RepositoryStateError
+from spark_core.lakefs import CallBudget, addresses_on, pages_of
+from spark_core.mark.heads import Heads
+from spark_core.mark.sizes import HeadEntries
+from spark_core.mark.suspects import (
+    ANY,
+    DISHONEST,
+    SIZED,
+    SUSPECTS,
+    Candidates,
+    are_checksums_said,
+    candidates_of,
+    suspects_of,
+    undecided,
+    with_contents,
+    with_suspect,
+)
 from spark_core.run import Run
 
 NAMED = 20
 
-# Paths held on the driver at once; what does not fit is not asked about, and so kept.
-MAX_PATHS = 100_000
+# Paths that the driver holds at once, and addresses that it holds before they are compared.
+LOT = 50_000
+FOUND = 100_000
 
-# Paths asked about on all branches before the next lot: what the budget reaches is then settled altogether.
-LOT = 10_000
+# Entries of a page. A branch of whose entries this share (one of so many) is suspect is listed as a whole.
+PAGE = 1_000
+_DENSE = 4
+
+# Fewest calls of a search that has no limit of its own, and calls for each branch.
+LEAST_CALLS, CALLS_OF_A_BRANCH = 1_000, 10
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BEFORE_ALL = -(2**63)
+
+_SHOWN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("head_path", pa.string())])
+_UNASKED = pa.schema(
+    [
+        pa.field("key", pa.int64(), nullable=False),
+        pa.field("from_branch", pa.int32(), nullable=False),
+        pa.field("is_outside", pa.bool_(), nullable=False),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -38,46 +77,61 @@ class Twins:
 
     Attributes:
         live: What a branch really answers from: column address, and head_path, one of the paths. None for none.
-        unchecked_sizes: Sizes of entries whose branches could not all be asked; None when all were.
-        unchecked_any: An entry whose real size is unknown could not be asked about: every candidate may be its twin.
+        undecided: Candidates (column address) that may hide where nobody could be asked; None for none.
         facts: Figures and names for the manifest.
     """
 
     live: DataFrame | None
-    unchecked_sizes: DataFrame | None
-    unchecked_any: bool
+    undecided: DataFrame | None
     facts: Mapping[str, Any]
 
     def without_twins(self, candidates: DataFrame) -> DataFrame:
-        """Take out what is live, and what could not be checked."""
-        kept = _anti(candidates, self.live, "address")
-        return kept.where("false") if self.unchecked_any else _anti(kept, self.unchecked_sizes, "size_bytes")
+        """Take out what is live, and what could not be decided."""
+        for found in (self.live, self.undecided):
+            if found is not None:
+                candidates = candidates.join(found.select("address"), on="address", how="left_anti")
+        return candidates
 
+
+_NOTHING_FOUND: Mapping[str, Any] = {
+    f"{what}_{figure}": 0 for what in ("kept", "unchecked") for figure in ("objects", "bytes")
+} | {f"{what}_named": [] for what in ("kept", "unchecked")}
 
 # Of a search without candidates: nobody need be asked.
 NONE = Twins(
     None,
     None,
-    unchecked_any=False,
-    facts={"paths": 0, "paths_asked": 0, "calls": 0}
-    | {f"{what}_{figure}": 0 for what in ("kept", "unchecked") for figure in ("objects", "bytes")}
-    | {f"{what}_named": [] for what in ("kept", "unchecked")},
+    facts={
+        "candidates": 0,
+        "branches": 0,
+        "branches_asked": 0,
+        "branches_listed": 0,
+        "without_bound": {},
+        "paths": 0,
+        "calls": 0,
+        "objects_asked": 0,
+        "planned_calls": 0,
+        "twin_calls": 0,
+        **_NOTHING_FOUND,
+    },
 )
 
 
-def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFrame | None = None) -> Twins:
-    """Ask the branches about every path whose committed entry has the size of a candidate.
+def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, grace: timedelta) -> Twins:
+    """Ask branches what they read under the paths that may hide a candidate.
 
-    Only the size decides who is asked about. A checksum would tell more, but
-    cannot be believed: a store that encrypts has ETags of its own that look like
-    checksums, and may have begun to yesterday. Equal checksums only come first.
+    The cheapest of three ways is taken: around single paths, a whole branch, or
+    the candidates themselves, where the store tells the MD5 of their content.
+
+    The cost is a join of the candidates' sizes with the entries of heads, and the calls. What comes to the driver at once
+    is bounded by `LOT`, `FOUND` and the number of branches.
 
     Args:
-        run: The run; `RunOptions.twin_calls` bounds the calls to the server.
-        candidates: Columns of `schemas.NAMESPACE_SLICES`.
-        heads: Entries of branch heads, those outside the namespace too: size_bytes, head_path, checksum.
-        said_sizes: Paths (head_path) of entries whose size is not that of their object: a client said it when it linked
-            the object, and may have said the same of a twin. Asked about whatever the sizes.
+        run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to the store.
+        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`.
+        heads: What branch heads have.
+        since: Since when each branch stands on its head.
+        grace: The server's grace period.
 
     Returns:
         What to keep.
@@ -85,94 +139,396 @@ def find(run: Run, candidates: DataFrame, heads: DataFrame, said_sizes: DataFram
     Raises:
         AddressError: If a branch answers with an address that we cannot place.
         IncompleteReadError: If the list of a branch's entries does not go on.
+        RepositoryStateError: If the server shows no branch.
     """
-    paths = _suspects(candidates, heads, said_sizes)
-    # The likeliest and largest first: should not all be asked about, what is kept for it is small.
-    order = (sf.col("size_bytes").isNotNull(), sf.desc("alike"), sf.desc("size_bytes"), sf.asc("head_path"))
-    rows = paths.orderBy(*order).limit(MAX_PATHS + 1).collect()
-    chosen = list(dict.fromkeys(bytes(row.head_path) for row in rows[:MAX_PATHS]))
-    budget = CallBudget(1_000 if run.options.twin_calls is None else run.options.twin_calls)
-    found = ask(run, [path.decode() for path in chosen if _is_text(path)], budget)
-    asked = [path for path in chosen if _is_text(path) and path.decode() not in budget.unasked]
-    live = None
-    if found:
-        live = frame_of(
-            run.spark,
-            pa.table(
-                {"address": pa.array(found.keys(), pa.string()), "head_path": pa.array(found.values(), pa.string())}
-            ),
-        )
-    left = _anti(candidates, live, "address")
-    sizes, any_size = None, False
-    if len(rows) > MAX_PATHS or len(asked) < len(chosen):
-        known = frame_of(run.spark, pa.table({"head_path": pa.array(asked, pa.binary())}))
-        unasked = _anti(paths, known, "head_path")
-        any_size = not unasked.where("size_bytes is null").isEmpty()
-        sizes = unasked.select("size_bytes").distinct()
-    undecided = left if any_size else None if sizes is None else left.join(sizes, on="size_bytes", how="left_semi")
-    facts = {
-        "paths": len(chosen),
-        "paths_asked": len(asked),
-        "calls": budget.made,
-        **_kept("kept", None if live is None else candidates.join(live, on="address", how="left_semi")),
-        **_kept("unchecked", undecided),
-    }
-    return Twins(live, sizes, any_size, facts)
-
-
-def _suspects(candidates: DataFrame, heads: DataFrame, said_sizes: DataFrame | None) -> DataFrame:
-    """Return head_path, size_bytes (null: unknown) and alike (a candidate has the same checksum), each path and size once."""
-    sizes = candidates.select("size_bytes").distinct()
-    checksums = candidates.select("checksum").where("checksum is not null").distinct()
-    paths = (
-        heads.select("head_path", "size_bytes", "checksum")
-        .join(sizes, on="size_bytes", how="left_semi")
-        .join(checksums.withColumn("same", sf.lit(True)), on="checksum", how="left")
-        .groupBy("head_path", "size_bytes")
-        .agg(sf.coalesce(sf.max("same"), sf.lit(False)).alias("alike"))
+    moments = sorted(
+        (_moment(run, since, branch.id, grace), branch.id) for branch in run.server.branches(run.repository.id)
     )
-    if said_sizes is None:
-        return paths
-    unknown = said_sizes.select("head_path", sf.lit(None).cast("long").alias("size_bytes"), sf.lit(True).alias("alike"))
-    return paths.unionByName(unknown.distinct())
+    if not moments:
+        raise RepositoryStateError(
+            f"repository {run.repository.id} shows no branch when it is asked for hidden entries: it was deleted a moment ago; "
+            "nothing was deleted. Look at it with `lakectl repo list` and run again if it lives."
+        )
+    search = _Search(run, [branch for _, branch in moments], heads)
+    return search.find(
+        candidates_of(candidates, [when for when, _ in moments], all_dishonest=heads.are_sizes_said), since
+    )
 
 
-def _anti(frame: DataFrame, without: DataFrame | None, on: str) -> DataFrame:
-    return frame if without is None else frame.join(without, on=on, how="left_anti")
+def _moment(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
+    """Tell from when on a candidate may hide on a branch, in microseconds: since its head was made, less an upload.
 
-
-def ask(run: Run, paths: Sequence[str], budget: CallBudget) -> dict[str, str]:
-    """Ask every branch where it keeps some paths.
-
-    Args:
-        run: The run.
-        paths: Paths of entries, the most urgent first, each once.
-        budget: Bounds the calls; notes what some branch was not asked about.
-
-    Returns:
-        Relative addresses from which a branch answers one of the paths, and that path.
+    An object is named, and on some stores dated, when its upload begins, and staged when it ends; one that is linked is
+    staged within the server's grace period.
     """
-    live: dict[str, str] = {}
-    branches = [branch.id for branch in run.server.branches(run.repository.id)] if paths else []
-    for begin in range(0, len(paths), LOT):
-        for branch in branches:
-            live |= _ask_branch(run, branch, paths[begin : begin + LOT], budget)
-    return live
+    options = run.options
+    head = since.branches.get(branch)
+    # A branch that was made since heads were read has nothing older staged.
+    made, why = (since.read_at, "") if head is None else (head.since, head.why)
+    if since.is_damaged or options.hidden_entries == "ask_all" or why or made is None:
+        return _BEFORE_ALL
+    if options.allow_unsafe_min_age and options.min_age < grace:
+        before = options.min_age
+    else:
+        before = max(options.min_age, grace, options.longest_upload) + options.max_clock_skew
+    return (made.replace(microsecond=0) - _EPOCH - before) // timedelta(microseconds=1)
 
 
-def _ask_branch(run: Run, branch: str, paths: Sequence[str], budget: CallBudget) -> dict[str, str]:
-    server, repository_id = run.server, run.repository.id
-    live: dict[str, str] = {}
-    try:
-        for path, uri in addresses_on(server, repository_id, branch, paths, budget=budget):
-            address = run.namespace.relative_absolute(uri) or _known_as(uri)
-            if address is not None:
-                live[address] = path
-    except NotFoundError:
-        # Deleted since it was listed: what was staged on it is gone with it. Anything else is a failure.
-        if branch in {left.id for left in server.branches(repository_id)}:
-            raise
-    return live
+@dataclass
+class _Search:
+    """One search: what it asks, and what it finds.
+
+    Attributes:
+        run: The run.
+        branches: All of them, those first on which something can hide the longest.
+        heads: What branch heads have.
+        budget: Calls and questions.
+        listed: Branches (by number) all of whose entries were seen.
+        unlisted: First branch that was to be listed as a whole and was not, None for none.
+        unasked: What was not asked of paths: (hides, key) -> first branch, and whether the entry lies outside.
+        rest: Paths that were not asked about at all, with the first branch that was not.
+        held: What branches showed and was not compared yet, so many rows.
+        held_rows: As said.
+        live: What of the candidates they showed.
+        asked: Branches (by number) that were asked.
+    """
+
+    run: Run
+    branches: Sequence[str]
+    heads: HeadEntries
+    listed: set[int] = field(default_factory=set)
+    unlisted: int | None = None
+    unasked: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
+    rest: list[DataFrame] = field(default_factory=list)
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    held_rows: int = 0
+    live: list[DataFrame] = field(default_factory=list)
+    asked: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        given = self.run.options.twin_calls
+        limit = max(LEAST_CALLS, CALLS_OF_A_BRANCH * len(self.branches)) if given is None else given
+        self.limit = limit
+        self.budget = CallBudget(limit)
+        self.lock = Lock()
+
+    def find(self, candidates: Candidates, since: Heads) -> Twins:
+        """Search, and sum up."""
+        suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
+        plan = self._plan(candidates, suspects)
+        objects_asked = 0
+        if self.run.store.tells_content and plan.of_paths > 0:
+            doubted = with_suspect(candidates, suspects.frame(self.run)).localCheckpoint()
+            objects_asked = doubted.count()
+            if (
+                0 < objects_asked < plan.of_paths
+                and not are_checksums_said(self.heads)
+                and self.budget.take(objects_asked)
+            ):
+                tasks = min(self.run.options.range_partitions, -(-objects_asked // PAGE))
+                candidates = with_contents(
+                    candidates, doubted, self.run.store, threads=self.run.options.read_threads, tasks=tasks
+                )
+                suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
+                plan = self._plan(candidates, suspects)
+            else:
+                objects_asked = 0
+        self._ask_whole(plan.whole, candidates)
+        self._ask_around(suspects, candidates, scattered=not plan.fits)
+        self._compare(candidates)
+        live = (
+            reduce(DataFrame.unionByName, self.live).groupBy("address").agg(sf.min("head_path").alias("head_path"))
+            if self.live
+            else None
+        )
+        undecided_frame = self._undecided(candidates)
+        if undecided_frame is not None and live is not None:
+            undecided_frame = undecided_frame.join(live.select("address"), on="address", how="left_anti")
+        without = Counter(since.branches[branch].why for branch in self.branches if branch in since.branches)
+        del without[""]
+        facts = {
+            "candidates": candidates.objects,
+            "branches": len(self.branches),
+            "branches_asked": len(self.asked),
+            "branches_listed": len(self.listed),
+            "without_bound": dict(sorted(without.items())),
+            "paths": suspects.count,
+            "calls": self.budget.made - objects_asked,
+            "objects_asked": objects_asked,
+            "planned_calls": plan.calls + objects_asked,
+            "twin_calls": self.limit,
+            **_kept("kept", candidates, live),
+            **_kept("unchecked", candidates, undecided_frame),
+        }
+        return Twins(live, undecided_frame, facts)
+
+    def _plan(self, candidates: Candidates, suspects: _Suspects) -> _Plan:
+        """Choose for each branch between its paths and all its entries; what does not fit is listed oldest first.
+
+        Candidates that may be dishonest may hide under any path of their branches. A path costs a call at most.
+        """
+        # A path concerns the first so many branches, so each branch has those of all behind it.
+        from_last = accumulate(suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1))
+        of_branch = list(from_last)[::-1]
+        if not candidates.dishonest and sum(of_branch) <= PAGE:
+            return _Plan([], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left)
+        entries = self.heads.frame.count()
+        pages = entries // PAGE + 1
+        of_paths = sum(min(count, pages) for count in of_branch[candidates.dishonest :])
+        calls = candidates.dishonest * pages + of_paths
+        if calls <= self.budget.left:
+            dense = [
+                number
+                for number, count in enumerate(of_branch)
+                if number < candidates.dishonest or count * _DENSE >= entries
+            ]
+            return _Plan(dense, calls, of_paths, fits=True)
+        first = min(self.budget.left, suspects.for_all * len(self.branches))
+        affordable = (self.budget.left - first) // pages
+        return _Plan(
+            list(range(min(candidates.dishonest, affordable))),
+            calls,
+            of_paths,
+            fits=False,
+        )
+
+    def _ask_whole(self, whole: Sequence[int], candidates: Candidates) -> None:
+        """List branches from their first entry to the last, side by side."""
+        for batch in interleaved(whole, self._whole, threads=self.run.options.branches_at_once):
+            self._hold(batch, candidates)
+        # Of a candidate that may be dishonest nothing less will do.
+        missing = [number for number in range(candidates.dishonest) if number not in self.listed]
+        self.unlisted = min(missing, default=None)
+
+    def _whole(self, number: int) -> Iterator[pa.RecordBatch]:
+        server, repository_id, branch = self.run.server, self.run.repository.id, self.branches[number]
+        complete = False
+        try:
+            for page in pages_of(server, repository_id, branch, budget=self.budget):
+                complete = not page.has_more
+                yield self._shown(page.entries)
+        except NotFoundError:
+            if self._is_there(branch):
+                raise
+            complete = True
+        with self.lock:
+            self.asked.add(number)
+            if complete:
+                self.listed.add(number)
+
+    def _ask_around(self, suspects: _Suspects, candidates: Candidates, *, scattered: bool) -> None:
+        """Ask about single paths, lot after lot, and in each all branches side by side.
+
+        Where all of it fits, paths lie together; else those come first whose question costs least, as one path that
+        was not asked about keeps every candidate of its size.
+        """
+        left = [number for number in range(len(self.branches)) if number not in self.listed]
+        if not left:
+            return
+        for lot, rest in suspects.lots(scattered=scattered):
+            if self.budget.left <= 0:
+                self.rest.append(
+                    rest(self.run).where(sf.col("branches") > left[0]).withColumn("from_branch", sf.lit(left[0]))
+                )
+                return
+            ask = partial(self._around, _Lot.of(lot, left[0]))
+            for batch in interleaved(left, ask, threads=self.run.options.branches_at_once):
+                self._hold(batch, candidates)
+
+    def _around(self, lot: _Lot, number: int) -> Iterator[pa.RecordBatch]:
+        wanted = {path: rows for path, rows in lot.paths.items() if any(row[2] > number for row in rows)}
+        if not wanted:
+            return
+        unasked: set[str] = set()
+        server, repository_id, branch = self.run.server, self.run.repository.id, self.branches[number]
+        try:
+            found = addresses_on(
+                server,
+                repository_id,
+                branch,
+                [path for path in wanted if path is not None],
+                budget=self.budget,
+                unasked=unasked,
+            )
+            yield self._shown(list(found))
+        except NotFoundError:
+            if self._is_there(branch):
+                raise
+            return
+        with self.lock:
+            self.asked.add(number)
+            # No request can name a path that is no UTF-8: None stands for them.
+            for path in (*unasked, *([None] if None in wanted else [])):
+                for hides, key, reach, is_outside in wanted[path]:
+                    if reach > number:
+                        first, outside = self.unasked.get((hides, key), (number, is_outside))
+                        self.unasked[hides, key] = (min(first, number), outside or is_outside)
+
+    def _is_there(self, branch: str) -> bool:
+        """Say whether a branch that is not found is there all the same; what was staged on a deleted one is gone with it."""
+        return branch in {left.id for left in self.run.server.branches(self.run.repository.id)}
+
+    def _shown(self, entries: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+        """Resolve what a branch shows: where our own objects lie, and under which path."""
+        rows = [(self._resolved(uri), path) for path, uri in entries]
+        kept = [(address, path) for address, path in rows if address is not None]
+        return pa.record_batch(
+            [pa.array([row[0] for row in kept], pa.string()), pa.array([row[1] for row in kept], pa.string())],
+            schema=_SHOWN,
+        )
+
+    def _resolved(self, uri: str) -> str | None:
+        return self.run.namespace.relative_absolute(uri) or _known_as(uri)
+
+    def _hold(self, batch: pa.RecordBatch, candidates: Candidates) -> None:
+        self.held.append(batch)
+        self.held_rows += batch.num_rows
+        if self.held_rows >= FOUND:
+            self._compare(candidates)
+
+    def _compare(self, candidates: Candidates) -> None:
+        """Keep what candidates have of the addresses that branches showed."""
+        shown = pa.Table.from_batches(self.held, _SHOWN)
+        self.held, self.held_rows = [], 0
+        if not shown.num_rows:
+            return
+        once = shown.group_by("address").aggregate([("head_path", "min")]).rename_columns(_SHOWN.names)
+        found = frame_of(self.run.spark, once).join(candidates.frame.select("address"), on="address", how="left_semi")
+        found = found.localCheckpoint()
+        if not found.isEmpty():
+            self.live.append(found)
+
+    def _undecided(self, candidates: Candidates) -> DataFrame | None:
+        """Return the candidates that may hide where nobody was asked; None for none."""
+        whatever = {hides for hides, _ in self.unasked}
+        for frame in self.rest:
+            whatever |= {row.hides for row in frame.select("hides").distinct().collect()}
+        frame = candidates.frame
+        if ANY in whatever:
+            return frame.select("address")
+        found = []
+        if DISHONEST in whatever:
+            found.append(frame.where("is_dishonest").select("address"))
+        elif self.unlisted is not None:
+            found.append(frame.where(sf.col("is_dishonest") & (sf.col("branches") > self.unlisted)).select("address"))
+        if SIZED in whatever:
+            rows = [(key, first, outside) for (hides, key), (first, outside) in self.unasked.items() if hides == SIZED]
+            columns = list(zip(*rows, strict=True)) or [(), (), ()]
+            held = pa.table(
+                [pa.array(column, kind.type) for column, kind in zip(columns, _UNASKED, strict=True)], schema=_UNASKED
+            )
+            unasked = frame_of(self.run.spark, held)
+            for rest in self.rest:
+                unasked = unasked.unionByName(rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names))
+            found.append(undecided(candidates, unasked))
+        if not found:
+            return None
+        return reduce(DataFrame.unionByName, found).distinct().localCheckpoint()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which way is taken.
+
+    Attributes:
+        whole: Branches to list from their first entry to the last.
+        calls: What everything costs at most.
+        of_paths: What of it a look at the candidates themselves may save.
+        fits: Whether the budget suffices.
+    """
+
+    whole: Sequence[int]
+    calls: int
+    of_paths: int
+    fits: bool
+
+
+@dataclass(frozen=True)
+class _Lot:
+    """Paths that are asked about together: path (None: no UTF-8) -> hides, key, branches, is_outside of each row."""
+
+    paths: Mapping[str | None, list[tuple[int, int, int, bool]]]
+
+    @classmethod
+    def of(cls, rows: pa.Table, first: int) -> _Lot:
+        """Take the rows that concern a branch from the first one on."""
+        paths: dict[str | None, list[tuple[int, int, int, bool]]] = {}
+        for row in rows.filter(pc.greater(rows["branches"], first)).to_pylist():
+            about = (row["hides"], row["key"], row["branches"], row["is_outside"])
+            paths.setdefault(_text(row["head_path"]), []).append(about)
+        return cls(paths)
+
+
+@dataclass(frozen=True)
+class _Suspects:
+    """Suspect paths: on the driver where one lot holds them, else with the executors.
+
+    Attributes:
+        rows: Columns of `SUSPECTS`; None where they are too many.
+        large: The same as a frame that was read; None where they are few.
+        reach: How many paths concern so many branches.
+        for_all: How many hide anything, or anything dishonest.
+    """
+
+    rows: pa.Table | None
+    large: DataFrame | None
+    reach: Mapping[int, int]
+    for_all: int
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return sum(self.reach.values())
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> _Suspects:
+        """Read them."""
+        few = frame.select(*SUSPECTS.names).limit(LOT + 1).toArrow()
+        if few.num_rows <= LOT:
+            few = few.cast(SUSPECTS)
+            return cls(
+                few, None, Counter(few["branches"].to_pylist()), pc.sum(pc.not_equal(few["hides"], SIZED)).as_py() or 0
+            )
+        large = frame.select(*SUSPECTS.names).localCheckpoint()
+        counts = large.groupBy("branches", (sf.col("hides") != SIZED).alias("whatever")).count().collect()
+        reach: Counter[int] = Counter()
+        for row in counts:
+            reach[row["branches"]] += row["count"]
+        return cls(None, large, reach, sum(row["count"] for row in counts if row["whatever"]))
+
+    def frame(self, run: Run) -> DataFrame:
+        """Return them as a frame."""
+        if self.large is not None:
+            return self.large
+        assert self.rows is not None  # noqa: S101 - one of the two is there
+        return frame_of(run.spark, self.rows)
+
+    def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Any]]:
+        """Yield them by lots, each with the way to a frame of it and of all behind it."""
+        if self.large is None:
+            assert self.rows is not None  # noqa: S101 - one of the two is there
+            if self.rows.num_rows:
+                yield self.rows, self.frame
+            return
+        order = [sf.col("head_path")]
+        large = self.large
+        if scattered:
+            costs = large.groupBy("hides", "key").agg((sf.sum("branches")).alias("cost"))
+            large = large.join(costs, on=["hides", "key"], how="inner")
+            order = [(sf.col("hides") == SIZED), sf.col("cost"), sf.col("key"), *order]
+        number = -(-self.count // LOT)
+        lots = (
+            large.repartitionByRange(number, *order)
+            .withColumn("lot", sf.spark_partition_id())
+            .select("lot", *SUSPECTS.names)
+            .localCheckpoint()
+        )
+        for at in range(number):
+            behind = lots.where(sf.col("lot") >= at).drop("lot")
+            yield (
+                lots.where(sf.col("lot") == at).select(*SUSPECTS.names).toArrow().cast(SUSPECTS),
+                lambda _run, rest=behind: rest,
+            )
 
 
 def _known_as(uri: str) -> str | None:
@@ -181,22 +537,21 @@ def _known_as(uri: str) -> str | None:
     return own_name(uri) if begin < 0 else uri[begin:]
 
 
-def _is_text(path: bytes) -> bool:
+def _text(path: bytes) -> str | None:
     try:
-        path.decode()
+        return path.decode()
     except UnicodeDecodeError:
-        # No request can name it, so it stays among the unchecked, which are kept.
-        return False
-    return True
+        return None
 
 
-def _kept(what: str, frame: DataFrame | None) -> dict[str, Any]:
+def _kept(what: str, candidates: Candidates, chosen: DataFrame | None) -> dict[str, Any]:
     """Count and name objects that the search keeps from going."""
-    if frame is None:
-        return {f"{what}_objects": 0, f"{what}_bytes": 0, f"{what}_named": []}
+    if chosen is None:
+        return {name: value for name, value in _NOTHING_FOUND.items() if name.startswith(what)}
+    frame = candidates.frame.join(chosen.select("address"), on="address", how="left_semi")
     figures = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
     assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
-    named = frame.orderBy("address").select("address").limit(NAMED).collect()
+    named = frame.orderBy("address").select("address").limit(NAMED).collect() if figures[0] else []
     return {
         f"{what}_objects": figures[0],
         f"{what}_bytes": figures[1],

@@ -1,124 +1,317 @@
-"""Twins that hide well: entries without checksum, from elsewhere, of a size that a client said."""
+"""Twins that hide well: behind sizes that a client said, behind lost objects, behind dates, behind hard resets."""
 
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from datetime import timedelta
 
-import pyarrow as pa
 import pytest
 
-from lakegc_dagster.sandbox import objects, refs, repositories
-from spark_core import schemas
-from spark_core.lakefs import EntriesPage
-from spark_core.mark import twins
-from spark_core.model import Branch
+from lakegc_dagster.sandbox import objects
+from spark_core import mark, report, sweep
+from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import mark_and_conclude
-from tests.support.sandbox_runs import open_sandbox_run
 
-NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
-LONG_AGO = NOW - timedelta(days=40)
-MD5, RE_ENCRYPTED = "a" * 32, "b" * 32
-COMMITTED, TWIN = "data/s/committed", "data/s/twin"
+pytestmark = pytest.mark.spark
+
+SAID = {"size": 0, "checksum": "said-by-the-client"}
 
 
-def _listing(spark, *rows):
-    columns = [
-        {"slice": "s", "address": address, "size_bytes": 4, "last_modified": LONG_AGO, "checksum": checksum}
-        for address, checksum in rows
-    ]
-    return spark.createDataFrame(pa.Table.from_pylist(columns, schema=schemas.NAMESPACE_SLICES))
+@pytest.fixture
+def place(sandbox, spark):
+    return HidingPlace(sandbox, spark)
 
 
-def _heads(spark):
-    return spark.createDataFrame(
-        [(COMMITTED, 4, bytearray(b"p"), MD5)], "address string, size_bytes long, head_path binary, checksum string"
-    )
+# What somebody said of sizes
 
 
-def _answering_from_the_twin(spark, twin_calls):
-    """A run whose only branch answers path `p` from the twin."""
-    server = SimpleNamespace(
-        branches=lambda _repository: [Branch("main", "c")],
-        list_entries=lambda _repository, _ref, *, after: EntriesPage(
-            [] if after >= "p" else [("p", TWIN)], has_more=False
-        ),
-    )
-    return SimpleNamespace(
-        server=server,
-        spark=spark,
-        repository=SimpleNamespace(id="repo"),
-        namespace=SimpleNamespace(relative_absolute=lambda uri: uri),
-        options=SimpleNamespace(twin_calls=twin_calls),
-    )
+def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is_kept(place):
+    lost = place.write(50, b"the content", signed=True)
+    place.stage(50, "p", lost, **SAID)
+    place.commit(50)
+    place.lose(lost)
+    twin = place.write(30, b"the content", signed=True)
+    place.stage(30, "p", twin, **SAID)
+    other = place.upload(30, "scratch", b"not needed")
+    place.upload(30, "scratch", b"staged")
+    assert place.reads("p") == twin
+    assert place.collect() == {other}
+    assert place.reads("p") == twin
 
 
-@pytest.mark.spark
-def test_an_unchecked_twin_is_kept_although_its_checksum_is_another(spark):
-    candidates = _listing(spark, (TWIN, RE_ENCRYPTED))
-    run = _answering_from_the_twin(spark, twin_calls=0)
-    found = twins.find(run, candidates, _heads(spark))
-    assert found.facts["unchecked_named"] == [TWIN]
-    assert [row.address for row in candidates.transform(found.without_twins).collect()] == []
+def test_a_repair_over_an_entry_that_was_staged_from_outside_is_kept(place):
+    place.stage(50, "p", f"local://{place.sandbox.blockstore.parent}/elsewhere/object", **SAID)
+    place.commit(50)
+    twin = place.write(30, b"the content", signed=True)
+    place.stage(30, "p", twin, **SAID)
+    assert place.collect() == set()
+    assert place.reads("p") == twin
 
 
-@pytest.mark.spark
-def test_a_twin_written_after_the_bucket_began_to_encrypt_is_found(spark):
-    candidates = _listing(spark, (TWIN, RE_ENCRYPTED))
-    run = _answering_from_the_twin(spark, twin_calls=10)
-    found = twins.find(run, candidates, _heads(spark))
-    assert [row.address for row in candidates.transform(found.without_twins).collect()] == []
+def test_a_dishonest_twin_of_an_honest_entry_is_kept(place):
+    place.committed(50, "p", b"ten bytes.")
+    # The upload was compressed, and linked with the size of what it holds.
+    twin = place.write(30, b"gzip", signed=True)
+    place.stage(30, "p", twin, size=10, checksum=place.checksum("p"))
+    assert place.reads("p") == twin
+    assert place.collect() == set()
+    assert place.reads("p") == twin
 
 
-def _stage(sandbox, path, *, address, checksum, size):
-    objects.stage(
-        sandbox.core,
-        "repo",
-        "main",
-        path,
-        physical_address=address,
-        checksum=checksum,
-        size_bytes=size,
-        content_type=None,
-        metadata=None,
-        mtime=None,
-        link=False,
-    )
+def test_a_copy_of_a_dishonest_entry_is_kept_where_any_size_of_a_head_was_said(place):
+    said = place.write(55, b"gzip", signed=True)
+    place.stage(55, "said", said, size=10, checksum="checksum")
+    place.stage(55, "p", f"local://{place.sandbox.blockstore}/elsewhere/p", size=10, checksum="checksum")
+    place.commit(50)
+    # A copy says what its source says, and its name is not signed.
+    place.copy(30, "p", "said")
+    twin = place.reads("p")
+    assert place.collect() == set()
+    assert place.reads("p") == twin
 
 
-@pytest.mark.spark
-def test_a_twin_of_an_entry_that_lies_outside_the_namespace_is_kept(sandbox, spark):
-    with sandbox.core.lock, sandbox.clock.at(LONG_AGO):
-        repositories.create(sandbox.core, "repo", "local://repo")
-        probe = objects.upload(sandbox.core, "repo", "main", "p", b"same")
-        objects.reset(sandbox.core, "repo", "main", "reset")
-        _stage(
-            sandbox,
-            "p",
-            address=f"local://{sandbox.blockstore.parent}/elsewhere/object",
-            checksum=probe.checksum,
-            size=4,
-        )
-        refs.commit(sandbox.core, "repo", "main", message="staged from elsewhere")
-        twin = objects.upload(sandbox.core, "repo", "main", "p", b"same")
-    sandbox.clock.set(NOW)
-    assert objects.read(sandbox.core, "repo", "main", "p")[0].address == twin.address
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    marked, found, _ = mark_and_conclude(run)
-    assert twin.address not in marked.addresses(run), f"live, and the verdict says passed = {found.passed}"
+def test_a_twin_over_a_lost_object_is_kept_whatever_its_age(place):
+    older = place.upload(55, "scratch", b"same")
+    place.upload(54, "scratch", b"other")
+    place.upload(54, "p")
+    lost = place.reads("p")
+    place.commit(40)
+    place.lose(lost)
+    # An old object, staged by hand in the place of the lost one.
+    place.stage(30, "p", older, size=4, checksum=place.checksum("p"))
+    assert place.collect() == set()
+    assert place.reads("p") == older
 
 
-@pytest.mark.spark
-def test_a_twin_whose_size_in_the_entries_is_what_a_client_said_is_kept(sandbox, spark):
-    with sandbox.core.lock, sandbox.clock.at(LONG_AGO):
-        repositories.create(sandbox.core, "repo", "local://repo")
-        said = {"checksum": "said-by-the-client", "size": 0}
-        first = objects.upload(sandbox.core, "repo", "main", "scratch", b"first").address
-        twin = objects.upload(sandbox.core, "repo", "main", "scratch", b"again").address
-        objects.reset(sandbox.core, "repo", "main", "reset")
-        _stage(sandbox, "p", address=f"local://{sandbox.blockstore}/repo/{first}", **said)
-        refs.commit(sandbox.core, "repo", "main", message="linked")
-        _stage(sandbox, "p", address=f"local://{sandbox.blockstore}/repo/{twin}", **said)
-    sandbox.clock.set(NOW)
-    assert objects.read(sandbox.core, "repo", "main", "p")[1] == b"again"
-    run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    marked, found, _ = mark_and_conclude(run)
-    assert twin not in marked.addresses(run), f"live, and the verdict says passed = {found.passed}"
+def test_an_object_that_was_written_after_the_listing_is_not_missing(place):
+    """One such path would have to be asked about on every branch, and keep everything if it could not."""
+    place.committed(50, "p")
+    garbage = place.upload(30, "scratch", b"not needed")
+    place.upload(30, "scratch", b"staged")
+    run = place.run()
+    slices = run.keep(mark.namespace_slices(run))
+    place.committed(0, "new", b"written since")
+    uncommitted = run.keep(mark.uncommitted_addresses(run, slices))
+    commits = run.keep(mark.retained_commits(run, uncommitted))
+    committed = run.keep(mark.committed_addresses(run, commits))
+    expired = run.keep(mark.expired_addresses(run, mark.Mark(slices, uncommitted, commits, committed)))
+    assert [row.address for row in expired.frame(place.spark).collect()] == [garbage]
+    assert expired.manifest.facts["missing_objects"] == 1
+    assert expired.manifest.facts["twins"]["paths"] == 0
+
+
+# Since when a branch stands on its head
+
+
+def test_what_is_older_than_the_head_of_every_branch_goes_without_a_question(place):
+    garbage = {place.upload(40 + number, "scratch") for number in range(3)}
+    place.upload(40, "scratch", b"other")
+    place.committed(30, "p")
+    plan, facts = place.plan()
+    assert plan == garbage
+    assert (facts["paths"], facts["calls"]) == (0, 0)
+    assert place.plan(1 / 24, hidden_entries="ask_all")[1]["calls"] == 1
+
+
+@pytest.mark.parametrize(
+    ("days", "is_asked"), [(30 + 7, True), (30 + 7 + 4 / 24 / 60, True), (30 + 7 + 6 / 24 / 60, False)]
+)
+def test_an_upload_may_last_as_long_as_the_setting_says_and_the_clocks_may_differ(place, days, is_asked):
+    """Named and dated when the upload began, staged after the head was made; at the bound, and beyond it."""
+    place.committed(30, "p")
+    slow = place.write(days, b"same", signed=False)
+    place.stage(29, "p", slow, size=4, checksum=place.checksum("p"))
+    plan, facts = place.plan()
+    assert (slow not in plan) == is_asked
+    assert (facts["calls"] > 0) == is_asked
+
+
+def test_a_branch_that_rests_is_asked_about_what_was_uploaded_since_and_an_active_one_is_not(place):
+    place.committed(50, "p")
+    place.branch(50, "resting")
+    place.branch(50, "active")
+    twin = place.upload(30, "p", branch="resting")
+    garbage = {place.upload(days, "scratch") for days in (20, 55)}
+    place.upload(20, "scratch", b"other")
+    place.committed(3, "q", b"another", branch="active")
+    place.committed(3, "q", b"another", branch="main")
+    plan, facts = place.plan()
+    assert plan == garbage
+    assert (facts["branches"], facts["branches_asked"], facts["calls"]) == (3, 1, 1)
+    assert place.reads("p", "resting") == twin
+
+
+def test_an_empty_commit_elsewhere_on_the_same_metarange_makes_no_twin_older(place):
+    head = place.committed(40, "p")
+    commit = place.commit(40, allow_empty=True, date=int(4e9))
+    place.branch(40, "elsewhere")
+    twin = place.upload(30, "p")
+    # The server puts the metarange again, with a new date; nothing but the dates of commits before tells of this one.
+    place.commit(1, "elsewhere", allow_empty=True)
+    assert place.file(place.metarange(commit)).stat().st_mtime > 1_795_000_000 - 86_400 * 3
+    assert head != twin
+    assert place.collect() == set()
+    assert place.reads("p") == twin
+
+
+def test_a_return_to_old_content_makes_no_twin_older(place):
+    place.committed(50, "p")
+    place.branch(50, "resting")
+    twin = place.upload(45, "p", branch="resting")
+    place.committed(40, "p", b"other")
+    place.committed(1, "p")
+    assert place.collect() == set()
+    assert place.reads("p", "resting") == twin
+
+
+def test_a_bucket_that_was_copied_yesterday_hides_no_twin(place):
+    place.committed(40, "p")
+    twin = place.upload(30, "p")
+    root = place.sandbox.blockstore / place.name
+    for file in root.rglob("*"):
+        if file.is_file():
+            place.date(str(file.relative_to(root)), 1.5)
+    assert place.collect() == set()
+    assert place.reads("p") == twin
+
+
+def test_a_commit_that_is_dated_in_the_future_hides_no_twin(place):
+    place.upload(40, "p")
+    place.commit(40, date=int(4e9))
+    twin = place.upload(30, "p")
+    plan, _ = place.plan()
+    assert twin not in plan
+    assert place.reads("p") == twin
+
+
+def test_a_commit_that_was_dated_ahead_is_known_since_a_run_first_saw_it(place):
+    """Its date came meanwhile, and its metarange was written again; the run that saw it before tells."""
+    place.upload(40, "p")
+    commit = place.commit(40, date=int(_instant(2).timestamp()))
+    place.mark(39)
+    twin = place.upload(30, "p")
+    place.date(place.metarange(commit), 2)
+    plan, _ = place.plan()
+    assert twin not in plan
+
+
+def test_a_commit_whose_hooks_took_hours_hides_no_twin(place):
+    """A merge seals first, and is dated and written hours later; what is staged meanwhile stays."""
+    place.upload(40, "p")
+    later = 40 - 5 / 24
+    commit = place.commit(40, date=int(_instant(later).timestamp()))
+    place.date(place.metarange(commit), later)
+    twin = place.upload(40 - 1 / 24, "p")
+    plan, _ = place.plan(longest_upload=timedelta(hours=24))
+    assert twin not in plan
+
+
+# Hard resets
+
+
+def _with_a_twin_from_before(place):
+    """Stage on dev what main commits a month later, so that it hides once dev is reset there; return its address."""
+    place.committed(55, "q", b"base")
+    place.branch(55, "dev")
+    twin = place.upload(50, "p", branch="dev")
+    place.committed(20, "p")
+    return twin
+
+
+def test_what_a_hard_reset_hid_is_kept_where_a_commit_that_no_branch_reaches_tells_of_it(place):
+    twin = _with_a_twin_from_before(place)
+    place.branch(19, "short-lived")
+    place.committed(19, "more", b"more", branch="short-lived")
+    place.hard_reset(18, "dev", "short-lived")
+    place.hard_reset(17, "dev", "main")
+    place.drop_branch(16, "short-lived")
+    assert place.reads("p", "dev") == twin
+    plan, facts = place.plan()
+    assert twin not in plan
+    assert list(facts["without_bound"].values()) == [2]
+
+
+def test_what_a_hard_reset_aside_hid_since_the_last_run_is_kept_now_and_later(place):
+    twin = _with_a_twin_from_before(place)
+    # A commit of dev's own, which the reset leaves; what is staged is staged anew after it.
+    with place.ago(52):
+        objects.reset(place.core, place.name, "dev", "reset")
+    place.committed(51, "own", b"own", branch="dev")
+    twin = place.upload(50, "p", branch="dev")
+    place.mark(18)
+    place.hard_reset(15, "dev", "main")
+    assert place.reads("p", "dev") == twin
+    assert twin not in place.plan(10)[0]
+    assert twin not in place.plan()[0], "the sign is noted, and holds as long as the branch rests"
+
+
+def test_what_a_hard_reset_ahead_hid_since_the_last_run_is_kept(place):
+    twin = _with_a_twin_from_before(place)
+    place.mark(18)
+    place.hard_reset(15, "dev", "main")
+    assert place.reads("p", "dev") == twin
+    plan, facts = place.plan()
+    assert twin not in plan
+    assert sum(facts["without_bound"].values()) == 1
+
+
+def test_what_a_hard_reset_hid_between_a_mark_and_its_sweep_is_kept(place):
+    twin = _with_a_twin_from_before(place)
+    place.committed(15, "own", b"own", branch="main")
+    run, marked = place.mark()
+    assert twin not in marked.addresses(run), "staged, and the server's scan sees it"
+    place.hard_reset(0, "dev", "main")
+    assert place.reads("p", "dev") == twin
+    run.keep(sweep.sweep(run))
+    assert place.reads("p", "dev") == twin
+
+
+def test_what_no_sign_tells_of_is_kept_where_everything_is_asked(place):
+    """The stated limit: before the first run a reset ahead leaves no sign."""
+    twin = _with_a_twin_from_before(place)
+    place.hard_reset(15, "dev", "main")
+    assert twin not in place.plan(hidden_entries="ask_all")[0]
+
+
+def test_a_commit_after_a_reset_drops_what_was_staged_and_time_counts_again(place):
+    twin = _with_a_twin_from_before(place)
+    place.mark(18)
+    place.hard_reset(15, "dev", "main")
+    place.committed(10, "own", b"own", branch="dev")
+    plan, facts = place.plan()
+    assert twin in plan
+    assert facts["without_bound"] == {}
+
+
+# What the calls do not suffice for
+
+
+def test_sizes_that_repeat_keep_only_their_own_candidates_where_calls_are_short(place):
+    for number in range(6):
+        place.upload(50, f"many/{number}")
+    place.upload(50, "one", b"another size")
+    place.commit(50)
+    waiting = place.upload(30, "scratch")
+    goes = place.upload(29, "scratch", b"another size")
+    neither = place.upload(28, "scratch", b"a size that no head has")
+    place.upload(27, "scratch", b"other")
+    plan, facts = place.plan(twin_calls=0)
+    assert plan == {neither}
+    assert (facts["unchecked_objects"], facts["paths"]) == (2, 7)
+    plan, facts = place.plan(1 / 24, twin_calls=7)
+    assert plan == {neither, goes, waiting}
+
+
+def test_a_search_that_cannot_ask_says_how_much_waits_and_which_setting_lets_it_go(place):
+    place.committed(50, "p")
+    place.upload(30, "scratch")
+    place.upload(29, "scratch", b"other")
+    run = place.run(twin_calls=0)
+    _, verdict, results = mark_and_conclude(run)
+    (found,) = [result for result in results if result.name == "hidden_entries_were_asked"]
+    assert not found.passed
+    assert verdict.passed, "it stands in the way of nothing"
+    assert "1 object (4 bytes) waits" in found.summary
+    assert "raise twin_calls (to about 1)" in found.summary
+    assert report.load(run).waiting == found.summary
+
+
+def _instant(days):
+    return NOW - timedelta(days=days)

@@ -1,107 +1,485 @@
-"""Asking branches about paths: few calls, nothing missed, and what is not asked is kept."""
+"""Asking branches about paths: nothing hidden is missed, nothing is asked in vain, and what is not asked is kept alone."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
+import pyspark.sql.functions as sf
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from spark_core.errors import NotFoundError
-from spark_core.lakefs import CallBudget, EntriesPage
-from spark_core.mark.twins import ask
+from lakegc_dagster.sandbox.xids import IdSource
+from spark_core import schemas, tables
+from spark_core.datasources import frame_of
+from spark_core.errors import NotFoundError, RepositoryStateError
+from spark_core.lakefs import EntriesPage
+from spark_core.mark import twins
+from spark_core.mark.heads import Head, Heads
+from spark_core.mark.sizes import HeadEntries
 from spark_core.model import Branch
+from spark_core.run import RunOptions
+from spark_core.schemas import spark_type
 
-paths = st.text(st.characters(codec="utf-8"), max_size=4)
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+DAY = timedelta(days=1)
+GRACE = timedelta(hours=24)
+# With a margin of no more than a minimum age of nothing, a day more or less decides.
+EXACT = {"allow_unsafe_min_age": True, "min_age": timedelta(0)}
+
+_HEADS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("head_path", pa.binary()),
+        pa.field("checksum", pa.string()),
+    ]
+)
 
 
 @dataclass
 class Branches:
-    """A server that knows what its branches show."""
+    """A server that knows what its branches show, in pages."""
 
-    entries: dict[str, dict[str, str]]
+    shown: dict[str, dict[str, str]]
     page: int = 3
-    calls: int = 0
-    gone: str = ""
+    calls: Counter[str] = field(default_factory=Counter)
+    gone: set[str] = field(default_factory=set)
 
     def branches(self, _repository):
-        return [Branch(name, "c") for name in self.entries if name != self.gone]
+        return [Branch(name, "c") for name in self.shown if name not in self.gone]
 
     def list_entries(self, _repository, branch, *, after):
-        self.calls += 1
-        if branch == self.gone or branch not in self.entries:
+        self.calls[branch] += 1
+        if branch in self.gone:
             raise NotFoundError("branch not found")
-        ordered = sorted(self.entries[branch].items(), key=lambda item: item[0].encode())
+        ordered = sorted(self.shown[branch].items(), key=lambda item: item[0].encode())
         behind = [item for item in ordered if item[0].encode() > after.encode()]
         return EntriesPage(behind[: self.page], has_more=len(behind) > self.page)
 
 
-def _run(server):
-    return SimpleNamespace(
-        server=server,
-        repository=SimpleNamespace(id="repo"),
-        namespace=SimpleNamespace(relative_absolute=lambda uri: uri),
+@dataclass
+class Store:
+    """A store that tells the MD5 of some contents."""
+
+    contents: dict[str, str | None] = field(default_factory=dict)
+    tells_content: bool = False
+
+    def content(self, key):
+        if key not in self.contents:
+            raise NotFoundError(key)
+        return SimpleNamespace(checksum=self.contents[key])
+
+
+@dataclass
+class Ground:
+    """What one search is about."""
+
+    spark: Any
+    server: Branches
+    since: dict[str, datetime | None]
+    entries: list[tuple[str, str, int, str]] = field(default_factory=list)
+    candidates: list[tuple[str, int, datetime]] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+    are_sizes_said: bool = False
+    store: Store = field(default_factory=Store)
+    listed: dict[str, str] = field(default_factory=dict)
+
+    def find(self, **options: Any) -> twins.Twins:
+        run = SimpleNamespace(
+            server=self.server,
+            spark=self.spark,
+            store=self.store,
+            repository=SimpleNamespace(id="repo"),
+            namespace=SimpleNamespace(relative_absolute=lambda uri: None if "://" in uri else uri),
+            options=RunOptions(**{**EXACT, **options}),
+        )
+        heads = {branch: Head("c", when, "" if when else "reset") for branch, when in self.since.items()}
+        return twins.find(run, self._listing(), self._heads(), Heads(NOW, heads), grace=GRACE)
+
+    def kept(self, **options: Any) -> tuple[set[str], twins.Twins]:
+        """Search; return the candidates that stay, and what was found."""
+        found = self.find(**options)
+        going = {row.address for row in self._listing().transform(found.without_twins).collect()}
+        return {address for address, _, _ in self.candidates} - going, found
+
+    def _listing(self):
+        rows = [
+            {"slice": "s", "address": address, "size_bytes": size, "last_modified": when, "checksum": None}
+            for address, size, when in self.candidates
+        ]
+        return frame_of(
+            self.spark,
+            pa.Table.from_pylist(rows, schema=schemas.NAMESPACE_SLICES),
+            spark_type(schemas.NAMESPACE_SLICES),
+        )
+
+    def _heads(self):
+        rows = [
+            {
+                "address": address,
+                "size_bytes": size,
+                "head_path": path.encode("utf-8", "surrogateescape"),
+                "checksum": checksum,
+            }
+            for path, address, size, checksum in self.entries
+        ]
+        frame = frame_of(self.spark, pa.Table.from_pylist(rows, schema=_HEADS), spark_type(_HEADS))
+        absent = frame.where(sf.col("address").isin(self.absent)).select(sf.xxhash64("address").alias("address_hash"))
+        listing = frame_of(
+            self.spark,
+            pa.table(
+                {
+                    "address": pa.array(self.listed.keys(), pa.string()),
+                    "checksum": pa.array(self.listed.values(), pa.string()),
+                }
+            ),
+        )
+        return HeadEntries(frame, absent if self.absent else None, self.are_sizes_said, listing)
+
+
+def ago(days):
+    return NOW - days * DAY
+
+
+@dataclass
+class World:
+    """A repository with hidden entries of every kind that the search promises to find."""
+
+    ground: Ground
+    hidden: set[str]
+
+
+def _world(spark, seed):
+    dice = random.Random(seed)
+    names = [f"b{number}" for number in range(dice.randint(1, 4))]
+    since = {name: dice.choice([ago(dice.randint(0, 20)), ago(dice.randint(0, 20)), None]) for name in names}
+    all_said = dice.random() < 0.3
+    entries, absent, hidden, candidates = [], [], set(), {}
+    shown: dict[str, dict[str, str]] = {name: {} for name in names}
+    for number in range(dice.randint(1, 12)):
+        path = f"{dice.choice('ab')}/{number}"
+        kind = dice.choice(["plain", "plain", "plain", "absent", "outside"])
+        address = f"s3://elsewhere/{number}" if kind == "outside" else f"data/s/head{number}"
+        size = dice.randint(1, 3)
+        entries.append((path, address, size, f"{size:032d}"))
+        absent += [address] if kind == "absent" else []
+        for name in names:
+            shown[name][path] = address
+    for number in range(dice.randint(1, 12)):
+        is_signed = dice.random() < 0.3
+        when, size = ago(dice.randint(0, 20)), dice.randint(1, 3)
+        address = f"data/s/candidate{number}" + (",sig" if is_signed else "")
+        candidates[address] = (address, size, when)
+        if dice.random() < 0.5:
+            continue
+        path, over, said, _ = dice.choice(entries)
+        name = dice.choice(names)
+        may_be_said = is_signed or all_said or over in absent
+        in_time = since[name] is None or when >= since[name]
+        if (said == size or may_be_said) and (in_time or over in absent or over.startswith("s3://")):
+            shown[name][path] = address
+            hidden = {shown[one][at] for one in names for at in shown[one]} & candidates.keys()
+    ground = Ground(
+        spark,
+        Branches(shown, page=dice.randint(1, 4)),
+        since,
+        entries,
+        list(candidates.values()),
+        absent,
+        are_sizes_said=all_said,
+    )
+    return World(ground, hidden)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", range(8))
+def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(spark, seed):
+    _require(spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+def test_what_hides_is_kept_in_many_repositories(spark):
+    for seed in range(100, 300):
+        _require(spark, seed)
+
+
+def _require(spark, seed):
+    world = _world(spark, seed)
+    kept, found = world.ground.kept(twin_calls=10_000)
+    assert kept == world.hidden
+    assert found.facts["kept_objects"] == len(world.hidden)
+    assert found.facts["unchecked_objects"] == 0
+    calls = found.facts["calls"]
+    for allowed in {0, 1, calls // 2, max(0, calls - 1)}:
+        world.ground.server.calls.clear()
+        kept, found = world.ground.kept(twin_calls=allowed)
+        assert kept >= world.hidden
+        assert sum(world.ground.server.calls.values()) == found.facts["calls"] <= allowed
+        assert len(kept) == found.facts["kept_objects"] + found.facts["unchecked_objects"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("seed", [1, 5])
+def test_many_and_few_paths_are_asked_alike(spark, seed, monkeypatch):
+    monkeypatch.setattr(twins, "LOT", 2)
+    monkeypatch.setattr(twins, "FOUND", 3)
+    monkeypatch.setattr(twins, "PAGE", 2)
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    _require(spark, seed)
+
+
+def _one_path(spark, branches=1, **of_ground):
+    """A repository whose branches have one path, of the size of one candidate."""
+    names = [f"b{number:04}" for number in range(branches)]
+    entries = [("p", "data/s/head", 4, "a" * 32)]
+    return Ground(
+        spark,
+        Branches({name: {"p": "data/s/head"} for name in names}, page=1_000),
+        dict.fromkeys(names, ago(9)),
+        entries,
+        [("data/s/candidate", 4, ago(5))],
+        **of_ground,
     )
 
 
-@settings(max_examples=200)
-@given(
-    branches=st.dictionaries(st.sampled_from("abc"), st.dictionaries(paths, st.text("xyz", min_size=1), max_size=12)),
-    wanted=st.sets(paths, max_size=6),
-    page=st.integers(1, 5),
+@pytest.mark.spark
+def test_1101_branches_and_one_suspect_path_are_all_asked_by_default(spark):
+    ground = _one_path(spark, 1_101)
+    kept, found = ground.kept()
+    assert kept == set()
+    assert (found.facts["calls"], found.facts["twin_calls"]) == (1_101, 11_010)
+
+
+@pytest.mark.spark
+def test_branches_are_asked_side_by_side(spark):
+    ground, together = _one_path(spark, 4), Barrier(4, timeout=30)
+    alone = ground.server.list_entries
+
+    def meeting(repository, branch, *, after):
+        together.wait()
+        return alone(repository, branch, after=after)
+
+    ground.server.list_entries = meeting
+    assert ground.kept(branches_at_once=4)[0] == set()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("days", "calls"), [(9, 1), (9 + 1 / 86_400, 0), (8, 1)])
+def test_a_candidate_of_the_second_of_the_head_is_asked_about_and_an_older_one_is_not(spark, days, calls):
+    ground = _one_path(spark)
+    ground.candidates = [("data/s/candidate", 4, ago(days))]
+    assert ground.find().facts["calls"] == calls
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "margin"),
+    [
+        ({"min_age": timedelta(hours=24)}, 7 * DAY + timedelta(minutes=5)),
+        ({"min_age": timedelta(days=9)}, 9 * DAY + timedelta(minutes=5)),
+        ({"min_age": timedelta(hours=24), "longest_upload": timedelta(0)}, DAY + timedelta(minutes=5)),
+        ({"min_age": timedelta(hours=24), "max_clock_skew": timedelta(0)}, 7 * DAY),
+        # A throw-away repository: less its age alone.
+        ({"min_age": timedelta(seconds=1), "allow_unsafe_min_age": True}, timedelta(seconds=1)),
+    ],
 )
-def test_every_address_that_a_branch_shows_under_a_path_is_found(branches, wanted, page):
-    server = Branches(branches, page)
-    budget = CallBudget(1000)
-    live = ask(_run(server), sorted(wanted), budget)
-    assert live.keys() == {shown[path] for shown in branches.values() for path in wanted if path and path in shown}
-    assert all(address in {shown.get(path) for shown in branches.values()} for address, path in live.items())
-    assert budget.made == server.calls
-    assert not budget.unasked
+def test_the_bound_is_earlier_by_the_longest_time_between_a_name_and_its_staging(spark, options, margin):
+    ground = _one_path(spark)
+    for off, calls in ((timedelta(0), 1), (timedelta(seconds=1), 0)):
+        ground.candidates = [("data/s/candidate", 4, ago(9) - margin - off)]
+        assert ground.find(**{"allow_unsafe_min_age": False, **options}).facts["calls"] == calls
 
 
-@settings(max_examples=200)
-@given(
-    branches=st.dictionaries(
-        st.sampled_from("abc"), st.dictionaries(paths.filter(bool), st.text("xyz", min_size=1), max_size=12), min_size=1
-    ),
-    calls=st.integers(0, 6),
-)
-def test_what_the_budget_does_not_reach_is_named_as_unasked(branches, calls):
-    wanted = sorted({path for shown in branches.values() for path in shown})
-    budget = CallBudget(calls)
-    live = ask(_run(Branches(branches, page=2)), wanted, budget)
-    assert budget.made <= calls
-    for shown in branches.values():
-        for path, address in shown.items():
-            assert address in live or path in budget.unasked
+@pytest.mark.spark
+def test_the_later_one_of_name_and_last_modification_counts(spark):
+    ground = _one_path(spark)
+    name = IdSource(lambda: ago(3)).object_address()
+    ground.candidates = [(name, 4, ago(30))]
+    assert ground.find().facts["calls"] == 1
+    old = IdSource(lambda: ago(30)).object_address()
+    ground.candidates = [(old, 4, ago(3))]
+    assert ground.find().facts["calls"] == 1
+    ground.candidates = [(old, 4, ago(30))]
+    assert ground.find().facts["calls"] == 0
 
 
-def test_neighbouring_paths_share_a_call():
-    server = Branches({"main": {f"p/{number:04}": f"a{number}" for number in range(1000)}}, page=1000)
-    live = ask(_run(server), [f"p/{number:04}" for number in range(1000)], CallBudget(10))
-    assert len(live) == 1000
-    assert server.calls == 1
+@pytest.mark.spark
+def test_a_branch_that_was_made_since_heads_were_read_has_nothing_older(spark):
+    ground = _one_path(spark)
+    ground.since = {}
+    assert ground.find().facts["calls"] == 0
+    ground.candidates = [("data/s/candidate", 4, NOW)]
+    assert ground.find().facts["calls"] == 1
 
 
-def test_a_branch_that_was_deleted_meanwhile_has_nothing_staged():
-    class Vanishing(Branches):
-        def branches(self, repository):
-            shown = super().branches(repository)
-            self.gone = "old"
-            return shown
+@pytest.mark.spark
+def test_a_whole_branch_is_listed_where_a_candidate_may_be_dishonest_and_no_other_is(spark):
+    ground = _one_path(spark, 2)
+    ground.since["b0001"] = ago(1)
+    ground.candidates = [("data/s/candidate,sig", 1, ago(5))]
+    ground.server.shown["b0000"]["q"] = "data/s/candidate,sig"
+    ground.server.page = 1
+    kept, found = ground.kept()
+    assert kept == {"data/s/candidate,sig"}
+    assert found.facts["branches_listed"] == found.facts["branches_asked"] == 1
+    assert ground.server.calls == {"b0000": 2}
 
-    server = Vanishing({"main": {"p": "live"}, "old": {"p": "staged"}})
-    assert ask(_run(server), ["p"], CallBudget(10)) == {"live": "p"}
+
+@pytest.mark.spark
+def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest(spark):
+    ground = _one_path(spark, 3)
+    ground.candidates = [("data/s/candidate,sig", 1, ago(5)), ("data/s/honest", 1, ago(5))]
+    kept, found = ground.kept(twin_calls=2)
+    assert kept == {"data/s/candidate,sig"}
+    assert found.facts["planned_calls"] == 3
 
 
-def test_a_branch_that_is_there_but_not_found_is_a_failure():
-    class Confused(Branches):
-        def list_entries(self, _repository, _branch, *, after):
-            raise NotFoundError("repository not found")
+@pytest.mark.spark
+def test_paths_that_are_no_utf8_are_seen_where_the_branch_is_listed_and_keep_their_size_elsewhere(spark):
+    ground = _one_path(spark)
+    ground.entries = [("\udcff", "data/s/head", 4, "a" * 32)]
+    ground.server.shown = {"b0000": {"\ufffd": "data/s/head"}}
+    assert ground.kept()[0] == {"data/s/candidate"}
+    ground.candidates.append(("data/s/other,sig", 9, ago(5)))
+    assert ground.kept()[0] == set()
 
+
+# The third way: the candidates themselves
+
+MD5, OTHER = "a" * 32, "b" * 32
+
+
+def _many_paths(spark, candidates, **contents):
+    """Ten paths on three branches, with one checksum and one size; candidates with these contents."""
+    return Ground(
+        spark,
+        Branches({f"b{number}": {f"{number}/{at}": f"data/s/{at}" for at in range(10)} for number in range(3)}, page=1),
+        {f"b{number}": ago(9) for number in range(3)},
+        [(f"{number}/{at}", f"data/s/{at}", 4, MD5) for at in range(10) for number in range(3)],
+        [(address, 4, ago(5)) for address in candidates],
+        store=Store(contents, tells_content=True),
+        listed={f"data/s/{at}": MD5 for at in range(10)},
+    )
+
+
+@pytest.mark.spark
+def test_a_candidate_whose_content_is_another_one_is_no_twin_and_nobody_is_asked(spark):
+    ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": OTHER})
+    kept, found = ground.kept()
+    assert kept == set()
+    assert (found.facts["objects_asked"], found.facts["calls"]) == (2, 0)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("told", [MD5, None], ids=["the content of an entry", "a content that the store does not tell"])
+def test_a_candidate_whose_content_may_be_that_of_an_entry_is_asked_about(spark, told):
+    ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": told})
+    ground.server.shown["b2"]["2/7"] = "data/c/2"
+    kept, found = ground.kept()
+    assert kept == {"data/c/2"}
+    assert found.facts["objects_asked"] == 2
+
+
+@pytest.mark.spark
+def test_an_entry_whose_checksum_is_none_of_a_content_hides_whatever_its_size_has(spark):
+    ground = _many_paths(spark, ["data/c/1"], **{"data/c/1": OTHER})
+    ground.entries.append(("0/odd", "data/s/odd", 4, "0123-7"))
+    ground.server.shown["b0"]["0/odd"] = "data/c/1"
+    assert ground.kept()[0] == {"data/c/1"}
+
+
+@pytest.mark.spark
+def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_its_object(spark):
+    """Said checksums, or a store that began to encrypt: then an unsigned copy may carry one on."""
+    ground = _many_paths(spark, ["data/c/1"], **{"data/c/1": OTHER})
+    ground.server.shown["b1"]["1/3"] = "data/c/1"
+    ground.listed["data/s/5"] = OTHER
+    kept, found = ground.kept()
+    assert kept == {"data/c/1"}
+    assert found.facts["objects_asked"] == 0
+
+
+@pytest.mark.spark
+def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark):
+    ground = _many_paths(spark, ["data/c/1,sig"], **{"data/c/1,sig": OTHER})
+    ground.server.shown["b1"]["1/3"] = "data/c/1,sig"
+    kept, found = ground.kept()
+    assert kept == {"data/c/1,sig"}
+    assert found.facts["objects_asked"] == 0
+
+
+@pytest.mark.spark
+def test_the_hard_case_in_small(spark, monkeypatch):
+    """Few sizes, and commits dated weeks back: nothing is ruled out, and limits that suffice let all of it go."""
+    monkeypatch.setattr(twins, "PAGE", 10)
+    branches, paths = 20, 200
+    names = [f"b{number:02}" for number in range(branches)]
+    shown = {f"p/{at:04}": f"data/s/{at}" for at in range(paths)}
+    ground = Ground(
+        spark,
+        Branches({name: dict(shown) for name in names}, page=10),
+        dict.fromkeys(names, ago(30)),
+        [(path, address, at % 2, MD5) for at, (path, address) in enumerate(shown.items())],
+        [(f"data/c/{number}", number % 2, ago(1)) for number in range(1_000)],
+        store=Store({f"data/c/{number}": OTHER for number in range(1_000)}, tells_content=True),
+    )
+    kept, found = ground.kept(twin_calls=50)
+    assert len(kept) == found.facts["unchecked_objects"] == 1_000
+    assert found.facts["planned_calls"] == 20 * 21
+    kept, found = ground.kept(twin_calls=20 * 21)
+    assert kept == set()
+    assert found.facts["branches_listed"] == 20
+    # Where there are more branches than candidates, those are asked themselves.
+    del ground.candidates[300:]
+    kept, found = ground.kept(twin_calls=20 * 21)
+    assert kept == set()
+    assert (found.facts["objects_asked"], found.facts["calls"]) == (300, 0)
+
+
+# Branches that go
+
+
+@pytest.mark.spark
+def test_a_branch_that_was_deleted_meanwhile_has_nothing_staged(spark):
+    ground = _one_path(spark, 2)
+    ground.server.shown["b0001"]["p"] = "data/s/candidate"
+    listed = ground.server.branches
+
+    def vanishing(repository):
+        found = listed(repository)
+        ground.server.gone = {"b0001"}
+        return found
+
+    ground.server.branches = vanishing
+    assert ground.kept()[0] == set()
+
+
+@pytest.mark.spark
+def test_a_branch_that_is_there_but_not_found_is_a_failure(spark):
+    ground = _one_path(spark)
+
+    def confused(_repository, _branch, *, after):
+        raise NotFoundError("repository not found")
+
+    ground.server.list_entries = confused
     with pytest.raises(NotFoundError):
-        ask(_run(Confused({"main": {}})), ["p"], CallBudget(10))
+        ground.find()
+
+
+@pytest.mark.spark
+def test_a_repository_without_branches_is_no_repository_in_which_nothing_hides(spark):
+    ground = _one_path(spark)
+    ground.server.gone = {"b0000"}
+    with pytest.raises(RepositoryStateError, match="shows no branch"):
+        ground.find()
 
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
@@ -117,6 +495,4 @@ ASIDE = f"_lakefs/retention/gc/quarantine/run_id=2026-11-20T02-00-00Z/{OWN}"
     ],
 )
 def test_by_another_name_of_the_store_an_object_is_known_where_it_lies(shown, address):
-    run = _run(Branches({"main": {"p": shown}}))
-    run.namespace = SimpleNamespace(relative_absolute=lambda _uri: None)
-    assert ask(run, ["p"], CallBudget(10)) == ({} if address is None else {address: "p"})
+    assert twins._known_as(shown) == address
