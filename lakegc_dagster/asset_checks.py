@@ -54,6 +54,7 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
     said = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
         passed=result.passed,
+        severity=dg.AssetCheckSeverity.ERROR if result.name not in guards.ADVISORY else dg.AssetCheckSeverity.WARN,
         asset_key=asset_of(result.table),
         check_name=result.name,
         description=result.summary,
@@ -61,20 +62,22 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
     )
 
 
-def _blocking(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
+def _spec(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
         # Dagster calls answers per partition a preview; without, the one about a repository hides that about another.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
-            name, asset=asset, description=description, blocking=True, partitions_def=REPOSITORY_RUN
+            name,
+            asset=asset,
+            description=description,
+            blocking=name not in guards.ADVISORY,
+            partitions_def=REPOSITORY_RUN,
         )
 
 
 def _specs_on(asset: str) -> list[dg.AssetCheckSpec]:
     return [
-        _blocking(name, asset, inspect.getdoc(check))
-        for name, table, check in guards.CHECKS
-        if asset_of(table) == asset
+        _spec(name, asset, inspect.getdoc(check)) for name, table, check in guards.CHECKS if asset_of(table) == asset
     ]
 
 
@@ -101,7 +104,7 @@ def check_verdict(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterato
 @dg.multi_asset_check(
     name=f"check_{tables.DELETION_REPORT.name}",
     specs=[
-        _blocking(
+        _spec(
             _NOTHING_LEFT,
             tables.DELETION_REPORT.name,
             "Every object of the sweep is gone; one that the store kept fails the run, after the report of all is stored.",

@@ -197,13 +197,8 @@ def groups_table(title: str, groups: Iterable[Group], what: str = "why") -> Tabl
 
 def show_report(shown: Console, report: Report) -> None:
     """Show a report: totals, what may go and stays and why, and what a sweep did."""
-    found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
     shown.print()
-    also = "".join(f"; kept by a setting: {group}, {escape(group.name)}" for group in report.kept_by_setting)
-    shown.print(
-        f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}{also}",
-        soft_wrap=True,
-    )
+    shown.print(_headline(report), soft_wrap=True)
     for title, groups, what in (
         ("What may go, by reason", report.by_reason, "why"),
         ("What may go, by age", report.by_age, "written"),
@@ -233,6 +228,14 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}", soft_wrap=True)
         if name in lifted_by:
             shown.print(f"What lifts it: {lifted_by[name]}.", markup=False, soft_wrap=True)
+
+
+def _headline(report: Report) -> str:
+    """Say in a line what may go, and in a second one what waits for calls."""
+    found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
+    also = "".join(f"; kept by a setting: {group}, {escape(group.name)}" for group in report.kept_by_setting)
+    line = f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}{also}"
+    return f"{line}\n[yellow]{escape(report.waiting)}.[/yellow]" if report.waiting else line
 
 
 def _show_not_deleted(shown: Console, report: Report) -> None:

@@ -84,7 +84,7 @@ class _Recorder:
             self.on_event(
                 "checked",
                 result.table,
-                {"name": result.name, "passed": result.passed, "summary": result.summary, "result": result},
+                {"name": result.name, "passed": result.allows, "summary": result.summary, "result": result},
             )
 
     def failed(self, table: str, error: LakegcError) -> None:
@@ -96,7 +96,7 @@ class _Recorder:
 
     def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
         """Return what ended the run: what was raised, else the checks that failed."""
-        failed = [result for result in self.checks if not result.passed]
+        failed = [result for result in self.checks if not result.allows]
         if self.error is not None or not failed:
             return self.error
         if failed[0].table == DELETION_REPORT.name:

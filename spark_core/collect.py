@@ -39,7 +39,7 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     _keep(run, tables.EXPIRED_ADDRESSES, lambda: mark.expired_addresses(run, made), on_event)
     concluded = conclude(run)
     for result in concluded.results:
-        on_event("checked", result.table, {"name": result.name, "passed": result.passed, "summary": result.summary})
+        on_event("checked", result.table, {"name": result.name, "passed": result.allows, "summary": result.summary})
     return concluded.verdict
 
 
@@ -177,7 +177,7 @@ def require_passed(run: Run, found: Verdict) -> None:
     Raises:
         VerdictError: With the checks that failed.
     """
-    failed = [f"{check['name']}: {check['summary']}" for check in found.checks if not check["passed"]]
+    failed = [f"{check['name']}: {check['summary']}" for check in found.failed]
     if failed or not found.passed:
         raise verdict.not_passed(run.repository.id, run.key, "; ".join(failed) or "it did not pass")
 

@@ -7,6 +7,25 @@ import re
 # A quick look that most text passes: plain ASCII without control characters.
 _PLAIN = re.compile(r"[\x20-\x7e]*\Z")
 
+_KILO = 1000
+
+
+def bytes_text(size_bytes: int) -> str:
+    """Print bytes as people read them.
+
+    Examples:
+        >>> bytes_text(1), bytes_text(999), bytes_text(1_000), bytes_text(12_345_678)
+        ('1 byte', '999 bytes', '1.0 kB', '12.3 MB')
+    """
+    if size_bytes < _KILO:
+        return f"{size_bytes} byte" + ("" if size_bytes == 1 else "s")
+    size = float(size_bytes)
+    for unit in ("kB", "MB", "GB", "TB"):
+        size /= _KILO
+        if size < _KILO:
+            return f"{size:.1f} {unit}"
+    return f"{size / _KILO:.1f} PB"
+
 
 def visible(text: str, *, lines: bool = False) -> str:
     r"""Write what cannot be seen as an escape: it could drive a terminal, or turn the order of what is read.

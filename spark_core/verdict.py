@@ -31,7 +31,7 @@ class Verdict:
         instance: Which instance of it.
         namespace: Its storage namespace.
         run: Run key.
-        passed: Whether every check passed.
+        passed: Whether every check that can stand in the way passed.
         concluded_at: When it was written.
         cutoff: The mark's cutoff.
         min_age_seconds: The minimum age that the cutoff follows from.
@@ -75,8 +75,8 @@ class Verdict:
 
     @property
     def failed(self) -> list[Mapping[str, Any]]:
-        """The checks that did not pass."""
-        return [check for check in self.checks if check["passed"] is not True]
+        """The checks that did not pass, and stand in the way."""
+        return [check for check in self.checks if check["passed"] is not True and check["name"] not in guards.ADVISORY]
 
     def to_json(self) -> bytes:
         """Write the verdict, with the digest of itself."""
@@ -224,7 +224,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     failed = [
         result
         for result in guards.check_mark(run, {name: table.manifest for name, table in stored.items()})
-        if not result.passed and result.name not in confirmed
+        if not result.allows and result.name not in confirmed
     ]
     if failed:
         names = "; ".join(f"{result.name}: {result.summary}" for result in failed)
@@ -383,7 +383,7 @@ def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[Chec
         instance=run.instance,
         namespace=run.repository.storage_namespace,
         run=str(run.key),
-        passed=all(result.passed for result in results),
+        passed=all(result.allows for result in results),
         concluded_at=run.now(),
         cutoff=run.cutoff.isoformat(),
         min_age_seconds=run.options.min_age.total_seconds(),

@@ -13,16 +13,18 @@ from spark_core.guards.history import nothing_changed_suddenly
 from spark_core.guards.place import clocks_agree, listing_lies_in_one_repository, namespace_is_its_own
 from spark_core.guards.plan import (
     expired_share_is_plausible,
+    hidden_entries_were_asked,
     live_objects_are_listed,
     mark_is_recent,
     only_data_expires,
     only_old_objects_expire,
     tables_were_made_in_order,
 )
-from spark_core.guards.result import NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.guards.result import ADVISORY, NOTHING_LIFTS_IT, Check, CheckResult, Manifests
 from spark_core.run import Run
 
 __all__ = [
+    "ADVISORY",
     "CHECKS",
     "CONFIRMABLE",
     "NOTHING_LIFTS_IT",
@@ -35,6 +37,7 @@ __all__ = [
     "commits_are_known",
     "expired_share_is_plausible",
     "heads_are_readable",
+    "hidden_entries_were_asked",
     "listing_lies_in_one_repository",
     "live_objects_are_listed",
     "mark_is_recent",
@@ -64,6 +67,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
         ("expired_addresses", only_data_expires),
         ("expired_addresses", only_old_objects_expire),
         ("expired_addresses", live_objects_are_listed),
+        ("expired_addresses", hidden_entries_were_asked),
         ("expired_addresses", expired_share_is_plausible),
         ("expired_addresses", nothing_changed_suddenly),
     )

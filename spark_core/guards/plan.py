@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from spark_core import chain
 from spark_core.errors import ChainError
 from spark_core.guards.result import CheckResult, Manifests, confirmed_or, setting, share
+from spark_core.plain_text import bytes_text
 from spark_core.run import Run
 
 _TABLE = "expired_addresses"
+
+# Of what nothing reaches so much (0 to 1) may wait for want of calls before a check says so.
+MOST_WAITING = 0.01
 
 
 def tables_were_made_in_order(run: Run, manifests: Manifests) -> CheckResult:
@@ -139,6 +146,61 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
         limit=f"{limit:.1%} of what branches reach, from {run.options.share_from_objects:,} on; never an empty listing",
         lifted_by=f"{setting('max_missing_share')}; nothing lifts an empty listing",
     )
+
+
+def hidden_entries_were_asked(run: Run, manifests: Manifests) -> CheckResult:
+    """Hardly anything is kept only because branches could not be asked whether they read from it (safety 44).
+
+    It does not stand in the way of a sweep: what could not be asked about is kept.
+    """
+    found = manifests[_TABLE].facts.get("twins", {})
+    waiting, of, size = (found.get(name, 0) for name in ("unchecked_objects", "candidates", "unchecked_bytes"))
+    passed = share(waiting, of) <= MOST_WAITING
+    summary = waiting_words(found) or f"branches were asked about all that might hide of {of:,} objects"
+    without = found.get("without_bound", {})
+    return CheckResult(
+        "hidden_entries_were_asked",
+        _TABLE,
+        passed,
+        summary,
+        {
+            "waiting_objects": waiting,
+            "waiting_bytes": size,
+            "waiting_share": share(waiting, of),
+            "of_objects": of,
+            **{
+                name: found.get(name, 0)
+                for name in ("calls", "objects_asked", "planned_calls", "twin_calls", "branches", "branches_asked")
+            },
+            "branches_without_bound": dict(without),
+            "hidden_entries": run.options.hidden_entries,
+        },
+        limit=f"{MOST_WAITING:.0%} of what nothing reaches; above it the mark can be swept all the same",
+        lifted_by=setting("twin_calls"),
+    )
+
+
+def waiting_words(twins: Mapping[str, Any]) -> str:
+    """Say how much waits because branches could not be asked, and which setting lets it go; empty for nothing.
+
+    Args:
+        twins: Figures of the search for hidden entries.
+    """
+    waiting = twins.get("unchecked_objects", 0)
+    if not waiting:
+        return ""
+    planned, limit = twins.get("planned_calls", 0), twins.get("twin_calls", 0)
+    made = twins.get("calls", 0) + twins.get("objects_asked", 0)
+    wait = (
+        f"{waiting:,} object{'' if waiting == 1 else 's'} ({bytes_text(twins['unchecked_bytes'])}) "
+        f"wait{'s' if waiting == 1 else ''}, because a branch may read from {'it' if waiting == 1 else 'them'}"
+    )
+    if planned <= limit and made < limit:
+        return (
+            f"{wait} under a path that is no UTF-8, which no request can name: rename it and mark under a new run key"
+        )
+    enough = f" (to about {planned:,})" if planned > limit else ""
+    return f"{wait} and twin_calls = {limit:,} did not suffice to ask: raise twin_calls{enough} and mark under a new run key"
 
 
 def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:

@@ -130,7 +130,8 @@ def _checks(report: Report) -> str:
 
 
 def _cautions(report: Report) -> str:
-    return "".join(f'<p class="caution"><b>Caution.</b> {escape(caution)}.</p>' for caution in report.cautions)
+    said = [*([report.waiting] if report.waiting else []), *report.cautions]
+    return "".join(f'<p class="caution"><b>Caution.</b> {escape(caution)}.</p>' for caution in said)
 
 
 def _outcomes(report: Report) -> str:

@@ -16,6 +16,8 @@ from spark_core import candidates as rule
 from spark_core import confirmation, tables, verdict
 from spark_core.candidates import Limits
 from spark_core.errors import VerdictError
+from spark_core.guards.plan import waiting_words
+from spark_core.guards.result import ADVISORY
 from spark_core.holds import Holds
 from spark_core.mark.expired import alive_hash
 from spark_core.report.cautions import cautions
@@ -107,6 +109,7 @@ def of_mark(run: Run) -> Report:
             passed=passed,
             refused=_refused(checks),
             checks=checks,
+            waiting=waiting_words(expired_table.manifest.facts.get("twins", {})),
             cautions=cautions(
                 stored["namespace_slices"].manifest.facts,
                 stored["retained_commits"].manifest.facts,
@@ -308,10 +311,11 @@ def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
             limit=check.get("limit", ""),
             lifted_by=check.get("lifted_by", ""),
             confirmed=_who(run, check["name"]) if check["name"] in confirmed else "",
+            blocks=check["name"] not in ADVISORY,
         )
         for check in found.checks
     )
-    lifted = bool(checks) and all(check.passed or check.confirmed for check in checks)
+    lifted = bool(checks) and all(check.passed or check.confirmed or not check.blocks for check in checks)
     return found.passed or lifted, checks
 
 

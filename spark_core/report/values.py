@@ -10,6 +10,18 @@ from typing import Any
 
 from spark_core.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
+from spark_core.plain_text import bytes_text
+
+__all__ = [
+    "Check",
+    "Failure",
+    "Group",
+    "Named",
+    "ReferenceReport",
+    "Report",
+    "Standing",
+    "bytes_text",
+]
 
 REPORT_FORMAT = 1
 # Read as well: every format of a release. 1: 0.1.0.
@@ -21,8 +33,6 @@ KEPT_BY_SETTING = {
     INHERITED: 'older than the repository (inherited = "keep")',
     UPLOAD: "of an upload that may still go on (longest_upload_days)",
 }
-
-_KILO = 1000
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Check:
         limit: Up to where it passes.
         lifted_by: Which setting or command lifts it.
         confirmed: Who confirmed its finding, and when; empty where nobody did.
+        blocks: Whether a mark that fails it cannot be swept.
     """
 
     name: str
@@ -107,12 +118,15 @@ class Check:
     limit: str
     lifted_by: str
     confirmed: str = ""
+    blocks: bool = True
 
     @property
     def standing(self) -> str:
         """The result in a word or two."""
         if self.passed:
             return "passed"
+        if not self.blocks:
+            return "noticed"
         return f"confirmed by {self.confirmed}" if self.confirmed else "refused"
 
 
@@ -160,6 +174,7 @@ class Report:
         failures: Objects that the sweep could not delete, at most as many as are named of the largest.
         spared: Objects that the sweep kept although the mark let them go, at most as many.
         cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
+        waiting: How much waits because branches could not be asked, and which setting lets it go; empty for nothing.
         reference: The mark of lakeFS's own job that the run stayed within; None when there was none.
         checks: Every check of the verdict with its limit; empty without one.
         undo: How what a sweep deleted comes back, in sentences; empty where it does not.
@@ -188,6 +203,7 @@ class Report:
     reference: ReferenceReport | None = None
     checks: tuple[Check, ...] = ()
     undo: str = ""
+    waiting: str = ""
 
     @property
     def swept(self) -> bool:
@@ -234,23 +250,6 @@ class Report:
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(name, None, f"not a report of lakegc ({problem!r})") from problem
-
-
-def bytes_text(size_bytes: int) -> str:
-    """Print bytes as people read them.
-
-    Examples:
-        >>> bytes_text(1), bytes_text(999), bytes_text(1_000), bytes_text(12_345_678)
-        ('1 byte', '999 bytes', '1.0 kB', '12.3 MB')
-    """
-    if size_bytes < _KILO:
-        return f"{size_bytes} byte" + ("" if size_bytes == 1 else "s")
-    size = float(size_bytes)
-    for unit in ("kB", "MB", "GB", "TB"):
-        size /= _KILO
-        if size < _KILO:
-            return f"{size:.1f} {unit}"
-    return f"{size / _KILO:.1f} PB"
 
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:

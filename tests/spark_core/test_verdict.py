@@ -36,7 +36,18 @@ def _under(run, **options):
     return replace(run, options=replace(run.options, **options))
 
 
+PASSING = {"live_objects": 0, "missing_objects": 0, "missing_named": []}
 LOST = {"expired_addresses": {"live_objects": 5_000, "missing_objects": 4_000, "missing_named": ["data/s/lost"]}}
+
+
+def test_a_check_that_only_says_something_leaves_the_lock_open(run):
+    waiting = {"candidates": 10, "unchecked_objects": 9, "unchecked_bytes": 9, "twin_calls": 1, "planned_calls": 5}
+    stored = _marked(run, expired_addresses={**PASSING, "twins": waiting})
+    (said,) = [check for check in stored.checks if not check["passed"]]
+    assert said["name"] == "hidden_entries_were_asked"
+    assert stored.passed
+    assert stored.failed == []
+    verdict.require_sweepable(run)
 
 
 def test_a_mark_that_passed_opens_the_lock(run):

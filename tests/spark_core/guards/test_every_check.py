@@ -12,6 +12,15 @@ from tests.support.written_run import written_run
 
 SLICES, STAGED, COMMITS, COMMITTED, EXPIRED = (spec.name for spec in tables.MARK_TABLES)
 
+# What the search for hidden entries says where more than one in a hundred waits.
+WAITING = {
+    "candidates": 10_000,
+    "unchecked_objects": 101,
+    "unchecked_bytes": 4_000_000,
+    "twin_calls": 1_000,
+    "planned_calls": 22_400,
+}
+
 # Check -> (table whose facts are otherwise, the facts, what it says then); each alone makes exactly that check fail.
 FIRING = {
     "namespace_is_its_own": [
@@ -116,6 +125,16 @@ FIRING = {
         ),
         (SLICES, {"objects": 0}, "the listing of local://repo/data/ is empty, although 5 retained"),
     ],
+    "hidden_entries_were_asked": [
+        (
+            EXPIRED,
+            {"twins": WAITING},
+            (
+                r"101 objects \(4\.0 MB\) wait, because a branch may read from them and twin_calls = 1,000 did not suffice to ask: "
+                r"raise twin_calls \(to about 22,400\)"
+            ),
+        ),
+    ],
     "expired_share_is_plausible": [
         (
             EXPIRED,
@@ -178,7 +197,32 @@ def test_a_check_fires_alone_and_says_why(run, name, table, facts, text):
     (failed,) = _failed(run, _rechained(_with(manifests, table, facts)))
     assert failed.name == name
     assert re.search(text, failed.summary), failed.summary
-    assert "nothing was deleted" in failed.summary
+    assert ("nothing was deleted" in failed.summary) == (name not in guards.ADVISORY)
+
+
+def test_a_check_that_only_says_something_stands_in_the_way_of_nothing(run):
+    waiting = _rechained(_with(passing_mark(run), EXPIRED, {"twins": WAITING}))
+    (said,) = _failed(run, waiting)
+    assert said.name in guards.ADVISORY
+    assert said.allows
+    (refused,) = _failed(run, _rechained(_with(passing_mark(run), EXPIRED, {"expired_objects": 5_001})))
+    assert not refused.allows
+
+
+@pytest.mark.parametrize(("waiting", "passes"), [(0, True), (1, True), (100, True), (101, False)])
+def test_one_in_a_hundred_may_wait_and_what_waits_is_said_from_the_first_on(run, waiting, passes):
+    manifests = _rechained(_with(passing_mark(run), EXPIRED, {"twins": {**WAITING, "unchecked_objects": waiting}}))
+    (said,) = [result for result in guards.check_mark(run, manifests) if result.name == "hidden_entries_were_asked"]
+    assert said.passed is passes
+    assert ("wait" in said.summary) == (waiting > 0)
+
+
+def test_what_waits_for_a_path_that_cannot_be_named_is_not_blamed_on_the_calls(run):
+    odd = {**WAITING, "planned_calls": 1, "calls": 1}
+    manifests = _rechained(_with(passing_mark(run), EXPIRED, {"twins": odd}))
+    (said,) = _failed(run, manifests)
+    assert "under a path that is no UTF-8" in said.summary
+    assert "twin_calls" not in said.summary
 
 
 def test_every_check_says_its_limit_and_who_may_lift_it(run):
