@@ -134,6 +134,12 @@ class HistoryActions(RuleBasedStateMachine):
         self.acted = 0
         self.keys: set[datetime] = set()
         self.places: list[tuple[str, str, str, bytes]] = []
+        # What time alone does not tell of hidden entries (docs/safety.md, guarantee 1).
+        self.beyond_the_bound = False
+        # Branches that were reset onto another commit than one of their own line, and kept what was staged ...
+        self.reset_ahead: set[str] = set()
+        # ... and those on which an address is staged that is older than its staging.
+        self.old_staged: set[str] = set()
 
     @initialize()
     def begin(self) -> None:
@@ -204,6 +210,36 @@ class HistoryActions(RuleBasedStateMachine):
     def _data(self, number: int) -> bytes:
         # Few contents of few sizes: many objects are then of the size of some entry, and may be its twin.
         return bytes([97 + number // 4]) * (number % 4 + 1)
+
+    # What stays staged
+
+    def drops(self, branch: str) -> None:
+        """Note that a branch forgot all that was staged on it."""
+        self.reset_ahead.discard(branch)
+        self.old_staged.discard(branch)
+
+    def reset_onto(self, branch: str, commit: str) -> None:
+        """Reset a branch hard, and note what that may hide."""
+        before = self.repository.branches()[branch]
+        self.repository.hard_reset(branch, commit)
+        if self.repository.branches()[branch] not in self._line(before):
+            self.reset_ahead.add(branch)
+        self.beyond_the_bound = self.beyond_the_bound or branch in self.old_staged
+
+    def _line(self, commit: str) -> list[str]:
+        """Return a commit and those before it on the main line."""
+        line = []
+        at: str | None = commit
+        while at is not None:
+            line.append(at)
+            parents = self.repository.commits[at]["parents"]
+            at = parents[0] if parents else None
+        return line
+
+    def _hides(self, branch: str, path: str) -> bool:
+        """Say whether what is staged at a path does not show in the branch's changes."""
+        changes = self.repository.call("GET", f"/branches/{branch}/diff", query={"amount": 1000})["results"]
+        return path not in {change["path"] for change in changes}
 
     # Objects
 
@@ -283,8 +319,11 @@ class HistoryActions(RuleBasedStateMachine):
             # As stat shows an entry with an absolute address: the blockstore's path comes twice.
             "as shown": f"local://{root}{root}/{self.repository.store.path}/{address}",
         }[spelling]
-        answer = self.repository.stage(self._branch(branch), self._path(path), spelt, size_bytes=len(body) + said)
+        name = self._branch(branch)
+        answer = self.repository.stage(name, self._path(path), spelt, size_bytes=len(body) + said)
         assert answer.status == 201, answer.body
+        self.old_staged.add(name)
+        self.beyond_the_bound = self.beyond_the_bound or self._hides(name, self._path(path))
 
     # Commits and refs
 
@@ -299,6 +338,7 @@ class HistoryActions(RuleBasedStateMachine):
             days, seconds = date
             threshold = self.next_key - timedelta(days=days)
             self.repository.commit(name, date=int((threshold + timedelta(seconds=seconds)).timestamp()))
+        self.drops(name)
 
     @rule(
         source=NUMBER, branch=NUMBER, strategy=st.sampled_from(["", "source-wins", "dest-wins"]), squash=st.booleans()
@@ -308,6 +348,7 @@ class HistoryActions(RuleBasedStateMachine):
         options: dict[str, Any] = {"strategy": strategy} if strategy else {}
         # A branch that is not clean takes no merge.
         self.repository.reset(self._branch(branch))
+        self.drops(self._branch(branch))
         self.repository.merge(self._branch(source), self._branch(branch), squash_merge=squash, **options)
 
     @rule(branch=NUMBER, commit=NUMBER)
@@ -315,6 +356,7 @@ class HistoryActions(RuleBasedStateMachine):
     def revert(self, branch: int, commit: int) -> None:
         id_ = self._commit(commit)
         self.repository.reset(self._branch(branch))
+        self.drops(self._branch(branch))
         self.repository.revert(self._branch(branch), id_, parent_number=self._parent_number(id_))
 
     @rule(branch=NUMBER, commit=NUMBER)
@@ -323,6 +365,7 @@ class HistoryActions(RuleBasedStateMachine):
         id_ = self._commit(commit)
         number = self._parent_number(id_)
         self.repository.reset(self._branch(branch))
+        self.drops(self._branch(branch))
         self.repository.cherry_pick(self._branch(branch), id_, **({"parent_number": number} if number else {}))
 
     @rule(branch=NUMBER, path=st.none() | NUMBER)
@@ -331,11 +374,16 @@ class HistoryActions(RuleBasedStateMachine):
         name = self._branch(branch)
         what = {} if path is None else {"type": "object", "path": self._there(name, path)}
         self.repository.reset(name, **what)
+        if what:
+            # Of a path, the committed entry is staged anew, with the address that it has.
+            self.old_staged.add(name)
+        else:
+            self.drops(name)
 
     @rule(branch=NUMBER, commit=NUMBER)
     @action
     def hard_reset(self, branch: int, commit: int) -> None:
-        self.repository.hard_reset(self._branch(branch), self._commit(commit))
+        self.reset_onto(self._branch(branch), self._commit(commit))
 
     @rule(name=st.sampled_from(BRANCHES), source=NUMBER, hidden=st.sampled_from([False, False, True]))
     @action
@@ -350,6 +398,7 @@ class HistoryActions(RuleBasedStateMachine):
         # Without another branch the server refuses: it is the default one.
         names = sorted(set(self.repository.branches()) - {"main"}) or ["main"]
         self.repository.drop_branch(names[number % len(names)])
+        self.drops(names[number % len(names)])
 
     @rule(name=st.sampled_from(TAGS), commit=NUMBER)
     @action

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -50,6 +50,8 @@ OPTIONS = st.builds(
     tags_protect=st.sampled_from([True, True, False]),
     twin_calls=st.sampled_from([ENOUGH, ENOUGH, ENOUGH, 1, 0]),
     page_rows=st.sampled_from([None, None, 1, 2]),
+    ask_all=st.sampled_from([False, False, False, True]),
+    longest_upload_hours=st.sampled_from([24, 7 * 24]),
 )
 
 
@@ -79,6 +81,38 @@ class HistoryMachine(HistoryActions):
         self.runs = 0
         self.marks: list[OlderMark] = []
         self.held = Held()
+        # Heads that each run noted, by its key.
+        self.noted: dict[datetime, dict[str, str]] = {}
+
+    def _look_for_signs(self, noted: Mapping[str, str] | None) -> None:
+        """Note that time does not tell all, where a hard reset left no sign since heads were noted.
+
+        Args:
+            noted: What the next look at hidden entries compares with; None for nothing.
+        """
+        heads = self.repository.branches()
+        there = {commit for head in (noted or {}).values() for commit in self._reached(head)}
+        for branch in self.reset_ahead:
+            if noted is None:
+                self.beyond_the_bound = True
+                continue
+            was, head = noted.get(branch), heads[branch]
+            is_seen = was is None or was == head or was not in self._line(head) or head in there
+            self.beyond_the_bound = self.beyond_the_bound or not is_seen
+
+    def _noted_before(self, key: datetime) -> dict[str, str] | None:
+        others = [other for other in self.noted if other != key]
+        return self.noted[max(others)] if others else None
+
+    def _reached(self, commit: str) -> set[str]:
+        reached: set[str] = set()
+        left = [commit]
+        while left:
+            at = left.pop()
+            if at not in reached:
+                reached.add(at)
+                left += self.repository.commits[at]["parents"]
+        return reached
 
     def teardown(self) -> None:
         """End the history with a collection, which cannot be swept twice, and with another that finds nothing more."""
@@ -162,7 +196,9 @@ class HistoryMachine(HistoryActions):
         if way == "stage":
             address = sorted(plan)[number % len(plan)]
             spelt = f"local://{repository.store.folder}/{address}"
-            repository.stage(self._branch(number), "back", spelt, size_bytes=len(repository.contents[address]))
+            # At a path that no commit has, so that it is seen.
+            repository.stage(self._branch(number), name, spelt, size_bytes=len(repository.contents[address]))
+            self.old_staged.add(self._branch(number))
             return
         if way == "rules":
             repository.rules(100)
@@ -181,7 +217,7 @@ class HistoryMachine(HistoryActions):
         elif way == "tag":
             repository.tag(name, commit)
         elif way == "reset":
-            repository.hard_reset(self._branch(number), commit)
+            self.reset_onto(self._branch(number), commit)
         elif way == "hold":
             (whole,) = [known for known in repository.commits if known.startswith(commit)]
             holds.add(
@@ -216,12 +252,18 @@ class HistoryMachine(HistoryActions):
     def make_a_table_again(self, table: int, branch: int, options: Options) -> None:
         """Make one of the tables again after the others, with a commit in between: refused, or harmless."""
         before, key = self.repository.objects(), self._next_run(options)
+        self._look_for_signs(self._noted_before(key))
+        options = self._by_time_or_all(options)
         run = self._open(key, options)
         made: list[StoredTable] = []
         for make in TABLES:
             made.append(run.keep(make(run, *made[-1:])))
+        self.noted[key] = self.repository.branches()
         with suppress(LiveError):
             self.repository.commit(self._branch(branch))
+            self.drops(self._branch(branch))
+        if TABLES[table] is mark.retained_commits:
+            self.noted[key] = self.repository.branches()
         made[table] = run.keep(TABLES[table](run, *made[max(0, table - 1) : table]))
         self.runs += 1
         self.tally.runs += 1
@@ -251,6 +293,9 @@ class HistoryMachine(HistoryActions):
         self.tally.runs += 1
         return made
 
+    def _by_time_or_all(self, options: Options) -> Options:
+        return replace(options, ask_all=True) if self.beyond_the_bound else options
+
     def _open(self, key: datetime, options: Options) -> Run:
         opened = max(self.now, key) + timedelta(seconds=1)
         return open_sandbox_run(
@@ -267,10 +312,13 @@ class HistoryMachine(HistoryActions):
 
     def _mark(self, options: Options) -> OlderMark:
         key = self._next_run(options)
+        self._look_for_signs(self._noted_before(key))
+        options = self._by_time_or_all(options)
         objects, alive = self.repository.objects(), reachable(self.repository, key, options, self.held)
         run = self._open(key, options)
         marked, verdict, results = mark_and_conclude(run)
-        failed = [result.name for result in results if not result.passed]
+        self.noted[key] = self.repository.branches()
+        failed = [result.name for result in results if not result.allows]
         if failed == ["live_objects_are_listed"] and not objects:
             # All that is referred to was re-staged after it was gone: nothing to delete, and the guard cannot know why.
             return OlderMark(key, self.now, options, set())
@@ -281,6 +329,9 @@ class HistoryMachine(HistoryActions):
         return OlderMark(key, verdict.concluded_at, options, plan)
 
     def _sweep(self, made: OlderMark) -> None:
+        self._look_for_signs(self.noted[made.key])
+        if self.beyond_the_bound and not made.options.ask_all:
+            return  # the stated limit: what has hidden since is found only by a mark that asks everything
         before = self.repository.objects()
         must_stay = reachable(self.repository, self.now, made.options, self.held)
         # Rules count from the run's instant, so what they kept then they keep in a sweep of it.

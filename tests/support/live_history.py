@@ -25,6 +25,7 @@ class LiveHistory:
     Attributes:
         done: How often each action went through.
         refused: How often the server said no: a conflict, nothing to commit, a branch that is not clean.
+        beyond_the_bound: A branch was reset hard, so time alone does not tell what hides (docs/safety.md, guarantee 1).
     """
 
     def __init__(self, repository: LiveRepository, seed: int) -> None:
@@ -32,6 +33,7 @@ class LiveHistory:
         self.random = Random(seed)
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.beyond_the_bound = False
         self.presigns = bool(
             repository.server.call("GET", "/config")["storage_config"].get("pre_sign_multipart_upload", False)
         )
@@ -179,3 +181,9 @@ class LiveHistory:
 
     def _hard_reset(self) -> None:
         self.repository.hard_reset(self._any_branch(), self._any_commit())
+        self.beyond_the_bound = True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a collection must be told to find all that hides."""
+        return {"hidden_entries": "ask_all"} if self.beyond_the_bound else {}

@@ -24,12 +24,16 @@ class Options:
         tags_protect: Tags keep the commits they name.
         twin_calls: Calls that looking for twins may take; what is not reached is kept.
         page_rows: Rows of a page of the server's scan of staged entries; None: one page.
+        ask_all: Every branch is asked about everything that may hide, whatever the times.
+        longest_upload_hours: How much older than its staging an object may be.
     """
 
     margin_hours: int = 1
     tags_protect: bool = True
     twin_calls: int = 1_000
     page_rows: int | None = None
+    ask_all: bool = False
+    longest_upload_hours: int = 7 * 24
 
     @property
     def of_run(self) -> dict[str, Any]:
@@ -38,6 +42,8 @@ class Options:
             "clock_margin": timedelta(hours=self.margin_hours),
             "tags_protect": self.tags_protect,
             "twin_calls": self.twin_calls,
+            "hidden_entries": "ask_all" if self.ask_all else "by_time",
+            "longest_upload": timedelta(hours=self.longest_upload_hours),
         }
 
 
