@@ -24,13 +24,13 @@ def test_a_random_history_loses_nothing_alive_and_nothing_dead_stays(seed, repos
     history = LiveHistory(repository, seed)
     history.begin()
     history.play(STEPS)
-    first = require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES)
+    first = require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, **history.options)
     assert first.gone, (history.done, history.refused)
     if seed % 3 == 1:
         # Life goes on after a collection: what it left is a whole repository.
         history.play(STEPS // 4)
-        require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, gone_before=first.gone)
-        assert collect(repository, spark).outcomes == {}
+        require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, gone_before=first.gone, **history.options)
+        assert collect(repository, spark, **history.options).outcomes == {}
     did.update(history.done)
 
 
