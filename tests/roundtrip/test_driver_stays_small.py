@@ -68,8 +68,9 @@ def _flat_objects(sandbox, run, count):
 @pytest.mark.spark
 @pytest.mark.deep
 def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, spark, monkeypatch, driver_rows):
-    # Reports name some of the objects, and twins are looked for under some of the paths: both sizes reach those limits.
-    monkeypatch.setattr(twins, "MAX_PATHS", 20)
+    # Reports name some of the objects; twins are looked for under some paths at once, and some addresses are held.
+    monkeypatch.setattr(twins, "LOT", 20)
+    monkeypatch.setattr(twins, "FOUND", 20)
     # A small table is read by the driver whole, up to a constant: below it, here.
     monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
     brought = []
@@ -77,7 +78,9 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, sp
         name = f"repository-{number}"
         made = populate(sandbox, name, now=NOW, objects=objects, commits=5, branches=2, garbage=objects // 4, staged=10)
         driver_rows.clear()
-        run = open_sandbox_run(sandbox, name, spark, NOW, clock_margin=timedelta(0), max_expired_share=1, flat=True)
+        # So many paths come to the driver as are asked about: a lot, of which no branch is asked.
+        options = {"clock_margin": timedelta(0), "max_expired_share": 1, "flat": True, "twin_calls": 0}
+        run = open_sandbox_run(sandbox, name, spark, NOW, **options)
         flat = _flat_objects(sandbox, run, objects // 10)
         marked, verdict, _ = mark_and_conclude(run)
         assert verdict.passed
