@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_core.errors import LakegcError, RefusedError, SettingsError
+from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -223,11 +224,18 @@ def show_report(shown: Console, report: Report) -> None:
         shown.print(
             table("Checks", ("check", "result", "limit"), [(c.name, c.standing, c.limit) for c in report.checks])
         )
+    _show_refusals(shown, report)
+
+
+def _show_refusals(shown: Console, report: Report) -> None:
+    """Show which checks refused a mark, what lifts that, and once what it means for the objects."""
     lifted_by = {check.name: check.lifted_by for check in report.checks}
     for name, why in report.refused.items():
         shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}", soft_wrap=True)
         if name in lifted_by:
             shown.print(f"What lifts it: {lifted_by[name]}.", markup=False, soft_wrap=True)
+    if report.refused and not report.swept:
+        shown.print(f"\n{NOTHING_DELETED}")
 
 
 def _headline(report: Report) -> str:

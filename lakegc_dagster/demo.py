@@ -29,6 +29,7 @@ from lakegc_dagster.stored_runs import expired, load_report, local_path
 from spark_core import tables
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.model import RunKey
+from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.report import Report
 from spark_core.run import Run
 from spark_core.session import check_java
@@ -73,13 +74,14 @@ def run_demo(directory: Path, *, every: bool = False, shown: Console | None = No
         _show_plan(shown, story, found, set(expired(run)), every=every)
 
         _heading(shown, "3", "Sweep: delete it")
-        swept = _run(shown, settings, "sweep", key)
-        _show_sweep(shown, marked, swept)
+        with phase(SWEEP_STANDS):
+            swept = _run(shown, settings, "sweep", key)
+            _show_sweep(shown, marked, swept)
 
-        _heading(shown, "4", "Proof: every object is asked for through the lakeFS API, and looked for in the store")
-        proof = prove(story, Reader(settings.server_options(), REPOSITORY_ID), run.store)
-        _show_proof(shown, proof)
-        _, _, page = load_report(settings, REPOSITORY_ID, key)
+            _heading(shown, "4", "Proof: every object is asked for through the lakeFS API, and looked for in the store")
+            proof = prove(story, Reader(settings.server_options(), REPOSITORY_ID), run.store)
+            _show_proof(shown, proof)
+            _, _, page = load_report(settings, REPOSITORY_ID, key)
     _show_next(shown, directory, run, page)
     seconds = time.monotonic() - began
     verdict = "[green]The proof holds[/green]" if proof.holds else "[red]The proof does not hold[/red]"

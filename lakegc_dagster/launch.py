@@ -22,6 +22,7 @@ from spark_core.guards import CheckResult
 from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
+from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
 from spark_core.sweep import Progress
 from spark_core.tables import DELETION_REPORT, Manifest
 
@@ -100,9 +101,9 @@ class _Recorder:
         if self.error is not None or not failed:
             return self.error
         if failed[0].table == DELETION_REPORT.name:
-            return DeletionFailedError(failed[0].summary)
+            return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
         failing = [f"{result.name}: {result.summary}" for result in failed]
-        return verdict.not_passed(repository_id, key, "; ".join(failing))
+        return ended(verdict.not_passed(repository_id, key, "; ".join(failing)), NOTHING_DELETED)
 
 
 def launch(

@@ -24,11 +24,12 @@ from spark_core.guards import CheckResult
 from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
 from spark_core.sweep import Progress
-from spark_core.tables import Manifest, TableSpec
+from spark_core.tables import DELETION_REPORT, Manifest, TableSpec
 
 if TYPE_CHECKING:
     from lakegc_dagster.azure_resources import AzureResource
@@ -166,7 +167,7 @@ class Runs(dg.ConfigurableResource[Any]):
 
     @contextmanager
     def opened(self, partition_key: str, step: str) -> Iterator[Run]:
-        """Give the run of a partition, and turn the engine's errors inside into Dagster's.
+        """Give the run of a partition to what stores, reads or checks a table; turn the engine's errors into Dagster's.
 
         The server is asked for the repository once for all tables of a Dagster
         run; the sweep asks again by itself before it deletes.
@@ -178,15 +179,25 @@ class Runs(dg.ConfigurableResource[Any]):
         Yields:
             The run.
         """
-        with raising_failures(lambda error: self.observer.failed(step, error), retry_after=self.wiring.retry_after):
-            yield self._open(*parse_partition_key(partition_key))
+        state = SWEEP_STANDS if step == DELETION_REPORT.name else NOTHING_DELETED
+        with self._opened_in(state, partition_key, step) as run:
+            yield run
 
     @contextmanager
     def making(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
         """Give the run of a partition to the asset that makes a table."""
         self.observer.started(spec.name)
-        with self.opened(partition_key, spec.name) as run:
+        before = NOTHING_BY_THIS_SWEEP if spec is DELETION_REPORT else NOTHING_DELETED
+        with self._opened_in(before, partition_key, spec.name) as run:
             yield run
+
+    @contextmanager
+    def _opened_in(self, state: str, partition_key: str, step: str) -> Iterator[Run]:
+        def tell(error: LakegcError) -> None:
+            self.observer.failed(step, error)
+
+        with raising_failures(tell, retry_after=self.wiring.retry_after), phase(state):
+            yield self._open(*parse_partition_key(partition_key))
 
     def longest_kept(self, at_least: int) -> int:
         """Return how many runs the repository of the settings that keeps most of them keeps."""

@@ -20,6 +20,7 @@ from spark_core import report as reports
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, SWEEP_STANDS, phase
 from spark_core.reference_writer import mark_id
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java
@@ -53,10 +54,13 @@ def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int
     """
     shown = console.console()
     try:
-        conf = configuration(pairs or {})
-        job = read_job(arguments, read_keys(conf))
+        with phase(NOTHING_STARTED):
+            conf = configuration(pairs or {})
+            job = read_job(arguments, read_keys(conf))
         _say(shown, job)
-        _collect(shown, job, lambda: _session(job, conf))
+        # A mark that exists may have been swept in part.
+        with phase(NOTHING_DELETED if job.mark else NOTHING_BY_THIS_SWEEP):
+            _collect(shown, job, lambda: _session(job, conf))
     except LakegcError as error:
         console.show_error(console.console(sys.stderr), error)
         return FAILED
@@ -146,8 +150,9 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
             collect.require_passed(opened, found)
         stored = collect.sweep(opened, steps) if job.sweep else None
     if stored is not None:
-        _report(shown, opened)
-        require_complete(stored)
+        with phase(SWEEP_STANDS):
+            _report(shown, opened)
+            require_complete(stored)
     shown.print(f"house    {housekeeping.keep_house(opened).words}", markup=False, soft_wrap=True)
 
 

@@ -10,6 +10,7 @@ from spark_core import mark, reference_writer, report, tables, verdict
 from spark_core import sweep as sweeping
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
 from spark_core.guards import CheckResult
+from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 from spark_core.run import Run
 from spark_core.tables import Draft, StoredTable, TableSpec
 from spark_core.verdict import Verdict
@@ -31,6 +32,11 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     Raises:
         LakegcError: What any step raised; the steps before it stay stored.
     """
+    with phase(NOTHING_DELETED):
+        return _mark_and_conclude(run, on_event)
+
+
+def _mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     slices = _keep(run, tables.NAMESPACE_SLICES, lambda: mark.namespace_slices(run), on_event)
     uncommitted = _keep(run, tables.UNCOMMITTED_ADDRESSES, lambda: mark.uncommitted_addresses(run, slices), on_event)
     commits = _keep(run, tables.RETAINED_COMMITS, lambda: mark.retained_commits(run, uncommitted), on_event)
@@ -107,7 +113,9 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
     def tell(progress: sweeping.Progress) -> None:
         on_event("progressed", tables.DELETION_REPORT.name, {"summary": str(progress), "progress": progress})
 
-    return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
+    # Until it has its draft the sweep speaks for itself; then only the report is left to be stored.
+    with phase(SWEEP_STANDS):
+        return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
 
 
 def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft | StoredTable:

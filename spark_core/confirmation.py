@@ -21,6 +21,11 @@ CONFIRMATION_FORMAT = 1
 # Read as well: every format of a release (see `sealed`). 1: 0.1.0.
 CONFIRMATION_FORMATS = (1,)
 
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server: the note of a person about a check. Delete it, and confirm the "
+    "finding again (`lakegc confirm`)."
+)
+
 
 @dataclass(frozen=True)
 class Confirmation:
@@ -56,12 +61,12 @@ class Confirmation:
             CorruptTableError: If it is not as it was written.
             VerdictError: If it was written in another format.
         """
-        document = sealed.unseal(data, name=name, formats=CONFIRMATION_FORMATS)
+        document = sealed.unseal(data, name=name, formats=CONFIRMATION_FORMATS, next_step=_WAY_ON)
         del document["format"]
         try:
             return cls(**{**document, "confirmed_at": datetime.fromisoformat(document["confirmed_at"])})
         except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a confirmation of lakegc ({problem!r})") from problem
+            raise CorruptTableError(name, None, f"not a confirmation of lakegc ({problem!r})", _WAY_ON) from problem
 
 
 def key(run: RunKey, check: str) -> str:

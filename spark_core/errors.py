@@ -8,8 +8,8 @@
     ├── ObjectExistsError        a create-if-absent put lost to another writer
     ├── DeletionFailedError      some objects of a sweep were not deleted; the report names them
     ├── LeaseLostError           the lease ran out or another collector has it; nothing more may be deleted under it
-    └── RefusedError             doubt: going on could delete a live object, so nothing was deleted
-        ├── CorruptTableError    a file is not what lakeFS writes; carries its name and the offset
+    └── RefusedError             doubt: going on could delete a live object
+        ├── CorruptTableError    a file is not what lakeFS or lakegc writes; carries its name and the offset
         ├── AddressError         an address has a form that nobody documented
         ├── IncompleteReadError  a live set could not be read to its end
         ├── RepositoryStateError bare, read-only, deleted, replaced or sharing its namespace
@@ -20,15 +20,55 @@
         ├── VerdictError         the stored verdict is missing, failed, or does not match the mark
         └── UnsafePlanError      the plan breaks a limit
 
-Every message says: the thing, what was found, what was wanted, the state of
-the world, the next step. No message carries a credential.
+An error says what was found (the thing, what it is, what was wanted) and the
+next step. What had been done when it was raised it cannot know: that is added
+by the phase of the work that it ends (`spark_core.phases`), and nowhere else.
+No message carries a credential.
 """
 
 from __future__ import annotations
 
+from typing import Any, Self
+
+# What may stand behind the end of a sentence.
+_CLOSING = ")'\"`]"
+
 
 class LakegcError(Exception):
-    """Root of everything that lakegc raises on purpose."""
+    """Root of everything that lakegc raises on purpose.
+
+    Args:
+        found: What was found and what was wanted, as a sentence without its full stop; or all that there is to say.
+        next_step: What to do about it, in whole sentences; empty where `found` says that, too.
+
+    Attributes:
+        state: What the work that this ended had done, in a sentence; None until it has left a phase.
+    """
+
+    def __init__(self, found: str = "", next_step: str = "") -> None:
+        super().__init__(found, next_step)
+        self.found = found
+        self.next_step = next_step
+        self.state: str | None = None
+
+    @property
+    def message(self) -> str:
+        """What was found and the next step, without the state of the world."""
+        return sentences(self.found, self.next_step)
+
+    def __str__(self) -> str:
+        return sentences(self.message, self.state or "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by attributes, whatever the constructor takes: what a phase has added travels along."""
+        return (_made_anew, (type(self),), {**vars(self), "args": self.args})
+
+    @classmethod
+    def from_message(cls, message: str) -> Self:
+        """Make an error again of its class and its words, which is what Spark hands on from an executor."""
+        error = cls.__new__(cls)
+        LakegcError.__init__(error, message)
+        return error
 
 
 class SettingsError(LakegcError):
@@ -56,37 +96,46 @@ class DeletionFailedError(LakegcError):
 
 
 class LeaseLostError(LakegcError):
-    """The lease is no longer this process's own; what it deleted before stands, and nothing more may be."""
+    """The lease is no longer this process's own: nothing more may be deleted under it."""
 
 
 class RefusedError(LakegcError):
-    """Going on could delete a live object; nothing was deleted."""
+    """Going on could delete a live object."""
+
+
+# What to do about a damaged file, by whose it is.
+OF_THE_SERVER = (
+    "Compare the file with the server's copy (a broken download is the usual cause) and run again; "
+    "a file that is really damaged must be repaired in the store first."
+)
+OF_A_RUN = (
+    "This is a file of lakegc's own, not of the server. Nothing lifts that: mark again under a new run key, and leave "
+    "the files of a run as they were written."
+)
 
 
 class CorruptTableError(RefusedError):
-    """A table file is broken or has a form that lakeFS does not write.
+    """A file is broken, or has a form that neither lakeFS nor lakegc writes.
 
     Args:
-        name: File name or key of the table.
+        name: File name or key.
         offset: Byte offset in the file where the reader stood; None when the
             fault belongs to the file as a whole.
         problem: What was found and what was wanted.
+        next_step: What to do about it. Who reads a file knows whose it is: one of the server's by default, which is what
+            most readers read.
     """
 
-    def __init__(self, name: str, offset: int | None, problem: str) -> None:
+    name = ""
+    offset: int | None = None
+    problem = ""
+
+    def __init__(self, name: str, offset: int | None, problem: str, next_step: str = OF_THE_SERVER) -> None:
+        where = name if offset is None else f"{name} at offset {offset}"
+        super().__init__(f"{where}: {problem}", next_step)
         self.name = name
         self.offset = offset
         self.problem = problem
-        where = name if offset is None else f"{name} at offset {offset}"
-        super().__init__(
-            f"{where}: {problem}; nothing was deleted. "
-            "Compare the file with the server's copy (a broken download is the usual cause) and run again; "
-            "a file that is really damaged must be repaired in the store first."
-        )
-
-    def __reduce__(self) -> tuple[type[CorruptTableError], tuple[str, int | None, str]]:
-        """Pickle by the constructor's arguments, so that the error survives the way from an executor."""
-        return (type(self), (self.name, self.offset, self.problem))
 
 
 class AddressError(RefusedError):
@@ -123,3 +172,16 @@ class VerdictError(RefusedError):
 
 class UnsafePlanError(RefusedError):
     """The plan would delete more than a limit allows."""
+
+
+def _made_anew(kind: type[LakegcError]) -> LakegcError:
+    """Make an error whose attributes come after it, out of a pickle."""
+    return kind.__new__(kind)
+
+
+def sentences(*parts: str) -> str:
+    """Join texts as sentences: a full stop at the end of each that another one follows; empty ones are left out."""
+    *before, last = [part for part in parts if part] or [""]
+    return " ".join(
+        [*(part if part.rstrip(_CLOSING).endswith((".", "!", "?", ":")) else f"{part}." for part in before), last]
+    )

@@ -34,6 +34,11 @@ HOLD_FORMAT = 1
 # Read as well: every format of a release (see `sealed`). 1: 0.1.0.
 HOLD_FORMATS = (1,)
 
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server, and what it keeps cannot be told without it. Bring it back as it was, "
+    "or delete it and make the hold again (`lakegc hold add`)."
+)
+
 Kind = Literal["address", "prefix", "commit", "branch", "tag"]
 OF_COMMITS = ("commit", "branch", "tag")
 
@@ -92,19 +97,18 @@ class Hold:
         try:
             document = json.loads(data)
             if document.pop("sha256") != digest(document) or data != seal(document):
-                raise CorruptTableError(name, None, "a hold that was edited or damaged since it was written")
+                raise CorruptTableError(name, None, "a hold that was edited or damaged since it was written", _WAY_ON)
             written = document.pop("format")
             if written not in HOLD_FORMATS:
-                raise CorruptTableError(
-                    name, None, f"a hold of another lakegc, in format {written!r}; use the one that wrote it"
-                )
+                problem = f"a hold of another lakegc, in format {written!r}; use the one that wrote it"
+                raise CorruptTableError(name, None, problem, _WAY_ON)
             hold = cls(**{**document, "since": datetime.fromisoformat(document["since"])})
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise CorruptTableError(name, None, f"not a hold ({problem!r})") from problem
+            raise CorruptTableError(name, None, f"not a hold ({problem!r})", _WAY_ON) from problem
         texts = (hold.name, hold.value, hold.who, hold.why)
         sound = all(isinstance(text, str) for text in texts) and hold.value and hold.kind in get_args(Kind)
         if not sound or isinstance(hold.commit_id, str) != (hold.kind in OF_COMMITS) or key(hold.name) != name:
-            raise CorruptTableError(name, None, "not a hold, or one that belongs under another name")
+            raise CorruptTableError(name, None, "not a hold, or one that belongs under another name", _WAY_ON)
         return hold
 
 
@@ -219,7 +223,7 @@ def load(store: ObjectStore) -> Holds:
     found = _names(store) or _names(store)
     for name in found:
         if not _KEY.fullmatch(name) and not _UNPUBLISHED.fullmatch(name):
-            raise CorruptTableError(name, None, "no hold, and nothing else belongs there")
+            raise CorruptTableError(name, None, "no hold, and nothing else belongs there", _WAY_ON)
     keys = [name for name in found if _KEY.fullmatch(name)]
     holds = []
     for name in keys:

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from spark_core import lease, purge, quarantine, report, sweep, tables, verdict
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
 from spark_core.model import RunKey
+from spark_core.phases import keeping_house, phase
 from spark_core.report.values import bytes_text
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -55,6 +56,7 @@ class Pruned:
         size_bytes: ... and their bytes.
         left: Files that the store did not let go of; they are tried again the next time.
         kept: Why runs older than those that are kept stay, by run key.
+        begun: Whether anything may have been deleted.
         not_now: Why nothing was done at all; None if it was.
         purged: What the end of quarantine deleted; None where nothing was due, or it was not begun.
         not_purged: Why nothing of it was deleted although it was due; None if it was, or nothing was due.
@@ -65,9 +67,15 @@ class Pruned:
     size_bytes: int = 0
     left: int = 0
     kept: dict[str, str] = field(default_factory=dict)
+    begun: bool = False
     not_now: str | None = None
     purged: purge.Purged | None = None
     not_purged: str | None = None
+
+    @property
+    def gone(self) -> int | None:
+        """Objects that are known to be gone, of old runs and of quarantine; None before it began to delete."""
+        return self.objects + (self.purged.objects if self.purged is not None else 0) if self.begun else None
 
 
 @dataclass(frozen=True)
@@ -156,12 +164,13 @@ def prune(run: Run, done: Pruned) -> None:
             _keep_report(run, key, files[key])
         except LakegcError as problem:
             chosen.remove(key)
-            done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+            done.kept[str(key)] = f"its report cannot be made: {problem.found}"
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
     if not chosen and not is_over:
         return
     try:
         with lease.held(run, "prune") as held:
+            done.begun = True
             for key in chosen:
                 _remove(run.store, files[key], held, done)
                 done.runs.append(key)
@@ -169,7 +178,7 @@ def prune(run: Run, done: Pruned) -> None:
                 done.purged = purge.Purged()
                 done.not_purged = _purge(run, held, done.purged)
     except LeaseHeldError as busy:
-        done.not_now = _cause(busy)
+        done.not_now = busy.found
 
 
 def _is_over(run: Run) -> tuple[bool, str | None]:
@@ -177,7 +186,7 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
     try:
         over = purge.due(run)
     except LakegcError as unknown:
-        return False, _cause(unknown)
+        return False, unknown.found
     if over and not run.options.may_sweep:
         return False, f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing"
     return bool(over), None
@@ -190,14 +199,10 @@ def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
     except LeaseLostError:
         raise
     except LakegcError as unknown:
-        return _cause(unknown)
+        return unknown.found
     except (PySparkException, Py4JJavaError) as failure:
         return f"Spark failed: {type(failure).__name__}"
     return None
-
-
-def _cause(problem: LakegcError) -> str:
-    return str(problem).partition(";")[0]
 
 
 def left_by_server(store: ObjectStore, prefix: str) -> Left:
@@ -316,13 +321,14 @@ def keep_house(run: Run) -> House:
     """
     left, pruned = None, Pruned()
     try:
-        dumped = run.load(RETAINED_COMMITS).manifest.facts
-        left = replace(
-            left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"]),
-            dump_files=dumped.get("dump_files", 0),
-            dump_bytes=dumped.get("dump_bytes", 0),
-        )
-        prune(run, pruned)
+        with phase(lambda: keeping_house(pruned.gone)):
+            dumped = run.load(RETAINED_COMMITS).manifest.facts
+            left = replace(
+                left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"]),
+                dump_files=dumped.get("dump_files", 0),
+                dump_bytes=dumped.get("dump_bytes", 0),
+            )
+            prune(run, pruned)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
     return House(pruned, left)
@@ -340,7 +346,7 @@ def after_run(run: Run) -> House:
     try:
         why = _why_not_yet(run)
     except LakegcError as unknown:
-        why = _cause(unknown)
+        why = unknown.found
     return keep_house(run) if why is None else House(Pruned(not_now=why), None)
 
 

@@ -25,6 +25,11 @@ JOURNAL_FORMAT = 2
 # Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
 JOURNAL_FORMATS = (2,)
 
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server: the journal of a sweep. Bring it back as it was and run the same "
+    "command again, or mark again under a new run key."
+)
+
 # A part holds one batch, so a Spark task reads many of them.
 _PARTS_OF_A_TASK = 64
 
@@ -161,7 +166,7 @@ class Journal:
                     continue
                 match = _PART.fullmatch(name)
                 if match is None:
-                    raise CorruptTableError(key, None, "no part of a journal by its name")
+                    raise CorruptTableError(key, None, "no part of a journal by its name", _WAY_ON)
                 found.append(
                     Part(key, match["kind"], match["sweep"], match["batch"], int(match["rows"]), match["sha256"])
                 )
@@ -193,15 +198,17 @@ class Journal:
         data = self.store.read(part.key)
         digest = hashlib.sha256(data).hexdigest()
         if digest != part.sha256:
-            raise CorruptTableError(part.key, None, f"sha256 is {digest}, its name says {part.sha256}")
+            raise CorruptTableError(part.key, None, f"sha256 is {digest}, its name says {part.sha256}", _WAY_ON)
         table = pq.read_table(io.BytesIO(data))
         marks = table.schema.metadata or {}
         wanted = {b"lakegc.plan": self.plan, b"lakegc.batch": f"{part.kind}-{part.sweep}{part.batch}"}
         for name, value in wanted.items():
             if marks.get(name) != value.encode():
-                raise CorruptTableError(part.key, None, f"its {name.decode()} is {marks.get(name)!r}, wanted {value}")
+                raise CorruptTableError(
+                    part.key, None, f"its {name.decode()} is {marks.get(name)!r}, wanted {value}", _WAY_ON
+                )
         if table.num_rows != part.rows:
-            raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}")
+            raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}", _WAY_ON)
         return table.select(schemas.JOURNAL.names).cast(schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 

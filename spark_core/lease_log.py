@@ -24,6 +24,11 @@ LEASE_FORMAT = 1
 # Read as well: every format of a release (see `sealed`). 1: 0.1.0.
 LEASE_FORMATS = (1,)
 
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server, and who collects here cannot be told without it. Once you are sure "
+    f"that nobody does, delete the objects under {FOLDER}, all of them, and run again."
+)
+
 Work = Literal["sweep", "restore", "prune"]
 State = Literal["held", "released", "failed", "taken"]
 
@@ -161,12 +166,11 @@ class Record:
         try:
             document = json.loads(data)
             if document.pop("sha256") != digest(document) or data != seal(document):
-                raise CorruptTableError(name, None, "the record of a lease that was edited or damaged")
+                raise CorruptTableError(name, None, "the record of a lease that was edited or damaged", _WAY_ON)
             written = document.pop("format")
             if written not in LEASE_FORMATS or document["state"] not in get_args(State):
-                raise CorruptTableError(
-                    name, None, f"a lease of another lakegc, in format {written!r}; use the one that wrote it"
-                )
+                problem = f"a lease of another lakegc, in format {written!r}; use the one that wrote it"
+                raise CorruptTableError(name, None, problem, _WAY_ON)
             taken_by = document.pop("taken_by")
             record = cls(
                 **{**document, "owner": Owner(**document["owner"])}
@@ -174,9 +178,9 @@ class Record:
                 taken_by=None if taken_by is None else Owner(**taken_by),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise CorruptTableError(name, None, f"not a record of a lease ({problem!r})") from problem
+            raise CorruptTableError(name, None, f"not a record of a lease ({problem!r})", _WAY_ON) from problem
         if record.key != name:
-            raise CorruptTableError(name, None, f"the record of a lease that belongs to {record.key}")
+            raise CorruptTableError(name, None, f"the record of a lease that belongs to {record.key}", _WAY_ON)
         return record
 
 
@@ -220,7 +224,7 @@ def places(store: ObjectStore) -> list[tuple[int, int, str]]:
             if match is not None:
                 found.append((int(match[1]), int(match[2]), key))
             elif not _UNPUBLISHED.fullmatch(key):
-                raise CorruptTableError(key, None, "no record of a lease, and nothing else belongs there")
+                raise CorruptTableError(key, None, "no record of a lease, and nothing else belongs there", _WAY_ON)
     return found
 
 

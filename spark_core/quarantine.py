@@ -126,9 +126,9 @@ def _settle(store: ObjectStore, run_key: RunKey | str, address: str) -> DeleteOu
     try:
         return _copied_or_known(store, address, key_of(run_key, address))
     except (PermissionDeniedError, SettingsError, AddressError) as error:
-        return DeleteOutcome(address, "refused", _cause(error))
+        return DeleteOutcome(address, "refused", error.found)
     except LakegcError as error:
-        return DeleteOutcome(address, "failed", _cause(error))
+        return DeleteOutcome(address, "failed", error.found)
 
 
 def _copied_or_known(store: ObjectStore, address: str, target: str) -> DeleteOutcome | None:
@@ -160,10 +160,6 @@ def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | 
 def _moved(gone: DeleteOutcome) -> DeleteOutcome:
     """An original that the store calls gone already was deleted by a request whose answer was lost."""
     return DeleteOutcome(gone.key, "deleted") if gone.outcome == "already_gone" else gone
-
-
-def _cause(error: LakegcError) -> str:
-    return str(error).partition("; nothing was deleted")[0]
 
 
 def runs(store: ObjectStore) -> list[RunKey]:

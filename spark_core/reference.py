@@ -39,6 +39,8 @@ ADDRESSES = pa.schema([pa.field("address", pa.string())])
 
 # Ids are xids today; older servers had other forms, none of which leaves its folder.
 _MARK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+_WAY_ON = "This is a file of the reference job's mark. Name another mark, or mark with lakegc."
 _PART = re.compile(r"part-[^/]+\.parquet")
 _PARTS = pa.schema(
     [
@@ -85,11 +87,13 @@ class Summary:
             fields = {field: document[field] for field in cls.__dataclass_fields__}
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(
-                name, None, f"not the summary of a mark of the reference job ({problem!r})"
+                name, None, f"not the summary of a mark of the reference job ({problem!r})", _WAY_ON
             ) from None
         for field, kind in (("run_id", str), ("success", bool), ("num_deleted_objects", int)):
             if type(fields[field]) is not kind:
-                raise CorruptTableError(name, None, f"`{field}` is {fields[field]!r}, wanted a {kind.__name__}")
+                raise CorruptTableError(
+                    name, None, f"`{field}` is {fields[field]!r}, wanted a {kind.__name__}", _WAY_ON
+                )
         return cls(**fields)
 
 
@@ -161,7 +165,7 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
         ) from missing
     if summary.run_id != mark_id:
         raise CorruptTableError(
-            f"{store.root}{key}", None, f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}"
+            f"{store.root}{key}", None, f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}", _WAY_ON
         )
     _require_own_namespace(store, key, data)
     if not summary.success:
@@ -210,7 +214,10 @@ def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
     ]
     if odd:
         raise CorruptTableError(
-            f"{store.root}{where}deleted/", None, f"it holds {odd[0]!r}, which the reference job does not write"
+            f"{store.root}{where}deleted/",
+            None,
+            f"it holds {odd[0]!r}, which the reference job does not write",
+            _WAY_ON,
         )
     return tuple(f"{where}deleted/{name}" for name in visible)
 
@@ -268,6 +275,7 @@ def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, p
             f"{store.root}{folder(mark.mark_id)}deleted/",
             None,
             f"its {len(parts)} files hold {named} addresses, its {SUMMARY} says {mark.summary.num_deleted_objects}",
+            _WAY_ON,
         )
     return Addresses(mark, parts, frame(spark, store, parts, partitions=partitions))
 
@@ -300,13 +308,15 @@ def _read(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]
         digest = hashlib.sha256(data).hexdigest()
         if digest != part.sha256:
             raise CorruptTableError(
-                f"{store.root}{part.key}", None, f"sha256 is {digest}, it was {part.sha256} a moment ago"
+                f"{store.root}{part.key}", None, f"sha256 is {digest}, it was {part.sha256} a moment ago", _WAY_ON
             )
         try:
             for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
                 yield batch.cast(ADDRESSES)
         except (pa.ArrowException, OSError) as problem:
-            raise CorruptTableError(f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})") from problem
+            raise CorruptTableError(
+                f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+            ) from problem
 
 
 def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
@@ -315,10 +325,10 @@ def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
         schema = parquet.schema_arrow
         names = schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise CorruptTableError(f"{store.root}{key}", None, f"no sound Parquet file ({problem})") from problem
+        raise CorruptTableError(f"{store.root}{key}", None, f"no sound Parquet file ({problem})", _WAY_ON) from problem
     if names != ["address"] or not (pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)):
         raise CorruptTableError(
-            f"{store.root}{key}", None, f"its columns are {schema.to_string()!r}, wanted one string, `address`"
+            f"{store.root}{key}", None, f"its columns are {schema.to_string()!r}, wanted one string, `address`", _WAY_ON
         )
     return parquet
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from spark_core import lease, quarantine, tables
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.journal import Journal
+from spark_core.phases import phase, restoring
 from spark_core.run import Run
 from spark_core.schemas import RESTORATIONS
 from spark_core.storage.undo import BringBack, Lost, UndeleteOutcome, brought_back
@@ -96,11 +97,17 @@ def restore(
     """
     wanted = None if addresses is None else list(dict.fromkeys(_relative(run, address) for address in addresses))
     done = Restored()
+    with phase(lambda: restoring(done.objects["restored"])):
+        _restore(run, wanted, done, tell, dry_run=dry_run)
+    return done
+
+
+def _restore(run: Run, wanted: Sequence[str] | None, done: Restored, tell: Tell, *, dry_run: bool) -> None:
     deleted = _deleted(run)
     if dry_run:
         for _ in _settle_all(run, deleted, wanted, done, tell, dry_run=True):
             pass
-        return done
+        return
     with lease.held(run, work="restore") as held:
         # Again: a sweep that ended in between has written down more.
         deleted, began = _deleted(run), run.now()
@@ -108,7 +115,6 @@ def restore(
         rows = _settle_all(run, deleted, wanted, done, tell, beat=held.beat)
         run.store.write_parquet(key, (_as_batch(some, began) for some in rows), RESTORATIONS)
     done.record = key
-    return done
 
 
 def _relative(run: Run, address: str) -> str:

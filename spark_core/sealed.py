@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_core.errors import CorruptTableError, VerdictError
+from spark_core.errors import OF_A_RUN, CorruptTableError, VerdictError
 
 _DIGEST = "sha256"
 
@@ -34,7 +34,7 @@ def digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(_bytes(document)).hexdigest()
 
 
-def unseal(data: bytes, *, name: str, formats: int | Sequence[int]) -> dict[str, Any]:
+def unseal(data: bytes, *, name: str, formats: int | Sequence[int], next_step: str = OF_A_RUN) -> dict[str, Any]:
     """Read a document back, if it is byte for byte what was written.
 
     The digest is no signature: who can write to the store can also seal a
@@ -45,6 +45,7 @@ def unseal(data: bytes, *, name: str, formats: int | Sequence[int]) -> dict[str,
         data: The bytes as stored.
         name: Key, for the message.
         formats: The format that is read, under the key `format`, or several.
+        next_step: What to do about a damaged one.
 
     Returns:
         The document without its digest, `format` included.
@@ -58,7 +59,7 @@ def unseal(data: bytes, *, name: str, formats: int | Sequence[int]) -> dict[str,
         document = json.loads(data)
         written = document["format"]
     except (ValueError, KeyError, TypeError) as problem:
-        raise CorruptTableError(name, None, f"not a sealed document of lakegc ({problem!r})") from problem
+        raise CorruptTableError(name, None, f"not a sealed document of lakegc ({problem!r})", next_step) from problem
     sealed = document.pop(_DIGEST, None)
     if sealed is None or sealed != digest(document) or data != _bytes({**document, _DIGEST: sealed}):
         if sealed is None and written not in known:
@@ -67,7 +68,8 @@ def unseal(data: bytes, *, name: str, formats: int | Sequence[int]) -> dict[str,
             name,
             None,
             f"its bytes are not those that were written (digest {digest(document)[:12]}, it says {str(sealed)[:12]}): it "
-            "was edited or damaged. Nothing lifts that: mark again under a new run key",
+            "was edited or damaged",
+            next_step,
         )
     if written not in known:
         raise _other_format(name, written, known)

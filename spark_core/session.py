@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_core import errors
-from spark_core.errors import CorruptTableError, LakegcError, SettingsError
+from spark_core.errors import LakegcError, SettingsError
 
 MIN_JAVA = 17
 
@@ -27,9 +27,6 @@ _JAVA_VERSION = re.compile(r'version "(\d+)')
 
 # The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
 _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
-_LOCATED = re.compile(
-    r"(?P<name>.+?)(?: at offset (?P<offset>\d+))?: (?P<problem>.*?); nothing was deleted\.", re.DOTALL
-)
 
 
 def is_local(master: str) -> bool:
@@ -144,11 +141,4 @@ def _original(text: str) -> LakegcError | None:
     kind = getattr(errors, found[1], None)
     if not (isinstance(kind, type) and issubclass(kind, LakegcError)):
         return None
-    message = found[2].strip()
-    if issubclass(kind, CorruptTableError):
-        located = _LOCATED.match(message)
-        if located is None:
-            return errors.RefusedError(message)
-        offset = located["offset"]
-        return CorruptTableError(located["name"], int(offset) if offset else None, located["problem"])
-    return kind(message)
+    return kind.from_message(found[2].strip())

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_core import schemas
 from spark_core.datasources import frame_of, read_partitions, write_partitions
 from spark_core.errors import (
+    OF_A_RUN,
     ChainError,
     ClosedPartitionError,
     CorruptTableError,
@@ -202,7 +203,10 @@ class Manifest:
             document = unseal(data, name=name, formats=MANIFEST_FORMATS)
         except VerdictError as other:
             raise CorruptTableError(
-                name, None, f"a manifest of another format, wanted {MANIFEST_FORMAT}; use the lakegc that wrote it"
+                name,
+                None,
+                f"a manifest of another format, wanted {MANIFEST_FORMAT}; use the lakegc that wrote it",
+                OF_A_RUN,
             ) from other
         try:
             return cls(
@@ -218,7 +222,9 @@ class Manifest:
                 facts=document["facts"],
             )
         except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a manifest of a lakegc table ({problem!r})") from problem
+            raise CorruptTableError(
+                name, None, f"not a manifest of a lakegc table ({problem!r})", OF_A_RUN
+            ) from problem
 
 
 @dataclass(frozen=True)
@@ -322,10 +328,12 @@ def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.
     data = store.read(part.key)
     digest = hashlib.sha256(data).hexdigest()
     if digest != part.sha256:
-        raise CorruptTableError(part.key, None, f"sha256 is {digest}, the manifest says {part.sha256}")
+        raise CorruptTableError(part.key, None, f"sha256 is {digest}, the manifest says {part.sha256}", OF_A_RUN)
     parquet = pq.ParquetFile(io.BytesIO(data))
     if parquet.metadata.num_rows != part.rows:
-        raise CorruptTableError(part.key, None, f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}")
+        raise CorruptTableError(
+            part.key, None, f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}", OF_A_RUN
+        )
     for batch in parquet.iter_batches(batch_size=20_000, columns=schema.names):
         yield batch.select(schema.names).cast(schema)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_core import __version__, chain, confirmation, guards, sealed, tables
 from spark_core.confirmation import Confirmation
-from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
+from spark_core.errors import OF_A_RUN, CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
 from spark_core.guards import CheckResult
 from spark_core.guards.history import VERDICT_FORMAT, standing
 from spark_core.model import RunKey
@@ -94,16 +94,20 @@ class Verdict:
         del document["format"]
         try:
             if not isinstance(document["passed"], bool):
-                raise CorruptTableError(name, None, f"`passed` is {document['passed']!r}, wanted true or false")
+                raise CorruptTableError(
+                    name, None, f"`passed` is {document['passed']!r}, wanted true or false", OF_A_RUN
+                )
             for check in document["checks"]:
                 if not isinstance(check, dict) or not check.keys() >= _CHECK_FIELDS:
-                    raise CorruptTableError(name, None, f"{check!r} is not the result of a check")
+                    raise CorruptTableError(name, None, f"{check!r} is not the result of a check", OF_A_RUN)
             concluded_at = datetime.fromisoformat(document["concluded_at"])
             if concluded_at.tzinfo is None:
-                raise CorruptTableError(name, None, f"`concluded_at` is {concluded_at}, wanted a time with its zone")
+                raise CorruptTableError(
+                    name, None, f"`concluded_at` is {concluded_at}, wanted a time with its zone", OF_A_RUN
+                )
             return cls(**{**document, "concluded_at": concluded_at})
         except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a verdict of a lakegc mark ({problem!r})") from problem
+            raise CorruptTableError(name, None, f"not a verdict of a lakegc mark ({problem!r})", OF_A_RUN) from problem
 
 
 def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:

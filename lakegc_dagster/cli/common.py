@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from spark_core.errors import LakegcError, SettingsError
+from spark_core.phases import ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
 
 
 def guarded(body: Callable[[], int], *, debug: bool) -> int:
-    """Run a command and show what it raises on purpose as one piece, without a traceback."""
+    """Run a command and show what it raises on purpose as one piece, without a traceback.
+
+    Args:
+        body: What it does; whatever in it deletes is a phase of its own (`spark_core.phases`).
+        debug: Show where an error came from.
+    """
     from lakegc_dagster import console
 
     try:
@@ -82,7 +88,7 @@ def guarded(body: Callable[[], int], *, debug: bool) -> int:
         if debug:
             # What an error quotes must not drive the terminal that it is shown on.
             sys.stderr.write(visible(traceback.format_exc(), lines=True))
-        console.show_error(console.console(sys.stderr), error)
+        console.show_error(console.console(sys.stderr), ended_a_command(error))
         return exit_code(error)
     except KeyboardInterrupt:
         console.console(sys.stderr).print(

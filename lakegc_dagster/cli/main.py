@@ -269,6 +269,7 @@ def _launch_each(
     from lakegc_dagster.jvm import start_quietly
     from lakegc_dagster.launch import launch
     from spark_core.model import RunKey
+    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 
     shown = console.console()
     code = 0
@@ -288,7 +289,8 @@ def _launch_each(
         key = key or RunKey.at(datetime.now(UTC))
         for repository_id, name in jobs.items():
             shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
-            with console.Steps(shown) as steps:
+            # Repositories before this one may have been swept.
+            with phase(f"Nothing of {repository_id} was deleted."), console.Steps(shown) as steps:
                 result = launch(
                     settings,
                     name,
@@ -303,7 +305,8 @@ def _launch_each(
                 console.show_error(console.console(sys.stderr), failure)
                 code = max(code, exit_code(failure))
                 continue
-            _show_report(settings, repository_id, key, earlier=False)
+            with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
+                _show_report(settings, repository_id, key, earlier=False)
             if result.house is not None:
                 shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
             shown.print()

@@ -11,10 +11,7 @@ from spark_core.errors import LakegcError
 
 P = TypeVar("P")
 
-# "what was found; nothing was deleted. The next step": the form of the engine's messages.
-_STATE = re.compile(
-    r"[;,:] (?:so )?(?:neither was|it was neither|nothing|what was)[^.]*(?:deleted|asked|started|read|touched|changed)[^.]*\.",
-)
+# The first sentence of a message that came in one piece, from an executor for instance.
 _SENTENCE = re.compile(r"""(?<=[\w)'"\]])\. (?=[A-Z`])""")
 
 
@@ -95,11 +92,8 @@ def look(question: Question[P], patient: P) -> Probe:
 
 
 def told(error: LakegcError) -> Found:
-    """Take what was found and the next step out of an error's message."""
-    message = str(error)
-    state = _STATE.search(message)
-    if state is not None:
-        found, step = message[: state.start()], message[state.end() :].strip()
-    else:
-        found, step = (*_SENTENCE.split(message, maxsplit=1), "")[:2]
+    """Show what an error found, and its next step."""
+    found, step = error.found, error.next_step
+    if not step:
+        found, step = (*_SENTENCE.split(found, maxsplit=1), "")[:2]
     return Found(found.strip(), False, step or "Mend that, and ask again.", {"error": type(error).__name__})

@@ -39,7 +39,7 @@ def _takes_keys(patient: Patient) -> Found:
         version = server.version()
     except PermissionDeniedError as refusal:
         return Found(
-            str(refusal).partition(";")[0],
+            refusal.found,
             False,
             "This call needs no permission, so it is the keys: set access_key_id and secret_access_key of a user that the "
             "server knows (they may have been deleted or replaced there).",

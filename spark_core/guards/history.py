@@ -139,7 +139,9 @@ def _last(run: Run) -> _Past:
             not_passed += 1  # its mark did not end
         except VerdictError:
             not_comparable += 1
-        except (CorruptTableError, KeyError, TypeError, ValueError) as problem:
+        except CorruptTableError as damaged:
+            return _Past(None, None, not_passed, not_comparable, damaged=(damaged.found,))
+        except (KeyError, TypeError, ValueError) as problem:
             return _Past(None, None, not_passed, not_comparable, damaged=(f"{where}: {problem}",))
     return _Past(None, None, not_passed, not_comparable)
 

@@ -120,7 +120,7 @@ class _Walk:
         try:
             self._follow(commit_id)
         except NotFoundError as error:
-            raise self._unreached(commit_id, str(error)) from error
+            raise self._unreached(commit_id, error.found) from error
         if commit_id not in self.commits:
             raise self._unreached(commit_id, "the server answered about other commits")
 

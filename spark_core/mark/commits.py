@@ -270,8 +270,9 @@ def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rul
         refs = walk_refs(run.server, run.repository.id, also=held.starting_commits)
     except PermissionDeniedError as denied:
         raise PermissionDeniedError(
-            f"{denied} The commits are walked because a refs dump was not possible, which would do without "
-            f"({str(refusal).partition(';')[0]}; a dump needs fs:ListTags, fs:ListBranches and fs:ListCommits)."
+            denied.found,
+            f"{denied.next_step} The commits are walked because a refs dump was not possible, which would do without "
+            f"({refusal.found}; a dump needs fs:ListTags, fs:ListBranches and fs:ListCommits).",
         ) from refusal
     retention.require_whole(refs)
     return refs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape as html_escape
 
+from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import visible
 from spark_core.report.chart import chart
 from spark_core.report.values import Group, Report, bytes_text
@@ -118,7 +119,7 @@ def _verdict(report: Report) -> str:
     if report.passed is None:
         return '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
     refusals = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in report.refused.items())
-    return f'<div class="verdict refused">Refused, nothing was deleted:<ul>{refusals}</ul></div>'
+    return f'<div class="verdict refused">Refused. {NOTHING_DELETED}<ul>{refusals}</ul></div>'
 
 
 def _checks(report: Report) -> str:

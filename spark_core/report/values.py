@@ -34,6 +34,11 @@ KEPT_BY_SETTING = {
     UPLOAD: "of an upload that may still go on (longest_upload_days)",
 }
 
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server: the report of a run for people. Delete it, and it is made again from "
+    "the run's tables (`lakegc report`)."
+)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -234,7 +239,7 @@ class Report:
         try:
             document = json.loads(data)
             if document.pop("format") not in REPORT_FORMATS:
-                raise CorruptTableError(name, None, f"not a report of format {REPORT_FORMAT}; make it again")
+                raise CorruptTableError(name, None, f"not a report of format {REPORT_FORMAT}", _WAY_ON)
             for field in ("listed", "expired"):
                 document[field] = Group(**document[field])
             for field in ("by_reason", "by_age", "by_slice", "kept"):
@@ -249,7 +254,7 @@ class Report:
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a report of lakegc ({problem!r})") from problem
+            raise CorruptTableError(name, None, f"not a report of lakegc ({problem!r})", _WAY_ON) from problem
 
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:

@@ -319,9 +319,11 @@ class LocalStore(ObjectStore):
         try:
             refused = [folder for folder in ("data/", *self.children("data/")[0]) if not self._may_change(folder)]
         except PermissionDeniedError as error:
-            return DeleteOutcome(key, "refused", _first_clause(error))
-        except (LakegcError, OSError) as error:
-            return DeleteOutcome(key, "failed", str(error).partition(";")[0])
+            return DeleteOutcome(key, "refused", error.found)
+        except LakegcError as error:
+            return DeleteOutcome(key, "failed", error.found)
+        except OSError as error:
+            return DeleteOutcome(key, "failed", str(error))
         if refused:
             return DeleteOutcome(
                 key, "refused", f"permission denied in {refused[0]}, one of {len(refused)} such folders"
@@ -376,7 +378,7 @@ class LocalStore(ObjectStore):
             refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
             return Answer("refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING)
         except (AddressError, SettingsError) as error:
-            return Answer("refused", _first_clause(error))
+            return Answer("refused", error.found)
         return Answer("deleted")
 
     def _absent(self) -> Answer:
@@ -386,10 +388,6 @@ class LocalStore(ObjectStore):
         except (OSError, SettingsError):
             return Answer("failed", f"the directory of {self.root} cannot be opened: a mount may have gone away")
         return Answer("already_gone")
-
-
-def _first_clause(error: LakegcError) -> str:
-    return str(error).partition(";")[0]
 
 
 def _open_directory(name: str, directory: int) -> int:

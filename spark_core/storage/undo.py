@@ -79,7 +79,7 @@ def brought_back(store: ObjectStore, lost: Lost, find: Callable[[], BringBack], 
             return UndeleteOutcome(lost.key, "not_restorable", bring_back)
         return UndeleteOutcome(lost.key, "restorable") if dry_run else _brought(store, lost, bring_back)
     except LakegcError as error:
-        return UndeleteOutcome(lost.key, "failed", _cause(error))
+        return UndeleteOutcome(lost.key, "failed", error.message)
 
 
 def _brought(store: ObjectStore, lost: Lost, bring_back: BringBack) -> UndeleteOutcome:
@@ -115,10 +115,6 @@ def _found(find: Callable[[], BringBack]) -> BringBack | str:
         return find()
     except NotFoundError as nothing:
         return str(nothing)
-
-
-def _cause(error: LakegcError) -> str:
-    return str(error).replace("; nothing was deleted", "")
 
 
 def chosen(lost: Lost, kept: Iterable[ObjectInfo]) -> ObjectInfo | None:

@@ -18,6 +18,8 @@ from pyspark.sql import DataFrame
 from spark_core import lease, quarantine, revival, tables, verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
 from spark_core.journal import Journal, Part
+from spark_core.journal import folder as journal_folder
+from spark_core.phases import Deleting, phase
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
@@ -59,6 +61,12 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         ClosedPartitionError: If the run was swept to its end already.
         LeaseHeldError: If another collector has the namespace.
     """
+    done = Deleting(f"{run.store.root}{journal_folder(run.key)}")
+    with phase(done):
+        return _sweep(run, tell, done)
+
+
+def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     if not run.options.may_sweep:
         raise UnsafePlanError(
             f"deleting is switched off for {run.repository.id}: its mode is `mark`; nothing was deleted. Read the "
@@ -84,7 +92,7 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
             if earlier is not None and not resumed:
                 raise _no_journal(run)
             plan = Plan(expired, verdict.load_mark(run), limits, revival.look_again(), _dispose(run))
-            swept = delete_in_rounds(run, plan, journal, held, tell)
+            swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
             if swept.lost_until is not None:
                 held.leave_under_way(swept.lost_until)
             if resumed or swept.lost_until is not None:

@@ -16,6 +16,7 @@ from spark_core.candidates import Limits
 from spark_core.errors import TransientError
 from spark_core.journal import Journal
 from spark_core.lease import Lease
+from spark_core.phases import Deleting
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import is_local, surfacing_errors
@@ -94,7 +95,9 @@ class Swept:
     lost_until: datetime | None = None
 
 
-def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell: OnProgress) -> Swept:
+def delete_in_rounds(
+    run: Run, plan: Plan, journal: Journal, lease: Lease, tell: OnProgress, *, sent: Deleting | None = None
+) -> Swept:
     """Delete what is left of a plan.
 
     Args:
@@ -103,6 +106,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
         journal: Bound to the plan.
         lease: Held by this process.
         tell: Told of the progress.
+        sent: Told what was sent, for the state of the world where an error ends this; None: nobody asks.
 
     Returns:
         What was done; every object of the plan has an outcome in the journal then.
@@ -118,6 +122,7 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
     spread = _spread(run, plan.expired.manifest.rows)
     lost_until: datetime | None = None
     remainder = _Remainder(run, plan.expired, journal, sweep)
+    sent = sent or Deleting(journal.folder)
     try:
         while True:
             number += 1
@@ -142,9 +147,11 @@ def delete_in_rounds(run: Run, plan: Plan, journal: Journal, lease: Lease, tell:
                 threads=run.options.read_threads,
                 dispose=plan.dispose,
             )
+            sent.round_begins(until)
             with surfacing_errors(), meter.watching(journal, sweep, number):
                 told = _round(left, look.frame, spread.tasks, orders)
             total.add(told)
+            sent.round_ended(total.objects["deleted"])
             if _may_have_lost_one(run, told):
                 lost_until = until
             meter.settled += told.settled

@@ -197,7 +197,7 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
     key = _in_quarantine(run)
 
     def unknown(_run, _keys):
-        raise ChainError("the server does not say; nothing was purged")
+        raise ChainError("the server does not say", "Run again.")
 
     monkeypatch.setattr(purge, "look", unknown)
     house = housekeeping.keep_house(run)
@@ -453,7 +453,7 @@ def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
     _mark(run, 0)
     monkeypatch.setattr(housekeeping, "prune", _denied)
     house = housekeeping.keep_house(run)
-    assert house.problem == "listing was refused"
+    assert house.problem == "listing was refused. Nothing was deleted."
     assert "not finished: listing was refused" in house.words
     assert house.facts["left_by_server_objects"] == 0
 

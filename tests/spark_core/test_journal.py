@@ -107,7 +107,7 @@ def test_no_flipped_bit_and_no_cut_in_a_journal_is_read_as_something_else(journa
             place = chosen.randrange(len(data))
             damaged = data[:place] + bytes([data[place] ^ (1 << chosen.randrange(8))]) + data[place + 1 :]
         journal.store.put(key, damaged)
-        with pytest.raises(LakegcError, match=rf"{re.escape(key)}.*nothing was deleted"):
+        with pytest.raises(LakegcError, match=re.escape(key)):
             read_all(journal)
         journal.store.put(key, data)
     read_all(journal)

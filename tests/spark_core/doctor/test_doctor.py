@@ -14,6 +14,7 @@ from spark_core.doctor.probe import look as look_at
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
 from spark_core.namespace import Namespace
+from spark_core.phases import NOTHING_DELETED, ended
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
@@ -297,26 +298,20 @@ class TestTellingErrors:
     """What an error's message is taken apart into."""
 
     @pytest.mark.parametrize(
-        ("message", "found", "next_step"),
+        ("said", "found", "next_step"),
         [
-            ("x of y: 3 found; nothing was deleted. Do that. And that.", "x of y: 3 found", "Do that. And that."),
-            ("no keys for v1.2; nothing was asked. Set both.", "no keys for v1.2", "Set both."),
+            (("x of y: 3 found", "Do that. And that."), "x of y: 3 found", "Do that. And that."),
+            (("it says: Gone. Away. So", "Set both."), "it says: Gone. Away. So", "Set both."),
             (
-                "a: b, c; nothing was read and nothing was deleted. Look.",
-                "a: b, c",
-                "Look.",
-            ),
-            ("all would look dead, so nothing was deleted. Wait (10 s).", "all would look dead", "Wait (10 s)."),
-            (
-                "the URL https://x.y/z is wrong there. Correct it.",
+                ("the URL https://x.y/z is wrong there. Correct it.",),
                 "the URL https://x.y/z is wrong there",
                 "Correct it.",
             ),
-            ("wrong", "wrong", "Mend that, and ask again."),
+            (("wrong",), "wrong", "Mend that, and ask again."),
         ],
     )
-    def test_found_and_next_step_are_told_apart(self, message, found, next_step):
-        answer = told(errors.TransientError(message))
+    def test_found_and_next_step_are_told_apart(self, said, found, next_step):
+        answer = told(ended(errors.TransientError(*said), NOTHING_DELETED))
         assert (answer.text, answer.next_step) == (found, next_step)
         assert answer.passed is False
         assert answer.figures == {"error": "TransientError"}

@@ -130,7 +130,7 @@ def test_refused_checks_stand_in_the_report_and_on_its_page(written):
     assert found.passed is False
     assert found.refused == {"expired_share_is_plausible": "1 of 1 objects <all> would go"}
     page = report.page(found)
-    assert "Refused, nothing was deleted" in page
+    assert "Refused. Nothing was deleted." in page
     assert "1 of 1 objects &lt;all&gt; would go" in page
 
 

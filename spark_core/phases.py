@@ -1,0 +1,133 @@
+"""What the work under way has done to the objects: the one place that says so, once, of whatever error ends the work.
+
+An error that comes from a store's client cannot know whether anything was
+deleted before; what sent the deletions knows. So errors say what was found and
+what to do, and the phase that they leave adds the state of the world. Phases
+nest, and the innermost one that an error leaves has the word: it is closest to
+what was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TypeVar
+
+from spark_core.errors import LakegcError, SettingsError
+
+NOTHING_STARTED = "Nothing was started."
+NOTHING_DELETED = "Nothing was deleted."
+# A sweep may be the second one of its run.
+NOTHING_BY_THIS_SWEEP = "Nothing was deleted by this sweep."
+# An error that is met after a sweep, when its report is stored or shown.
+SWEEP_STANDS = "What the sweep deleted stands."
+
+Error = TypeVar("Error", bound=LakegcError)
+
+# Set on an error of somebody else's that carries the sentence as a note.
+_NOTED = "_lakegc_state"
+
+
+@contextmanager
+def phase(state: str | Callable[[], str]) -> Iterator[None]:
+    """Add to whatever error leaves the block what the block had done by then.
+
+    Args:
+        state: A sentence; or what tells it, called when an error leaves.
+
+    Raises:
+        Exception: What the block raised. An error of lakegc carries the sentence as its `state`, any other (Spark's, for
+            example) as a note.
+    """
+    try:
+        yield
+    except LakegcError as error:
+        ended(error, state)
+        raise
+    except Exception as error:
+        if _NOTED not in vars(error):
+            vars(error)[_NOTED] = True
+            error.add_note(_sentence(state))
+        raise
+
+
+def ended(error: Error, state: str | Callable[[], str]) -> Error:
+    """Say of an error what the work that it ended had done, unless a phase inside has said so.
+
+    Args:
+        error: The error.
+        state: As for `phase`.
+
+    Returns:
+        The same error.
+    """
+    if error.state is None:
+        error.state = _sentence(state)
+    return error
+
+
+def ended_a_command(error: Error) -> Error:
+    """Say it of an error that no phase has seen: whatever deletes is a phase, so nothing was."""
+    return ended(error, NOTHING_STARTED if isinstance(error, SettingsError) else NOTHING_DELETED)
+
+
+class Deleting:
+    """What one process of a sweep has sent so far; call it for the state of the world.
+
+    Args:
+        journal: The folder of the sweep's journal, in full.
+    """
+
+    def __init__(self, journal: str) -> None:
+        self._journal = journal
+        self._deleted = 0
+        self._until: datetime | None = None
+
+    def round_begins(self, until: datetime) -> None:
+        """Say that from now on executors may delete.
+
+        Args:
+            until: When they send their last request.
+        """
+        self._until = until
+
+    def round_ended(self, deleted: int) -> None:
+        """Say how many objects this process has deleted in all the rounds that ended."""
+        self._deleted = deleted
+
+    def __call__(self) -> str:
+        """Tell it in a sentence."""
+        if self._until is None:
+            return NOTHING_BY_THIS_SWEEP
+        return (
+            f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} objects in rounds that ended; what the "
+            f"last round sent stands, too, and is in the journal ({self._journal}). Nothing is sent after "
+            f"{self._until.replace(microsecond=0).isoformat()}."
+        )
+
+
+def restoring(back: int) -> str:
+    """Tell how far a restore has come, which never deletes.
+
+    Args:
+        back: Objects that are known to be back in their places.
+    """
+    return (
+        f"Nothing was deleted, and {back:,} objects are known to be back in their places." if back else NOTHING_DELETED
+    )
+
+
+def keeping_house(gone: int | None) -> str:
+    """Tell how far house-keeping has come, which deletes lakegc's own files and what was in quarantine for its days.
+
+    Args:
+        gone: Objects that are known to be gone; None before the first was sent.
+    """
+    return (
+        NOTHING_DELETED if gone is None else f"House-keeping had begun, and is known to have deleted {gone:,} objects."
+    )
+
+
+def _sentence(state: str | Callable[[], str]) -> str:
+    return state if isinstance(state, str) else state()
