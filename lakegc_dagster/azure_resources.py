@@ -58,16 +58,14 @@ def with_azure(options: StoreOptions, azure: AzureResource | NoAzure) -> StoreOp
     if kind == "default_azure_credential":
         return replace(plain, azure_client_id=_client_id(credential.kwargs, url) or options.azure_client_id)
     raise SettingsError(
-        f"the Azure resource for {url} is anonymous, and lakegc reads no store as nobody; nothing was read and nothing was "
-        "deleted. Give it a key, a SAS or the default credential."
+        f"the Azure resource for {url} is anonymous, and lakegc reads no store as nobody",
+        "Give it a key, a SAS or the default credential.",
     )
 
 
 def _given(value: str | None, kind: str, url: str) -> str:
     if not value:
-        raise SettingsError(
-            f"the Azure resource for {url} is to use a {kind} and has none; nothing was read. Give it one."
-        )
+        raise SettingsError(f"the Azure resource for {url} is to use a {kind} and has none", "Give it one.")
     return value
 
 
@@ -78,7 +76,7 @@ def _client_id(arguments: dict[str, Any], url: str) -> str | None:
     if unknown or len(meant) > 1:
         what = f"the arguments {', '.join(unknown)}" if unknown else "two client ids"
         raise SettingsError(
-            f"the Azure resource for {url} gives {what} to Azure's usual chain, which lakegc cannot hand on to Spark's executors; "
-            f"nothing was read. Leave one of {', '.join(_CLIENT_IDS)}, and set the rest in the environment."
+            f"the Azure resource for {url} gives {what} to Azure's usual chain, which lakegc cannot hand on to Spark's executors",
+            f"Leave one of {', '.join(_CLIENT_IDS)}, and set the rest in the environment.",
         )
     return next(iter(meant), None)

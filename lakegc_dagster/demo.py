@@ -154,8 +154,8 @@ def _show_plan(shown: Console, story: Story, found: Report, plan: set[str], *, e
     if wrong:
         named = "; ".join(f"{file.path} ({file.reason})" for file in wrong[:5])
         raise UnsafePlanError(
-            f"the mark names {len(wrong)} objects that are to be kept: {named}; nothing was deleted. "
-            "This is a fault of lakegc: please report it with the run's report."
+            f"the mark names {len(wrong)} objects that are to be kept: {named}",
+            "This is a fault of lakegc: please report it with the run's report.",
         )
 
 

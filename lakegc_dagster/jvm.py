@@ -49,8 +49,8 @@ def start_quietly(settings: Settings) -> Path:
         except PySparkRuntimeError as failure:
             said = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
             raise SettingsError(
-                f"Spark's Java process ended before it served ({said or failure}); nothing was started. "
-                f"The whole of what it said is in {log}; mend [spark] in the settings, or the Java installation."
+                f"Spark's Java process ended before it served ({said or failure})",
+                f"The whole of what it said is in {log}; mend [spark] in the settings, or the Java installation.",
             ) from failure
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - as above; a context would start the session
     return log

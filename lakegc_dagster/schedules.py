@@ -65,7 +65,7 @@ def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition
     except dg.DagsterInvalidDefinitionError as invalid:
         raise SettingsError(
             f"{settings.file or 'the settings'}: [schedule] cron is {settings.schedule.cron!r}, wanted five fields like "
-            '"0 2 * * *"; nothing was started.'
+            '"0 2 * * *".'
         ) from invalid
 
 

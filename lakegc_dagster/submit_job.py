@@ -185,8 +185,8 @@ def _require_rules(environment: Environment, repository_id: str) -> None:
     """
     if environment.server.retention_rules(repository_id) is None:
         raise RepositoryStateError(
-            f"repository {repository_id} has no garbage-collection rules, which the reference job needs; nothing was deleted. "
-            "Set them (`lakegc rules set`), or use `lakegc run`: there, a repository without rules keeps every commit."
+            f"repository {repository_id} has no garbage-collection rules, which the reference job needs",
+            "Set them (`lakegc rules set`), or use `lakegc run`: there, a repository without rules keeps every commit.",
         )
 
 

@@ -100,8 +100,8 @@ def read_job(arguments: Sequence[str], keys: Mapping[str, str]) -> Job:
     """
     if len(arguments) not in {1, 2} or not arguments[0]:
         raise SettingsError(
-            f"{len(arguments)} arguments, wanted REPOSITORY [REGION]; nothing was started. "
-            "Options of spark-submit stand before the name of the Python file, these behind it."
+            f"{len(arguments)} arguments, wanted REPOSITORY [REGION]",
+            "Options of spark-submit stand before the name of the Python file, these behind it.",
         )
     ignored = _unused(keys)
     notes: list[str] = []
@@ -131,7 +131,7 @@ def _unused(keys: Mapping[str, str]) -> dict[str, str]:
         elif key.startswith(_REFUSED_WHEN_UNKNOWN):
             close = difflib.get_close_matches(key, [*_READ, *_IGNORED], n=1)
             advice = f"did you mean {close[0]}?" if close else f"known are: {', '.join(sorted([*_READ, *_IGNORED]))}."
-            raise SettingsError(f"spark.hadoop.{key} is no key of the reference job; nothing was started; {advice}")
+            raise SettingsError(f"spark.hadoop.{key} is no key of the reference job; {advice}")
         else:
             unused[key] = "not a key of the collection job"
     return unused
@@ -146,16 +146,16 @@ def _phases(keys: Mapping[str, str], notes: list[str]) -> tuple[bool, bool, str]
         do_sweep = False
     if not do_mark and not do_sweep:
         raise SettingsError(
-            f"{_DO_MARK} is false, and so is {_DO_SWEEP}: there is nothing to do; nothing was started. Switch one of them on."
+            f"{_DO_MARK} is false, and so is {_DO_SWEEP}: there is nothing to do", "Switch one of them on."
         )
     if not do_mark and not mark_id:
         raise SettingsError(
-            f"{_DO_MARK} is false and {_MARK_ID} is empty: which mark is to be swept is not said; nothing was deleted. Name it."
+            f"{_DO_MARK} is false and {_MARK_ID} is empty: which mark is to be swept is not said", "Name it."
         )
     if do_mark and mark_id:
         raise SettingsError(
-            f"{_MARK_ID} is {mark_id!r} although {_DO_MARK} is true: a new mark gets an id of its own; nothing was started. "
-            f"Leave {_MARK_ID} out to mark, or set {_DO_MARK} to false to sweep that one."
+            f"{_MARK_ID} is {mark_id!r} although {_DO_MARK} is true: a new mark gets an id of its own",
+            f"Leave {_MARK_ID} out to mark, or set {_DO_MARK} to false to sweep that one.",
         )
     return do_mark, do_sweep, mark_id
 
@@ -164,8 +164,8 @@ def _switch(keys: Mapping[str, str], key: str, *, default: bool) -> bool:
     text = keys.get(key, "").strip().lower()
     if text not in {"", "true", "false"}:
         raise SettingsError(
-            f"{key} is {text!r}, wanted true or false; nothing was started. (The reference job would take it for its "
-            f"default, {str(default).lower()}.)"
+            f"{key} is {text!r}, wanted true or false",
+            f"(The reference job would take it for its default, {str(default).lower()}.)",
         )
     return default if not text else text == "true"
 
@@ -204,7 +204,7 @@ def _number(key: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise SettingsError(f"{key} is {text[:40]!r}, wanted a number of seconds; nothing was started.") from None
+        raise SettingsError(f"{key} is {text[:40]!r}, wanted a number of seconds.") from None
 
 
 def _settings(
@@ -218,8 +218,8 @@ def _settings(
     missing = [f"spark.hadoop.{key}" for key in (_URL, _KEY_ID, _SECRET) if not keys.get(key, "").strip()]
     if missing:
         raise SettingsError(
-            f"{' and '.join(missing)}: not set; nothing was started. The server's URL (like https://lakefs.example.com/api/v1) "
-            "and both keys of a lakeFS user are needed."
+            f"{' and '.join(missing)}: not set",
+            "The server's URL (like https://lakefs.example.com/api/v1) and both keys of a lakeFS user are needed.",
         )
     try:
         settings = _validated(repository_id, {name: value for name, (value, _) in variables.items()}, sweep=sweep)
@@ -259,13 +259,13 @@ def _own_words(repository_id: str, document: Mapping[str, Any], *, sweep: bool) 
     own = tables.get(repository_id, {}) if isinstance(tables, dict) else None
     if not isinstance(own, dict) or tables.keys() - {repository_id}:
         raise SettingsError(
-            f"{OWN}repositories: it does not speak of {repository_id} alone, which is the repository of this command line; "
-            f"nothing was started. Write {OWN}repositories.{repository_id}.SETTING, or {OWN}defaults.SETTING."
+            f"{OWN}repositories: it does not speak of {repository_id} alone, which is the repository of this command line",
+            f"Write {OWN}repositories.{repository_id}.SETTING, or {OWN}defaults.SETTING.",
         )
     default = defaults.get("mode") if isinstance(defaults, dict) else None
     if sweep and own.get("mode", default) == "mark":
         raise SettingsError(
-            f'{OWN}...mode is "mark", and {_DO_SWEEP} is not false: whether to delete is said in two ways; nothing was started '
-            f"and nothing was deleted. Set spark.hadoop.{_DO_SWEEP} to false, or take the mode out."
+            f'{OWN}...mode is "mark", and {_DO_SWEEP} is not false: whether to delete is said in two ways',
+            f"Set spark.hadoop.{_DO_SWEEP} to false, or take the mode out.",
         )
     return own

@@ -120,8 +120,8 @@ def _read_s3(
     secrets = {option: given[name] for name, option in read.items() if given.get(name)}
     if ("s3_access_key_id" in secrets) != ("s3_secret_access_key" in secrets):
         raise SettingsError(
-            "of fs.s3a.access.key and fs.s3a.secret.key only one is set; nothing was started. Set both, or neither to use the "
-            "AWS chain (environment, profile, role)."
+            "of fs.s3a.access.key and fs.s3a.secret.key only one is set",
+            "Set both, or neither to use the AWS chain (environment, profile, role).",
         )
     _read_providers(given.get("aws.credentials.provider", ""), notes)
     if (endpoint := given.get("endpoint", "")) and endpoint.lower().rstrip("/") not in _AWS_ITSELF:
@@ -170,8 +170,8 @@ def _read_providers(text: str, notes: list[str]) -> None:
         name = provider.rpartition(".")[2]
         if name.startswith("Anonymous"):
             raise SettingsError(
-                f"fs.s3a.aws.credentials.provider names {name}: nothing is deleted without credentials; nothing was started. "
-                "Take it out, or name another."
+                f"fs.s3a.aws.credentials.provider names {name}: nothing is deleted without credentials",
+                "Take it out, or name another.",
             )
         if name not in _PROVIDERS:
             notes.append(
@@ -199,8 +199,9 @@ def _read_azure(keys: Mapping[str, str], ignored: dict[str, str]) -> dict[str, d
     for account, kind in types.items():
         if kind.lower() == "custom":
             raise SettingsError(
-                f"fs.azure.account.auth.type of {account or 'all accounts'} is Custom, a Java class; nothing was started. Use an "
-                "account key, a SAS token or OAuth, or take it out to use the Azure chain (environment, managed identity)."
+                f"fs.azure.account.auth.type of {account or 'all accounts'} is Custom, a Java class",
+                "Use an "
+                "account key, a SAS token or OAuth, or take it out to use the Azure chain (environment, managed identity).",
             )
     return {account: _of_kind(types.get(account, types.get("", "")), own) for account, own in found.items()}
 
@@ -227,6 +228,6 @@ def _tenant(text: str, key: str, name: str) -> str:
     found = _TENANT.match(text)
     if found is None:
         raise SettingsError(
-            f"{key} is not a token endpoint like https://login.microsoftonline.com/TENANT/oauth2/token; nothing was started."
+            f"{key} is not a token endpoint like https://login.microsoftonline.com/TENANT/oauth2/token."
         )
     return found["tenant"]

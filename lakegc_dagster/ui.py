@@ -78,6 +78,6 @@ def _require_free(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as taken:
             raise SettingsError(
-                f"port {port} on {HOST} cannot be used ({taken.strerror}); nothing was started. "
-                "Another UI may be open there; end it, or choose a port with --port."
+                f"port {port} on {HOST} cannot be used ({taken.strerror})",
+                "Another UI may be open there; end it, or choose a port with --port.",
             ) from taken

@@ -72,8 +72,8 @@ def require_same_options(run: Run, slices: Manifest) -> None:
     differences = other_options(run, slices.facts.get("options"))
     if differences:
         raise ChainError(
-            f"run {run.key} of {run.repository.id} was begun under other options: {differences}; nothing was deleted. "
-            "Mark again under a new run key, or set the options back."
+            f"run {run.key} of {run.repository.id} was begun under other options: {differences}",
+            "Mark again under a new run key, or set the options back.",
         )
 
 
@@ -95,5 +95,5 @@ def other_options(run: Run, marked: object) -> str:
 def _broken(run: Run, what: str) -> str:
     return (
         f"run {run.key} of {run.repository.id}: {what}; an object that was committed in between could be in neither "
-        "table, so nothing was deleted. Materialize the tables again from namespace_slices on, or use a new run key."
+        "table. Materialize the tables again from namespace_slices on, or use a new run key."
     )

@@ -89,8 +89,8 @@ def require_near(
     limit = min(at_most, MAX_CLOCK_SKEW)
     if reading is not None and reading.further_than(limit):
         raise UnsafePlanError(
-            f"the clock of {whose} {reading}, at most {limit} is accepted: {why}; nothing was deleted. "
-            "Set the clocks of both (NTP), and run again."
+            f"the clock of {whose} {reading}, at most {limit} is accepted: {why}",
+            "Set the clocks of both (NTP), and run again.",
         )
 
 
@@ -113,7 +113,8 @@ def require_not_set_back(ahead: timedelta, *, at_most: timedelta = MAX_CLOCK_SKE
     if ahead > limit:
         raise UnsafePlanError(
             f"the clock of this machine was set back by {_whole(ahead)} since this process began, at most {limit} is "
-            f"accepted: {why}; nothing was deleted. See that the clock is right (NTP), and start again."
+            f"accepted: {why}",
+            "See that the clock is right (NTP), and start again.",
         )
 
 
@@ -142,8 +143,8 @@ def require_begun(
         if ahead > limit:
             raise UnsafePlanError(
                 f"the run stands for {instant.isoformat()}, which is {_whole(ahead)} ahead of the clock of {whose}, at most "
-                f"{limit} is accepted: a clock was ahead when the run was begun, and an upload under way could look old; "
-                "nothing was deleted. See that the clocks are right (NTP), and start again under a new run key."
+                f"{limit} is accepted: a clock was ahead when the run was begun, and an upload under way could look old",
+                "See that the clocks are right (NTP), and start again under a new run key.",
             )
 
 

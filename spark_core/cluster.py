@@ -71,8 +71,8 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise SettingsError(
-            "this is a Spark Connect session: it has no accumulators and no way to add files, which lakegc needs; nothing "
-            "was started. Use a classic session: spark-submit, or a cluster with dedicated (single-user) access."
+            "this is a Spark Connect session: it has no accumulators and no way to add files, which lakegc needs",
+            "Use a classic session: spark-submit, or a cluster with dedicated (single-user) access.",
         )
     context = spark.sparkContext
     if is_local(context.master or "") or context.applicationId in _prepared:
@@ -146,9 +146,9 @@ def _unusable(text: str) -> SettingsError:
     telling = [line for line in lines if "Error: " in line or "[PYTHON_" in line or "error=" in line]
     said = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
     return SettingsError(
-        f"the executors of the Spark cluster cannot run Python tasks ({said}); nothing was read and nothing was deleted. "
+        f"the executors of the Spark cluster cannot run Python tasks ({said})",
         "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an interpreter that "
-        "exists on every machine. docs/clusters.md shows how."
+        "exists on every machine. docs/clusters.md shows how.",
     )
 
 
@@ -203,8 +203,7 @@ def require_same_package(executors: Sequence[Probe], driver: str, *, ship_packag
         where = f"{there.executable} on {there.host}"
         if there.missing.partition(".")[0] == _PACKAGE:
             raise SettingsError(
-                f"the executors of the Spark cluster have no lakegc ({where} finds no module {there.missing!r}); nothing was "
-                "read and nothing was deleted. "
+                f"the executors of the Spark cluster have no lakegc ({where} finds no module {there.missing!r}). "
                 + (
                     "It was sent and is not there: look for lakegc-*.zip in the executors' log."
                     if ship_package
@@ -213,13 +212,12 @@ def require_same_package(executors: Sequence[Probe], driver: str, *, ship_packag
             )
         if there.missing:
             raise SettingsError(
-                f"the executors of the Spark cluster lack a library ({where} finds no module {there.missing!r}); nothing "
-                "was read and nothing was deleted. Give them an environment with lakegc's requirements; docs/clusters.md "
-                "shows how."
+                f"the executors of the Spark cluster lack a library ({where} finds no module {there.missing!r})",
+                "Give them an environment with lakegc's requirements; docs/clusters.md shows how.",
             )
         if there.fingerprint != driver:
             raise SettingsError(
                 f"the executors of the Spark cluster run another lakegc than the driver ({where} imports it from "
-                f"{there.place}, and its sources differ): they could decide otherwise; nothing was read and nothing was "
-                "deleted. Set ship_package = true in [spark], or install the driver's version there."
+                f"{there.place}, and its sources differ): they could decide otherwise",
+                "Set ship_package = true in [spark], or install the driver's version there.",
             )

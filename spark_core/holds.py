@@ -188,8 +188,9 @@ class Holds:
             if hold.commit_id not in refs.commits:
                 raise IncompleteReadError(
                     f"{hold.words}: commit {hold.commit_id}, which it was made on, is not among the {len(refs.commits)} commits "
-                    "that were read; what it keeps is unknown, so nothing was deleted. Run again; if it stays, the commit is "
-                    f"gone from the server, and `lakegc hold remove REPOSITORY {hold.name}` takes the hold away."
+                    "that were read; what it keeps is unknown",
+                    "Run again; if it stays, the commit is "
+                    f"gone from the server, and `lakegc hold remove REPOSITORY {hold.name}` takes the hold away.",
                 )
             now = {"branch": branches, "tag": tags}.get(hold.kind, {}).get(hold.value)
             starts = [hold.commit_id] if now is None else [hold.commit_id, now]
@@ -262,8 +263,8 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
     """
     if not _NAME.fullmatch(name):
         raise SettingsError(
-            f"a hold cannot be called {name!r}; nothing was changed. Use 1 to 63 of a-z, 0-9, `.`, `_` and `-`, the first one a "
-            "letter or digit."
+            f"a hold cannot be called {name!r}",
+            "Use 1 to 63 of a-z, 0-9, `.`, `_` and `-`, the first one a letter or digit.",
         )
     if kind in OF_COMMITS:
         commit_id = _commit_of(run, kind, value)
@@ -279,8 +280,8 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
         if there != hold:
             raise SettingsError(
                 f"there is a hold {name} of {run.repository.id} already ({there.kind} {there.value}, by {there.who} since "
-                f"{there.since.isoformat()}); nothing was changed. Choose another name, or remove it first "
-                f"(`lakegc hold remove {run.repository.id} {name}`)."
+                f"{there.since.isoformat()})",
+                f"Choose another name, or remove it first (`lakegc hold remove {run.repository.id} {name}`).",
             ) from None
     return hold
 
@@ -302,8 +303,7 @@ def remove(run: Run, name: str) -> Hold:
     if hold is None:
         names = ", ".join(hold.name for hold in load(run.store).holds)
         raise NotFoundError(
-            f"there is no hold {name!r} of {run.repository.id} ({f'there are: {names}' if names else 'there is none'}); "
-            "nothing was changed."
+            f"there is no hold {name!r} of {run.repository.id} ({f'there are: {names}' if names else 'there is none'})."
         )
     (outcome,) = run.store.delete([key(name)])
     if outcome.outcome not in ("deleted", "already_gone"):
@@ -348,15 +348,14 @@ def _address_of(run: Run, kind: Kind, value: str) -> str:
     relative = _relative(run.namespace, kind, value)
     if relative is None:
         raise AddressError(
-            f"{kind} {value!r} lies outside {run.store.root}, where lakegc never deletes; nothing was changed. Give what "
-            "`lakectl fs stat` shows as the physical address, or its part below the namespace."
+            f"{kind} {value!r} lies outside {run.store.root}, where lakegc never deletes",
+            "Give what `lakectl fs stat` shows as the physical address, or its part below the namespace.",
         )
     if kind == "address":
         # An object in quarantine is purged some day; a hold keeps it there.
         if not is_collectable(_IN_QUARANTINE.sub("", relative), flat=True):
             raise AddressError(
-                f"{kind} {relative!r} of {run.store.root} has a name that is never collected; nothing was changed, and it "
-                "needs no hold."
+                f"{kind} {relative!r} of {run.store.root} has a name that is never collected, and it needs no hold."
             )
         if not run.store.exists(relative) and not _in_quarantine(run, relative):
             raise _absent(run, f"object {relative!r} in {run.store.root}", "Look at it with `lakectl fs stat`.")
@@ -389,6 +388,4 @@ def _relative(namespace: Namespace, kind: Kind, value: str) -> str | None:
 
 
 def _absent(run: Run, what: str, hint: str) -> NotFoundError:
-    return NotFoundError(
-        f"there is no {what} of {run.repository.id}, so nothing can be held; nothing was changed. {hint}"
-    )
+    return NotFoundError(f"there is no {what} of {run.repository.id}, so nothing can be held", hint)

@@ -112,14 +112,15 @@ class Journal:
             if swept == {**begun, "quarantine": not quarantine}:
                 raise UnsafePlanError(
                     f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
-                    f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are; nothing more "
-                    f"was deleted. Set quarantine = {_word(not quarantine)} again, or mark again under a new run key."
+                    f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are",
+                    f"Set quarantine = {_word(not quarantine)} again, or mark again under a new run key.",
                 ) from None
             if swept != begun:
                 raise ChainError(
                     f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
                     f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "
-                    "gone cannot be told from its journal; nothing more was deleted. Mark again under a new run key."
+                    "gone cannot be told from its journal",
+                    "Mark again under a new run key.",
                 ) from None
             return True
         return False

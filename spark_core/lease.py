@@ -147,8 +147,8 @@ class Lease:
 
     def _gone(self, why: str) -> LeaseLostError:
         return LeaseLostError(
-            f"{self._run.store.root}: the lease of the {self.owner} is lost: {why}; nothing more is deleted under it, what was "
-            "deleted before stands. Look who collects this namespace, and run the same command again: it goes on where it ended."
+            f"{self._run.store.root}: the lease of the {self.owner} is lost: {why}",
+            "Look who collects this namespace, and run the same command again: it goes on where it ended.",
         )
 
     def leave_under_way(self, until: datetime) -> None:
@@ -316,8 +316,9 @@ def require_conditional_put(run: Run) -> None:
     if not honours_conditional_put(run.store, f"{PROBE_FOLDER}condition-{secrets.token_hex(8)}"):
         raise UnsafePlanError(
             f"{run.store.root}: the store does not keep the condition of a put (a second writer of one object was not told so), "
-            "so no lease can keep two collectors apart there; nothing was deleted. Use a store or a gateway that honours "
-            f"If-None-Match; or, if nobody else ever collects {run.repository.id}, set exclusive = true for it."
+            "so no lease can keep two collectors apart there",
+            "Use a store or a gateway that honours "
+            f"If-None-Match; or, if nobody else ever collects {run.repository.id}, set exclusive = true for it.",
         )
 
 
@@ -388,10 +389,7 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
 
 def _held(run: Run, record: Record, why: str, what: str, *, same: bool = False) -> LeaseHeldError:
     kind = SameWorkError if same else LeaseHeldError
-    return kind(
-        f"{run.store.root}: the lease is that of the {record.owner}, since {_shown(record.since)}: {why}; nothing was "
-        f"deleted. {what}"
-    )
+    return kind(f"{run.store.root}: the lease is that of the {record.owner}, since {_shown(record.since)}: {why}", what)
 
 
 def _shown(instant: datetime) -> str:

@@ -122,8 +122,8 @@ class Namespace:
         if match is None or _KINDS.get(match[1].lower()) not in _COLLECTED_KINDS:
             raise AddressError(
                 f"storage namespace {_shown(self.uri)} has no scheme that can be collected "
-                "(s3://, gs://, https://ACCOUNT.blob.../CONTAINER, local://); nothing was deleted. "
-                "Look at the repository's storage_namespace."
+                "(s3://, gs://, https://ACCOUNT.blob.../CONTAINER, local://)",
+                "Look at the repository's storage_namespace.",
             )
         if _SECOND_READING_PATTERN.search(match[2]) or CONTROL_PATTERN.search(match[2]):
             raise self._strange("holds a query, an escape, a user part or a control character")
@@ -142,8 +142,8 @@ class Namespace:
 
     def _strange(self, what: str) -> AddressError:
         return AddressError(
-            f"storage namespace {_shown(self.uri)} {what}, so its addresses can be read in two ways; "
-            "nothing was deleted. Such a repository has to be collected by hand."
+            f"storage namespace {_shown(self.uri)} {what}, so its addresses can be read in two ways",
+            "Such a repository has to be collected by hand.",
         )
 
     def _check_server_path(self) -> None:
@@ -152,14 +152,15 @@ class Namespace:
         if self.server_path is None:
             raise SettingsError(
                 f"storage namespace {_shown(self.uri)} lies on a local blockstore, and the blockstore's path on the "
-                "server is not set; nothing was deleted. Linked and staged objects have absolute addresses there: "
-                "set server_path to the path that the server's own configuration names (blockstore.local.path)."
+                "server is not set",
+                "Linked and staged objects have absolute addresses there: "
+                "set server_path to the path that the server's own configuration names (blockstore.local.path).",
             )
         inner = self.server_path.rstrip("/")
         if not self.server_path.startswith("/") or FOLDED_SEGMENT_PATTERN.search(inner[1:]):
             raise SettingsError(
-                f"server_path {self.server_path!r} is not an absolute path below / without `.`, `..` and empty segments; "
-                "nothing was deleted. Set it to the path that the server shows in its addresses, local://<server_path>/..."
+                f"server_path {self.server_path!r} is not an absolute path below / without `.`, `..` and empty segments",
+                "Set it to the path that the server shows in its addresses, local://<server_path>/...",
             )
 
     def _check_protected_prefix(self) -> None:
@@ -167,8 +168,8 @@ class Namespace:
         if NOT_NAMEABLE_PATTERN.search(prefix) or prefix.partition("/")[0] == "data":
             raise RepositoryStateError(
                 f"storage namespace {_shown(self.uri)}: the server keeps its tables under {prefix!r}, which is inside "
-                "data/ or is no plain path; they could not be told from data, so nothing was deleted. "
-                "Look at committed.block_storage_prefix in the server's configuration."
+                "data/ or is no plain path; they could not be told from data",
+                "Look at committed.block_storage_prefix in the server's configuration.",
             )
 
     @property
@@ -393,8 +394,8 @@ class Namespace:
         """
         if addresses.null_count or types.null_count or len(addresses) != len(types):
             raise AddressError(
-                f"{self.root}: a column of {len(addresses)} addresses has nulls, or its types do not match it; "
-                "nothing was deleted. The table it comes from is not what lakeFS writes."
+                f"{self.root}: a column of {len(addresses)} addresses has nulls, or its types do not match it",
+                "The table it comes from is not what lakeFS writes.",
             )
         relative = _mask(pc.equal(types, int(AddressType.RELATIVE)))
         clean = ~_mask(pc.match_substring_regex(addresses, r"^$|^/|\x00"))
@@ -515,6 +516,6 @@ def _shown(address: str | None) -> str:
 
 def _unknown(address: str, what: str) -> AddressError:
     return AddressError(
-        f"address {_shown(address)} {what}; whether it is alive cannot be decided, so nothing was deleted. "
-        "Find the entry that has it and report the form, or remove the entry."
+        f"address {_shown(address)} {what}; whether it is alive cannot be decided",
+        "Find the entry that has it and report the form, or remove the entry.",
     )

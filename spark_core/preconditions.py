@@ -26,8 +26,8 @@ def require_writable(repository: Repository) -> None:
     """
     if repository.read_only:
         raise RepositoryStateError(
-            f"repository {repository.id} is read-only: the server does not prepare garbage collection for it; "
-            "nothing was deleted. Make it writable, or leave it out of lakegc."
+            f"repository {repository.id} is read-only: the server does not prepare garbage collection for it",
+            "Make it writable, or leave it out of lakegc.",
         )
 
 
@@ -41,7 +41,8 @@ def require_kind_of_store(repository: Repository, namespace: Namespace, blocksto
         raise RepositoryStateError(
             f"repository {repository.id} lies in {repository.storage_namespace}, a namespace of a store of kind "
             f"{namespace.kind!r}, and the server says that its store is of kind {blockstore_type!r}; where its objects are is "
-            "unknown, so nothing was deleted. Ask the server's operator what `blockstore` was changed in its configuration."
+            "unknown",
+            "Ask the server's operator what `blockstore` was changed in its configuration.",
         )
 
 
@@ -53,9 +54,8 @@ def require_old_enough(repository: Repository, min_age: timedelta, grace: timede
     """
     if min_age < grace and not allow_unsafe:
         raise SettingsError(
-            f"min_age of {repository.id} is {min_age}, the server lets an upload wait {grace} for its "
-            "reference; nothing was deleted. Set min_age to at least that "
-            "(allow_unsafe_min_age = true is for throw-away repositories)."
+            f"min_age of {repository.id} is {min_age}, the server lets an upload wait {grace} for its reference",
+            "Set min_age to at least that (allow_unsafe_min_age = true is for throw-away repositories).",
         )
 
 
@@ -68,8 +68,8 @@ def require_branches(repository: Repository, branches: Sized) -> None:
     if not len(branches):
         raise RepositoryStateError(
             f"repository {repository.id} has no branch: it is bare, or it was deleted a moment ago and the server still "
-            "answers from its cache; every object would look unreachable, so nothing was deleted. "
-            "Look at it with `lakectl repo list`, wait ten seconds and run again; a bare repository cannot be collected."
+            "answers from its cache; every object would look unreachable",
+            "Look at it with `lakectl repo list`, wait ten seconds and run again; a bare repository cannot be collected.",
         )
 
 
@@ -81,8 +81,8 @@ def require_tables_apart(repository: Repository, prefix: str) -> None:
     """
     if prefix.startswith("data/") or prefix in {"", "data"}:
         raise RepositoryStateError(
-            f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect; "
-            "nothing was deleted. Such a repository cannot be collected."
+            f"the server keeps its own tables of {repository.id} under {prefix!r}, among the data that lakegc may collect",
+            "Such a repository cannot be collected.",
         )
 
 
@@ -101,8 +101,8 @@ def require_in_list(repository: Repository, listed: Iterable[Repository]) -> Non
     if all(other.id != repository.id for other in listed):
         raise RepositoryStateError(
             f"the server's list of repositories leaves out {repository.id} itself: it shows only what this user may list, so "
-            "whether another repository shares the namespace is unknown; nothing was deleted. Give the user "
-            "fs:ListRepositories on *."
+            "whether another repository shares the namespace is unknown",
+            "Give the user fs:ListRepositories on *.",
         )
 
 
@@ -141,9 +141,9 @@ def require_own_namespace(
         if overlaps:
             raise RepositoryStateError(
                 f"repositories {repository.id} ({repository.storage_namespace}) and {other.id} "
-                f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs; "
-                "nothing was deleted. Move one of them to a namespace of its own, or delete it in lakeFS."
-                f"{_way_out(repository, other, namespace)}"
+                f"({other.storage_namespace}) share a storage namespace: neither knows what the other still needs",
+                "Move one of them to a namespace of its own, or delete it in lakeFS."
+                f"{_way_out(repository, other, namespace)}",
             )
 
 

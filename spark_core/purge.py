@@ -146,7 +146,8 @@ def look(run: Run, some: Sequence[Over]) -> Needed:
     if (held := plan.count()) != len(rows):
         raise IncompleteReadError(
             f"repository {run.repository.id}: of {len(rows)} names of objects in quarantine, about which was to be asked, Spark "
-            f"holds {held}; nothing more was deleted. Run again; if it stays, report it with this text and Spark's version."
+            f"holds {held}",
+            "Run again; if it stays, report it with this text and Spark's version.",
         )
     reached = _reached(plan, mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])) | _reached(
         plan, mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"])

@@ -136,7 +136,8 @@ def folder(mark_id: str) -> str:
     if not _MARK_ID.fullmatch(mark_id):
         raise UnsafePlanError(
             f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under {ROOT}, like "
-            "ft6s0e1ksdufuaulm34g; nothing was deleted. Look into that folder of the repository's namespace."
+            "ft6s0e1ksdufuaulm34g",
+            "Look into that folder of the repository's namespace.",
         )
     return f"{ROOT}{mark_id}/"
 
@@ -161,7 +162,8 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
     except NotFoundError as missing:
         raise NotFoundError(
             f"mark {mark_id} does not exist in {store.root} ({key} is not there): it is of another repository, or its run "
-            f"broke off before it was finished; nothing was deleted. The marks of this repository: {_known(store)}."
+            "broke off before it was finished",
+            f"The marks of this repository: {_known(store)}.",
         ) from missing
     if summary.run_id != mark_id:
         raise CorruptTableError(
@@ -170,8 +172,8 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
     _require_own_namespace(store, key, data)
     if not summary.success:
         raise UnsafePlanError(
-            f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: false): its list may be anything; "
-            f"nothing was deleted. Name another one ({_known(store)}), or mark with lakegc."
+            f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: false): its list may be anything",
+            f"Name another one ({_known(store)}), or mark with lakegc.",
         )
     return ReferenceMark(mark_id, summary, _parts(store, where))
 
@@ -188,7 +190,8 @@ def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
         if "://" in text and not f"{text}/".startswith(store.root):
             raise UnsafePlanError(
                 f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another namespace: the mark is not of this "
-                "repository; nothing was deleted. Look where it was copied from."
+                "repository",
+                "Look where it was copied from.",
             )
 
 

@@ -108,7 +108,7 @@ def mark_id(run: Run) -> str:
     if not scans:
         raise IncompleteReadError(
             f"run {run.key} of repository {run.repository.id} has no scan of the server by which the reference job could name "
-            "its mark: a branch was deleted under each; nothing was deleted, and lakegc's own mark stands. Mark again under "
+            "its mark: a branch was deleted under each, and lakegc's own mark stands. Mark again under "
             "a new run key."
         )
     return scans[-1]
@@ -143,8 +143,8 @@ def _is_there(run: Run, target: _Target, summary: Summary) -> bool:
 
 def _other_mark(run: Run, target: _Target) -> ObjectExistsError:
     return ObjectExistsError(
-        f"{run.store.root}{target.where} holds another mark of the reference job, which is never overwritten; nothing was "
-        "deleted, and lakegc's own mark stands. Mark again under a new run key to have it written under another id."
+        f"{run.store.root}{target.where} holds another mark of the reference job, which is never overwritten, "
+        "and lakegc's own mark stands. Mark again under a new run key to have it written under another id."
     )
 
 
@@ -174,7 +174,8 @@ def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
     if written != expired.manifest.rows:
         raise UnsafePlanError(
             f"{written} of {expired.manifest.rows} addresses of run {run.key} were written under {run.store.root}{target.where}; "
-            "without its summary no job takes that for a mark, and nothing was deleted. Run again."
+            "without its summary no job takes that for a mark",
+            "Run again.",
         )
 
 
@@ -210,8 +211,8 @@ def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> 
     if len(strange):
         raise UnsafePlanError(
             f"{strange[0].as_py()!r} of {namespace.root} is among what may go, and in Azure the reference job would take it for "
-            "another object, which may be alive; the mark was not written for that job, and nothing was deleted. "
-            "Sweep it with lakegc, which names it exactly, or take out write_reference_mark."
+            "another object, which may be alive; the mark was not written for that job",
+            "Sweep it with lakegc, which names it exactly, or take out write_reference_mark.",
         )
 
 

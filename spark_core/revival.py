@@ -253,8 +253,8 @@ def _require_commits(run: Run, commits: ReadCommits) -> None:
     if not commits.refs.branches or not commits.table.num_rows:
         raise RepositoryStateError(
             f"repository {run.repository.id} shows {len(commits.refs.branches)} branches and {commits.table.num_rows} commits that "
-            "keep their objects, read again just before deleting: it was deleted, or emptied, since the mark; nothing was "
-            "deleted. Look at it with `lakectl repo list`; if it lives, mark again under a new run key."
+            "keep their objects, read again just before deleting: it was deleted, or emptied, since the mark",
+            "Look at it with `lakectl repo list`; if it lives, mark again under a new run key.",
         )
 
 
@@ -270,7 +270,8 @@ def _require_all_staged(run: Run, staged: Staged, held: DataFrame) -> Mapping[st
         raise IncompleteReadError(
             f"repository {run.repository.id}: of what is staged, read again just before deleting, {facts['files_read']} of "
             f"{facts['files']} files with {facts['file_rows']} rows and {facts['from_diffs']} rows of diffs were read, of which "
-            f"Spark holds {rows}; nothing more was deleted. Run the same command again; if it stays, report it with this text."
+            f"Spark holds {rows}",
+            "Run the same command again; if it stays, report it with this text.",
         )
     return facts
 
@@ -369,8 +370,8 @@ def _require_all(run: Run, wanted: Mapping[str, int], what: str, held: int, read
         reached = " and ".join(f"{count} {name}" for name, count in wanted.items())
         raise IncompleteReadError(
             f"repository {run.repository.id}: of {reached} that commits reach anew, {' and '.join(str(read[name]) for name in wanted)} "
-            f"were read just before deleting; they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}; nothing "
-            "more was deleted. Run the same command again; if it stays, report it with this text."
+            f"were read just before deleting; they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}",
+            "Run the same command again; if it stays, report it with this text.",
         )
 
 
@@ -482,7 +483,7 @@ def _settled(frame: DataFrame) -> DataFrame:
     held = frame_of(frame.sparkSession, few.cast(_FOUND))
     if held.count() != few.num_rows:
         raise IncompleteReadError(
-            f"Spark lost {few.num_rows - held.count()} of {few.num_rows} objects that something refers to again; nothing more was "
-            "deleted. Run the same command again; if it stays, report it with this text and Spark's version."
+            f"Spark lost {few.num_rows - held.count()} of {few.num_rows} objects that something refers to again",
+            "Run the same command again; if it stays, report it with this text and Spark's version.",
         )
     return held

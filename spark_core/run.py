@@ -326,7 +326,8 @@ class Run:
         if manifest.repository != self.repository.id or manifest.instance != self.instance:
             raise ChainError(
                 f"{manifest.table} of run {self.key} was made of {manifest.instance!r}, the server now has "
-                f"{self.instance!r}; nothing was deleted. Mark again under a new run key."
+                f"{self.instance!r}",
+                "Mark again under a new run key.",
             )
 
 
@@ -361,7 +362,8 @@ def open_run(
     if key.instant > now:
         raise UnsafePlanError(
             f"run key {key} lies in the future (it is {RunKey.at(now)}): objects that are still being uploaded would "
-            "look old; nothing was deleted. Use the present instant or an earlier one."
+            "look old",
+            "Use the present instant or an earlier one.",
         )
     repository = environment.server.repository(repository_id)
     storage = environment.storage_of(repository)

@@ -79,8 +79,8 @@ def unseal(data: bytes, *, name: str, formats: int | Sequence[int], next_step: s
 def _other_format(name: str, written: object, known: Sequence[int]) -> VerdictError:
     read = " and ".join(str(each) for each in known)
     return VerdictError(
-        f"{name} was written in format {written!r} by another version of lakegc, this one reads format {read}; nothing "
-        "was deleted. Mark again under a new run key (`lakegc mark`)."
+        f"{name} was written in format {written!r} by another version of lakegc, this one reads format {read}",
+        "Mark again under a new run key (`lakegc mark`).",
     )
 
 

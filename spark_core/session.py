@@ -100,7 +100,7 @@ def check_java() -> str:
     advice = (
         f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`; "
         "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c \"import jdk; print(jdk.install('17'))\"`) "
-        "and set JAVA_HOME to its folder; nothing was started."
+        "and set JAVA_HOME to its folder."
     )
     if not java or not Path(java).exists():
         where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"

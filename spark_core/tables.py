@@ -391,7 +391,8 @@ def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
     if spec not in _AFTER_THE_VERDICT and store.exists(verdict_key(run)):
         raise ClosedPartitionError(
             f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is one of the tables that "
-            "the verdict speaks of; nothing was changed. Use a new run key to mark again."
+            "the verdict speaks of",
+            "Use a new run key to mark again.",
         )
 
 
@@ -502,14 +503,14 @@ def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
         data = store.read(key)
     except NotFoundError as missing:
         raise ChainError(
-            f"run {run} of {store.root} has no {spec.name} ({key} does not exist); nothing was deleted. "
-            "Materialize the run from its beginning (`lakegc mark`)."
+            f"run {run} of {store.root} has no {spec.name} ({key} does not exist)",
+            "Materialize the run from its beginning (`lakegc mark`).",
         ) from missing
     manifest = Manifest.from_json(data, name=key)
     if manifest.table != spec.name or manifest.run != str(run):
         raise ChainError(
-            f"{key} is the manifest of {manifest.table} of run {manifest.run}, wanted {spec.name} of run {run}; "
-            "nothing was deleted. Files of a run must not be moved; mark again under a new run key."
+            f"{key} is the manifest of {manifest.table} of run {manifest.run}, wanted {spec.name} of run {run}",
+            "Files of a run must not be moved; mark again under a new run key.",
         )
     return StoredTable(manifest, store)
 

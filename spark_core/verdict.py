@@ -17,7 +17,7 @@ from spark_core.model import RunKey
 from spark_core.run import Run
 from spark_core.tables import Manifest, StoredTable
 
-_WAY_ON = "nothing was deleted. Mark again under a new run key."
+_WAY_ON = "Mark again under a new run key."
 
 _CHECK_FIELDS = {"name", "passed", "summary"}
 
@@ -119,8 +119,9 @@ def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
         failing: The checks and what each found.
     """
     return VerdictError(
-        f"the mark of run {key} of {repository_id} did not pass its checks: {failing.rstrip('. ')}; nothing was deleted. Read its "
-        f"report (`lakegc report {repository_id} --run {key}`), mend what the checks name, and mark again under a new run key."
+        f"the mark of run {key} of {repository_id} did not pass its checks: {failing.rstrip('. ')}",
+        "Read its "
+        f"report (`lakegc report {repository_id} --run {key}`), mend what the checks name, and mark again under a new run key.",
     )
 
 
@@ -171,7 +172,8 @@ def load(run: Run) -> Verdict:
     except NotFoundError as missing:
         raise VerdictError(
             f"run {run.key} of {run.repository.id} has no verdict ({key} does not exist): its mark did not end, or its "
-            "checks were not run; nothing was deleted. Mark first (`lakegc mark`), then sweep."
+            "checks were not run",
+            "Mark first (`lakegc mark`), then sweep.",
         ) from missing
     return Verdict.from_json(data, name=key)
 
@@ -216,7 +218,8 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     if verdict.repository != run.repository.id or verdict.instance != run.instance or verdict.run != str(run.key):
         raise VerdictError(
             f"the verdict of run {run.key} speaks of {verdict.instance!r}, run {verdict.run}; the server now has "
-            f"{run.instance!r}; {_WAY_ON}"
+            f"{run.instance!r}",
+            _WAY_ON,
         )
     _require_passed(run, verdict)
     _require_recent(run, verdict)
@@ -233,7 +236,8 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     if failed:
         names = "; ".join(f"{result.name}: {result.summary}" for result in failed)
         raise VerdictError(
-            f"the verdict of run {run.key} of {run.repository.id} says passed, but checks fail now: {names.rstrip('.')}; {_WAY_ON}"
+            f"the verdict of run {run.key} of {run.repository.id} says passed, but checks fail now: {names.rstrip('.')}",
+            _WAY_ON,
         )
     return verdict, stored[tables.EXPIRED_ADDRESSES.name]
 
@@ -260,14 +264,14 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
             failed[check].get("lifted_by", guards.NOTHING_LIFTS_IT) if check in failed else guards.NOTHING_LIFTS_IT
         )
         raise VerdictError(
-            f"{check} is not a check that can be confirmed (those are {', '.join(sorted(guards.CONFIRMABLE))}); nothing was "
-            f"deleted. What lifts it: {lifted_by}."
+            f"{check} is not a check that can be confirmed (those are {', '.join(sorted(guards.CONFIRMABLE))})",
+            f"What lifts it: {lifted_by}.",
         )
     if check not in failed:
         raise VerdictError(
-            f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing to confirm; nothing was deleted. "
+            f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing to confirm",
             f"What the mark found is in its report (`lakegc report {run.repository.id} --run {run.key}`); if a sweep refuses it now, "
-            "a limit became stricter since: mark again under a new run key."
+            "a limit became stricter since: mark again under a new run key.",
         )
     said = Confirmation(
         repository=run.repository.id,
@@ -284,7 +288,7 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
         earlier = confirmation.load(run.store, run.key, check)
         if earlier is None or earlier.verdict != verdict.digest:
             raise VerdictError(
-                f"{confirmation.key(run.key, check)} confirms another verdict than the one of run {run.key}; {_WAY_ON}"
+                f"{confirmation.key(run.key, check)} confirms another verdict than the one of run {run.key}", _WAY_ON
             ) from None
         return earlier
     return said
@@ -314,7 +318,8 @@ def _require_passed(run: Run, verdict: Verdict) -> None:
         odd = ", ".join(sorted({*found} ^ {*wanted})) or "one of them twice"
         raise VerdictError(
             f"the verdict of run {run.key} of {run.repository.id} holds {len(found)} checks, a mark has {len(wanted)} "
-            f"(they differ in {odd}); {_WAY_ON}"
+            f"(they differ in {odd})",
+            _WAY_ON,
         )
 
 
@@ -325,14 +330,15 @@ def _require_recent(run: Run, verdict: Verdict) -> None:
     if age > run.options.max_mark_age:
         raise VerdictError(
             f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is {run.options.max_mark_age}: objects may "
-            f"have come back to life; {_WAY_ON}"
+            "have come back to life",
+            _WAY_ON,
         )
     ahead = verdict.concluded_at - run.now()
     if ahead > run.options.max_clock_skew:
         raise VerdictError(
             f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {ahead} ahead of "
-            f"this machine's clock (at most {run.options.max_clock_skew} is accepted): how old the mark is cannot be told; nothing was "
-            "deleted. Set the clocks of the machines that mark and sweep, then mark again under a new run key."
+            f"this machine's clock (at most {run.options.max_clock_skew} is accepted): how old the mark is cannot be told",
+            "Set the clocks of the machines that mark and sweep, then mark again under a new run key.",
         )
 
 
@@ -341,12 +347,13 @@ def _require_same_decision(run: Run, verdict: Verdict) -> None:
     differences = chain.other_options(run, verdict.options)
     if differences:
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} was marked under other options: {differences}; {_WAY_ON}"
+            f"run {run.key} of {run.repository.id} was marked under other options: {differences}", _WAY_ON
         )
     if verdict.cutoff != run.cutoff.isoformat():
         raise VerdictError(
             f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it is "
-            f"{run.cutoff.isoformat()}; {_WAY_ON}"
+            f"{run.cutoff.isoformat()}",
+            _WAY_ON,
         )
 
 
@@ -356,7 +363,8 @@ def _require_within(run: Run, slices: Manifest) -> None:
     if run.reference_mark not in (None, made_within):
         raise VerdictError(
             f"run {run.key} of {run.repository.id} was made to stay within {'no mark of the reference job' if made_within is None else f'mark {made_within!r}'}, the sweep "
-            f"is to stay within mark {run.reference_mark!r}: what that one does not name would go as well; {_WAY_ON}"
+            f"is to stay within mark {run.reference_mark!r}: what that one does not name would go as well",
+            _WAY_ON,
         )
 
 
@@ -366,17 +374,17 @@ def _require_same_tables(run: Run, verdict: Verdict, stored: Mapping[str, Stored
         if spoken != table.manifest.sha256:
             raise VerdictError(
                 f"{name} of run {run.key} is not the one that the verdict speaks of (manifest "
-                f"{table.manifest.sha256[:12]}, the verdict says {str(spoken)[:12]}); {_WAY_ON}"
+                f"{table.manifest.sha256[:12]}, the verdict says {str(spoken)[:12]})",
+                _WAY_ON,
             )
     expired = stored[tables.EXPIRED_ADDRESSES.name].manifest
     if {part.key: part.sha256 for part in expired.parts} != dict(verdict.addresses):
-        raise VerdictError(
-            f"the parts of the expired addresses of run {run.key} are not those of the verdict; {_WAY_ON}"
-        )
+        raise VerdictError(f"the parts of the expired addresses of run {run.key} are not those of the verdict", _WAY_ON)
     if expired.rows != verdict.expired_objects:
         raise VerdictError(
             f"the expired addresses of run {run.key} have {expired.rows} rows, the verdict says "
-            f"{verdict.expired_objects}; {_WAY_ON}"
+            f"{verdict.expired_objects}",
+            _WAY_ON,
         )
 
 

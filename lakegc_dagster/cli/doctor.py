@@ -61,8 +61,8 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
         chosen = repositories or settings.repository_ids
         if not chosen:
             raise SettingsError(
-                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings; "
-                "nothing was looked at. Add a table like [repositories.my-repo]."
+                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings",
+                "Add a table like [repositories.my-repo].",
             )
         examined = {}
         for repository_id in chosen:

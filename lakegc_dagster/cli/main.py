@@ -152,7 +152,7 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, r
       lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
     if reference_mark is not None and len(repositories) != 1:
-        raise SettingsError("--reference-mark is the mark of one repository; nothing was started. Name that one.")
+        raise SettingsError("--reference-mark is the mark of one repository", "Name that one.")
     return _launch_each(
         config, repositories, key, lambda _settings, _repository_id: "mark", reference_mark=reference_mark
     )
@@ -198,8 +198,9 @@ def sweep(
         )
     if key is None:
         raise SettingsError(
-            "which mark is to be swept is not said; nothing was deleted. Name its run key with --run (`lakegc report` shows "
-            "them), or a mark of lakeFS's own job with --reference-mark."
+            "which mark is to be swept is not said",
+            "Name its run key with --run (`lakegc report` shows "
+            "them), or a mark of lakeFS's own job with --reference-mark.",
         )
     return _launch_each(config, [repository], key, lambda _settings, _repository_id: "sweep", take_over=take_over)
 
@@ -278,8 +279,8 @@ def _launch_each(
         chosen = repositories or settings.repository_ids
         if not chosen:
             raise SettingsError(
-                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings; "
-                "nothing was started. Add a table like [repositories.my-repo]."
+                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings",
+                "Add a table like [repositories.my-repo].",
             )
         # All of them before the first one starts: a slip in a name should not wait for an hour to be seen.
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}

@@ -102,8 +102,8 @@ class Settings(Section):
         if own is None:
             known = ", ".join(self.repository_ids) or "none"
             raise SettingsError(
-                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: {known}); nothing was "
-                f"started. Add the line `[repositories.{repository_id}]`; an empty table takes the defaults."
+                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: {known})",
+                f"Add the line `[repositories.{repository_id}]`; an empty table takes the defaults.",
             )
         merged = self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
         self._refuse_unsafe_age(repository_id, merged)
@@ -258,7 +258,7 @@ class Settings(Section):
             there, absent = server.access_key_id_env, server.secret_access_key_env
             if not found["access_key_id"]:
                 there, absent = absent, there
-            raise SettingsError(f"{there} is set and {absent} is not; nothing was asked. Set both, or neither.")
+            raise SettingsError(f"{there} is set and {absent} is not", "Set both, or neither.")
         if not all(found.values()):
             found = self._credentials_file()
         return found["access_key_id"], found["secret_access_key"]
@@ -268,8 +268,8 @@ class Settings(Section):
         if server.credentials_file is None:
             raise SettingsError(
                 f"no keys for {server.endpoint}: {server.access_key_id_env} and {server.secret_access_key_env} are not "
-                "set, and [server] names no credentials_file; nothing was asked. Set both variables, or write "
-                'credentials_file = "~/.lakectl.yaml".'
+                "set, and [server] names no credentials_file",
+                'Set both variables, or write credentials_file = "~/.lakectl.yaml".',
             )
         path = self._path(server.credentials_file)
         try:
@@ -278,15 +278,15 @@ class Settings(Section):
             # The decoder's own words quote the file's bytes.
             reason = problem.strerror if isinstance(problem, OSError) else "it is not text"
             raise SettingsError(
-                f"the credentials_file {path} cannot be read ({reason}); nothing was asked. Mend it, or set "
-                f"{server.access_key_id_env} and {server.secret_access_key_env}."
+                f"the credentials_file {path} cannot be read ({reason})",
+                f"Mend it, or set {server.access_key_id_env} and {server.secret_access_key_env}.",
             ) from None
         names = sorted(name for name, _ in pairs)
         if names != ["access_key_id", "secret_access_key"]:
             raise SettingsError(
                 f"the credentials_file {path} has {names.count('access_key_id')} access_key_id and "
-                f"{names.count('secret_access_key')} secret_access_key, wanted one of each; nothing was asked. "
-                "Keep the keys of one user in it."
+                f"{names.count('secret_access_key')} secret_access_key, wanted one of each",
+                "Keep the keys of one user in it.",
             )
         return dict(pairs)
 
@@ -294,8 +294,8 @@ class Settings(Section):
         if merged.allow_unsafe_min_age and repository_id not in self.throwaway_repositories:
             raise SettingsError(
                 f"{self._file or 'the settings'}: [repositories.{repository_id}] has allow_unsafe_min_age, and {repository_id} is "
-                "not in throwaway_repositories; nothing was deleted. Uploads in flight could look old. Take it out, or name "
-                "the repository there if its data may be lost."
+                "not in throwaway_repositories",
+                "Uploads in flight could look old. Take it out, or name the repository there if its data may be lost.",
             )
 
 
@@ -308,9 +308,9 @@ def settings_are_given(env: Mapping[str, str] | None = None) -> bool:
 def no_settings() -> SettingsError:
     """Return the refusal of whoever needs settings and finds none."""
     return SettingsError(
-        f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other; nothing was "
-        'started. Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
-        "or try `lakegc demo`, which needs none."
+        f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other",
+        'Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
+        "or try `lakegc demo`, which needs none.",
     )
 
 
@@ -350,5 +350,5 @@ def _find(path: Path | None, env: Mapping[str, str]) -> Path | None:
     resolved = named.expanduser().resolve()
     if not resolved.is_file():
         by = "" if path else f" (named by {FILE_VARIABLE})"
-        raise SettingsError(f"settings file {resolved}{by} does not exist; nothing was started. Name one that does.")
+        raise SettingsError(f"settings file {resolved}{by} does not exist", "Name one that does.")
     return resolved

@@ -74,9 +74,9 @@ def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> S
             text = path.read_text(encoding="utf-8")
             document = tomllib.loads(text)
         except OSError as problem:
-            raise SettingsError(f"{path} cannot be read ({problem.strerror}); nothing was started.") from None
+            raise SettingsError(f"{path} cannot be read ({problem.strerror}).") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise SettingsError(f"{path} is not TOML: {problem}; nothing was started. Mend that line.") from None
+            raise SettingsError(f"{path} is not TOML: {problem}", "Mend that line.") from None
     source = Source(path, text, document)
     _refuse_secrets(source)
     for variable in sorted(name for name in env if name.startswith(PREFIX)):
@@ -99,26 +99,26 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
     kind = error["type"]
     if kind == "missing" and loc[0] == "server":
         return (
-            f"{source.place(loc)}: no server is named; nothing was started. Write under [server] the line "
+            f"{source.place(loc)}: no server is named. Write under [server] the line "
             f'endpoint = "https://lakefs.example.com", or set {PREFIX}SERVER__ENDPOINT.'
         )
     if loc[-1] == "[key]":
         return (
             f"{source.place(loc[:-1])}: {loc[-2]!r} is not the name of a lakeFS repository (lower-case letters, digits "
-            "and dashes, 3 to 63 of them); nothing was started."
+            "and dashes, 3 to 63 of them)."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
     if kind == "extra_forbidden":
         names = list(_fields(model, loc[:-1]))
         close = difflib.get_close_matches(str(loc[-1]), names, n=1)
         advice = f"did you mean {close[0]}?" if close else f"known there: {', '.join(names)}."
-        return f"{where} is not a setting; nothing was started; {advice}"
+        return f"{where} is not a setting; {advice}"
     value = error["input"]
     found = f" is {value!r}," if isinstance(value, bool | int | float) or kind == "literal_error" else ":"
     if isinstance(value, str) and kind.startswith(("float", "int", "bool")):
         found = f" is {value[:40]!r},"
     wanted = re.sub(r"^(Input should be |Value error, )", "", error["msg"])
-    return f"{where}{found} wanted {wanted}; nothing was started."
+    return f"{where}{found} wanted {wanted}."
 
 
 def _title(loc: Place) -> str:
@@ -155,13 +155,13 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
         part = written.replace("_", "-") if get_origin(annotation) is dict else written
         if _is_secret(part):
             raise SettingsError(
-                f"{variable}: secrets are not settings; nothing was started. Set LAKEGC_ACCESS_KEY_ID and "
-                "LAKEGC_SECRET_ACCESS_KEY instead."
+                f"{variable}: secrets are not settings",
+                "Set LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY instead.",
             )
         annotation = _child(annotation, part)
         if annotation is None or not part:
             raise SettingsError(
-                f"{variable} names no setting: there is no {'.'.join([*place, part])}; nothing was started. Mend or unset it."
+                f"{variable} names no setting: there is no {'.'.join([*place, part])}", "Mend or unset it."
             )
         place.append(part)
         if depth < len(parts) - 1:
@@ -192,9 +192,9 @@ def _refuse_secrets(source: Source) -> None:
     for loc in _places(source.document):
         if _is_secret(str(loc[-1])):
             raise SettingsError(
-                f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in this file; nothing was "
-                "started. Take the line out (and change the secret if others could read it), then set "
-                "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or name a credentials_file."
+                f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in this file",
+                "Take the line out (and change the secret if others could read it), then set "
+                "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or name a credentials_file.",
             )
 
 

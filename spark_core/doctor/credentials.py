@@ -54,12 +54,12 @@ def _aws(options: StoreOptions) -> str:
         found = boto3.Session(profile_name=options.s3_profile).get_credentials()
     except BotoCoreError as error:
         raise SettingsError(
-            f"the AWS configuration cannot be used ({error}); nothing was read. Correct it, or s3_profile in [storage]."
+            f"the AWS configuration cannot be used ({error})", "Correct it, or s3_profile in [storage]."
         ) from None
     if found is None:
         raise SettingsError(
-            "no credentials for S3 were found; nothing was read and nothing was deleted. Set AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them."
+            "no credentials for S3 were found",
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them.",
         )
     profile = f", profile {options.s3_profile}" if options.s3_profile else ""
     return _AWS.get(str(found.method), str(found.method)) + profile + role
@@ -90,8 +90,6 @@ def _google(options: StoreOptions, env: Mapping[str, str]) -> str:
     if named:
         where = "the settings" if options.gcs_service_account_file else "GOOGLE_APPLICATION_CREDENTIALS"
         if not Path(named).is_file():
-            raise SettingsError(
-                f"the key file {named}, named by {where}, is not there; nothing was read. Correct the name."
-            )
+            raise SettingsError(f"the key file {named}, named by {where}, is not there", "Correct the name.")
         return f"the key file named by {where}"
     return "the usual Google chain (`gcloud auth application-default login`, metadata server); the listing below shows whether it gives any"

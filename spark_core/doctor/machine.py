@@ -29,11 +29,11 @@ def _spark(patient: Patient) -> Found:
     except (PySparkException, Py4JError, RuntimeError) as failure:
         first = str(failure).strip().partition("\n")[0][:300]
         raise SettingsError(
-            f"Spark cannot be used ({type(failure).__name__}: {first}); nothing was deleted. Look at [spark] in the settings, and at "
-            "whether its executors have Python with this version of lakegc."
+            f"Spark cannot be used ({type(failure).__name__}: {first})",
+            "Look at [spark] in the settings, and at whether its executors have Python with this version of lakegc.",
         ) from failure
     if rows != _ROWS:
-        raise SettingsError(f"Spark counted {rows} of {_ROWS} rows; nothing was deleted. Look at the cluster's log.")
+        raise SettingsError(f"Spark counted {rows} of {_ROWS} rows", "Look at the cluster's log.")
     master = session.sparkContext.master
     return Found(f"{session.version} on {master}; its executors run lakegc", figures={"master": master})
 

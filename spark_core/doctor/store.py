@@ -70,7 +70,8 @@ def _reads_table(patient: Patient) -> Found:
         )
         raise SettingsError(
             f"{store.root} has neither {_DUMMY}, which the server writes when it makes a repository, {table}: this is not the "
-            "place that the server writes to; nothing was deleted. Look at local_path or the endpoint in [storage]."
+            "place that the server writes to",
+            "Look at local_path or the endpoint in [storage].",
         )
     patient.right_place = True
     return Found(f"the table of {repository.default_branch}'s head is there")

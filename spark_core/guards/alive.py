@@ -39,7 +39,7 @@ def uncommitted_was_read_whole(run: Run, manifests: Manifests) -> CheckResult:  
         f"{facts['pages']} pages, {facts['pages_with_data']} with data, {facts['files']} files read with {facts['file_rows']} rows, "
         f"{facts['from_diffs']} more rows from diffs"
         + (f" of {branches} branches" if branches is not None else "")
-        + (f"; {'; '.join(lacking)}, so nothing was deleted. Mark again under a new run key." if lacking else ""),
+        + (f"; {'; '.join(lacking)}. Mark again under a new run key." if lacking else ""),
         {
             **{
                 name: facts[name]
@@ -59,13 +59,11 @@ def commits_are_known(run: Run, manifests: Manifests) -> CheckResult:  # noqa: A
     unknown = manifest.facts["unknown_to_dump"]
     passed = manifest.rows > 0 and not unknown
     if manifest.rows == 0:
-        summary = (
-            "no commit is retained, so every object would look unreachable; nothing was deleted. Run again in a minute."
-        )
+        summary = "no commit is retained, so every object would look unreachable. Run again in a minute."
     elif unknown:
         summary = (
-            f"the server retains {len(unknown)} commits that its own dump does not know ({unknown[0][:12]}...); "
-            "nothing was deleted. Run again; if it stays, report it with this run's manifest."
+            f"the server retains {len(unknown)} commits that its own dump does not know ({unknown[0][:12]}...). "
+            "Run again; if it stays, report it with this run's manifest."
         )
     else:
         summary = f"{manifest.rows} of {manifest.facts['commits']} commits keep their objects"
@@ -112,11 +110,7 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
         not lacking,
         f"{commits['branches']} branches stand on {heads} commits with {committed['head_metaranges']} metaranges and "
         f"{committed['head_ranges']} ranges, "
-        + (
-            "all of them read"
-            if not lacking
-            else f"but {', '.join(lacking)}; nothing was deleted. Mark again under a new run key."
-        ),
+        + ("all of them read" if not lacking else f"but {', '.join(lacking)}. Mark again under a new run key."),
         {
             "branches": commits["branches"],
             "heads": heads,
@@ -156,7 +150,7 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
             ""
             if passed
             else f", of which only {facts['metaranges_read']}, {facts['ranges_read']} and {facts['entries_read']} were read, and "
-            f"Spark holds {held} of {'unknown' if rows is None else rows} rows of metaranges; nothing was deleted. Mark again under "
+            f"Spark holds {held} of {'unknown' if rows is None else rows} rows of metaranges. Mark again under "
             "a new run key."
         ),
         {
@@ -188,7 +182,7 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
     else:
         summary = (
             f"the retained commits have no range, although they have {wanted} metaranges, of which {read} were read and {empty} "
-            f"hold none: everything that {run.repository.id} committed would look unreachable; nothing was deleted. Mark again "
+            f"hold none: everything that {run.repository.id} committed would look unreachable. Mark again "
             "under a new run key; if it stays, report it with this run's manifests."
         )
     return CheckResult(

@@ -62,8 +62,8 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
     changes = [] if past.standing is None else _changes(run, now, past.standing)
     if past.damaged:
         summary = (
-            f"the verdict of an earlier run cannot be read, so what changed since is unknown: {'; '.join(past.damaged)}; nothing was "
-            "deleted. Bring that file back, or take it away if its run no longer matters, and mark again under a new run key."
+            f"the verdict of an earlier run cannot be read, so what changed since is unknown: {'; '.join(past.damaged)}. "
+            "Bring that file back, or take it away if its run no longer matters, and mark again under a new run key."
         )
     elif past.standing is None:
         summary = "no earlier run of this repository passed, so there is nothing to compare with" + (
@@ -71,7 +71,7 @@ def nothing_changed_suddenly(run: Run, manifests: Manifests) -> CheckResult:
         )
     elif changes:
         summary = (
-            f"since run {past.run}: {'; '.join(changes)}; nothing was deleted. Find out why (rules, branches, the store's settings); "
+            f"since run {past.run}: {'; '.join(changes)}. Find out why (rules, branches, the store's settings); "
             f"if it is right, confirm it by name (`lakegc confirm {run.repository.id} {_NAME} --run {run.key}`) and sweep."
         )
     else:

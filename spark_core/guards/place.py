@@ -24,7 +24,7 @@ def namespace_is_its_own(run: Run, manifests: Manifests) -> CheckResult:
         f"{run.repository.storage_namespace} is shared with none of the server's {compared} repositories"
         if not overlapping and compared >= 1
         else f"{run.repository.storage_namespace} is shared with {', '.join(overlapping) or 'nobody knows whom'} ({compared} "
-        "repositories were compared); nothing was deleted. Move one of them to a namespace of its own.",
+        "repositories were compared). Move one of them to a namespace of its own.",
         {"repositories": compared, "overlapping_repositories": overlapping},
         limit="no other repository in, around or inside the namespace",
     )
@@ -39,8 +39,8 @@ def listing_lies_in_one_repository(run: Run, manifests: Manifests) -> CheckResul
         nested == 0,
         "no repository was made inside data/"
         if nested == 0
-        else f"{nested} objects below data/ belong to a repository made inside {run.repository.storage_namespace}; "
-        "nothing was deleted. Move that repository out of data/ before this one is collected.",
+        else f"{nested} objects below data/ belong to a repository made inside {run.repository.storage_namespace}. "
+        "Move that repository out of data/ before this one is collected.",
         {"nested_objects": nested},
         limit="no object of another repository below data/",
     )
@@ -67,7 +67,7 @@ def clocks_agree(run: Run, manifests: Manifests) -> CheckResult:
         + (f"; {', '.join(silent)} told none" if silent else "")
         if not far
         else f"clocks compared with this machine's: {words}, at most {limit:.0f} s are accepted: how old an object is cannot be "
-        "told; nothing was deleted. Set the clocks (NTP), and mark again under a new run key.",
+        "told. Set the clocks (NTP), and mark again under a new run key.",
         {"skew_seconds": dict(skews), "max_clock_skew_seconds": limit},
         limit=f"{limit:.0f} s",
         lifted_by=f"{setting('max_clock_skew_seconds')}; nothing above {MAX_CLOCK_SKEW.total_seconds():.0f} s",

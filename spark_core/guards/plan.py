@@ -24,7 +24,7 @@ def tables_were_made_in_order(run: Run, manifests: Manifests) -> CheckResult:
         chain.require_unbroken(run, [manifest for name, manifest in manifests.items() if name != expired.table])
         stale = [name for name, digest in expired.parents.items() if manifests[name].sha256 != digest]
         problem = (
-            f"expired_addresses was made from another attempt of {', '.join(stale)}; nothing was deleted. Materialize it again."
+            f"expired_addresses was made from another attempt of {', '.join(stale)}. Materialize it again."
             if stale
             else ""
         )
@@ -51,7 +51,7 @@ def mark_is_recent(run: Run, manifests: Manifests) -> CheckResult:
         f"the mark was begun at {began.isoformat()}"
         if age <= limit
         else f"the mark was begun at {began.isoformat()}, which is {age} ago (at most {limit} is accepted): objects may have "
-        "come back to life since; nothing was deleted. Mark again under a new run key.",
+        "come back to life since. Mark again under a new run key.",
         {"began": began.isoformat(), "age_seconds": age.total_seconds(), "max_mark_age_seconds": limit.total_seconds()},
         limit=f"{limit} from the beginning of the first reading on",
         lifted_by=setting("max_mark_age_days"),
@@ -75,7 +75,7 @@ def only_data_expires(run: Run, manifests: Manifests) -> CheckResult:
         "only_data_expires",
         _TABLE,
         not problems,
-        f"{'; '.join(problems)}; nothing was deleted. Report it with this run's manifest."
+        f"{'; '.join(problems)}. Report it with this run's manifest."
         if problems
         else f"all that would go lie under {place}",
         {"not_collectable": elsewhere, "not_of_lakefs": others},
@@ -94,8 +94,8 @@ def only_old_objects_expire(run: Run, manifests: Manifests) -> CheckResult:
         passed,
         f"all that would go were written before {cutoff}"
         if passed
-        else f"{young} objects that would go were written at or after the cutoff {cutoff} (this run's cutoff is {now}); nothing was "
-        "deleted. Report it with this run's manifest.",
+        else f"{young} objects that would go were written at or after the cutoff {cutoff} (this run's cutoff is {now}). "
+        "Report it with this run's manifest.",
         {"too_young": young, "cutoff": cutoff},
         limit=f"no object written at or after {cutoff}",
         lifted_by=f"setting min_age_hours ({run.options.min_age} now) moves the cutoff of the next mark",
@@ -115,13 +115,13 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     if empty:
         summary = (
             f"the listing of {run.store.root}data/ is empty, although {max(live, retained)} retained or staged addresses "
-            "lie in it: this is not the place where the objects are; nothing was deleted. Check the store's settings "
+            "lie in it: this is not the place where the objects are. Check the store's settings "
             "(path, bucket, endpoint) with a look at one object's physical address."
         )
     elif too_many:
         summary = (
             f"{missing} of {live} objects that branches reach are not in the listing ({found:.1%}, limit {limit:.1%}), "
-            f"for example {facts['missing_named'][0]}; nothing was deleted. {facts.get('missing_table') or 'The table'} names all of "
+            f"for example {facts['missing_named'][0]}. {facts.get('missing_table') or 'The table'} names all of "
             "them: look for them; if they are lost for good, raise max_missing_share and mark under a new run key."
         )
     else:
@@ -220,7 +220,7 @@ def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:
         + (
             ""
             if passed
-            else f", above the limit of {limit:.1%}; nothing was deleted. Read the report; if it is right, as the first run of an old "
+            else f", above the limit of {limit:.1%}. Read the report; if it is right, as the first run of an old "
             f"repository may well be, confirm it by name (`lakegc confirm {run.repository.id} expired_share_is_plausible --run "
             f"{run.key}`) and sweep, or raise max_expired_share and mark under a new run key."
         ),

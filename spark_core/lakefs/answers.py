@@ -135,6 +135,6 @@ class Body:
 def unreadable(call: Call, found: str) -> IncompleteReadError:
     """Refuse an answer that is not as documented."""
     return IncompleteReadError(
-        f"{call.subject}: the server answered {found}; an answer that cannot be read is not taken for an empty one; "
-        "nothing was deleted. Run again; if it stays, report the server's version and this text."
+        f"{call.subject}: the server answered {found}; an answer that cannot be read is not taken for an empty one",
+        "Run again; if it stays, report the server's version and this text.",
     )

@@ -133,8 +133,8 @@ def pages_of(server: LakeFSServer, repository_id: str, ref: str, *, budget: Call
 def _stuck(repository_id: str, ref: str, shown: str, after: str) -> IncompleteReadError:
     return IncompleteReadError(
         f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind {after[:200]!r}, "
-        "so the listing does not get ahead; entries beyond are unknown and nothing was deleted. Run again; "
-        "if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them."
+        "so the listing does not get ahead; entries beyond are unknown",
+        "Run again; if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them.",
     )
 
 

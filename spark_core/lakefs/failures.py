@@ -62,108 +62,104 @@ class Failures:
         found = f"{call.subject}: {self.options.endpoint} answered {status}" + (f" ({said})" if said else "")
         times = f"{self.options.tries if call.repeatable else 1} times"
         needed = f"the action {call.action}" if call.action else "any valid user"
-        meanings: tuple[tuple[bool, type[LakegcError], str], ...] = (
+        meanings: tuple[tuple[bool, type[LakegcError], str, str], ...] = (
             (
                 status == BROKEN_OFF,
                 TransientError,
-                (
-                    f"{call.subject}: the connection to {self.options.endpoint} broke off {times}; nothing was deleted. "
-                    "Look at the server's log and at what stands before it, and run again."
-                ),
+                f"{call.subject}: the connection to {self.options.endpoint} broke off {times}",
+                "Look at the server's log and at what stands before it, and run again.",
             ),
             (
                 status == 403 and answer.message == READ_ONLY,
                 RepositoryStateError,
-                (
-                    f"{found}: the server prepares no garbage collection for a read-only repository; nothing was deleted. "
-                    "Make it writable, or leave it out of lakegc."
-                ),
+                f"{found}: the server prepares no garbage collection for a read-only repository",
+                "Make it writable, or leave it out of lakegc.",
             ),
             (
                 answer.lacks_permission,
                 PermissionDeniedError,
+                f"{found}",
                 (
-                    f"{found}; nothing was deleted. The server knows the keys; what their user lacks is {needed}: add it to one "
+                    f"The server knows the keys; what their user lacks is {needed}: add it to one "
                     "of the user's policies."
                 ),
             ),
             (
                 status in (401, 403),
                 PermissionDeniedError,
+                f"{found}",
                 (
-                    f"{found}; nothing was deleted. Needed: {needed}. Check access_key_id and secret_access_key first "
+                    f"Needed: {needed}. Check access_key_id and secret_access_key first "
                     "(lakeFS answers 401 for wrong keys and for a lacking permission alike), then the user's policy."
                 ),
             ),
             (
                 status == 404 and answer.message == UNKNOWN_REPOSITORY,
                 NotFoundError,
+                f"{found}",
                 (
-                    f"{found}; nothing was deleted. Check the repository's name in the settings against `lakectl repo list`; "
+                    "Check the repository's name in the settings against `lakectl repo list`; "
                     "the data of a deleted repository stays in the store and no run can collect it through the server."
                 ),
             ),
             (
                 (status == 404 and not answer.message) or answer.message == UNKNOWN_ENDPOINT,
                 NoSuchCallError,
+                f"{found}: there is no such API",
                 (
-                    f"{found}: there is no such API; nothing was deleted. Check that endpoint is a lakeFS server, "
+                    "Check that endpoint is a lakeFS server, "
                     "not a path behind one, and that the server is not too old for this call."
                 ),
             ),
             (
                 status == 404,
                 NotFoundError,
-                f"{found}; nothing was deleted. Check that it exists on the server, and run again.",
+                found,
+                "Check that it exists on the server, and run again.",
             ),
             (
                 status == 410,
                 RepositoryStateError,
-                (
-                    f"{found}: the repository is being deleted; nothing was deleted by lakegc. "
-                    "Take it out of the settings once it is gone."
-                ),
+                f"{found}: the repository is being deleted",
+                "Take it out of the settings once it is gone.",
             ),
             (
                 status == TOO_MANY or status >= 500,
                 TransientError,
-                f"{found}, {times}; nothing was deleted. Look at the server's log and load, and run again.",
+                f"{found}, {times}",
+                "Look at the server's log and load, and run again.",
             ),
             (
                 300 <= status < 400,
                 SettingsError,
-                (
-                    f"{found}, a redirect, which is not followed because the keys would go along; nothing was deleted. "
-                    "Set endpoint to the address that the server really has (often https instead of http)."
-                ),
+                f"{found}, a redirect, which is not followed because the keys would go along",
+                "Set endpoint to the address that the server really has (often https instead of http).",
             ),
         )
-        for applies, kind, text in meanings:
+        for applies, kind, what, step in meanings:
             if applies:
-                return kind(text)
-        return SettingsError(
-            f"{found}: it does not accept the request; nothing was deleted. Check the names in the settings."
-        )
+                return kind(what, step)
+        return SettingsError(f"{found}: it does not accept the request", "Check the names in the settings.")
 
     def lost(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
         """Translate what urllib3 raises; None for a connection that broke off in the middle."""
         options = self.options
         if isinstance(error, urllib3.exceptions.ReadTimeoutError):
             return TransientError(
-                f"{call.subject}: {options.endpoint} did not answer within read_timeout = {_seconds(options.read_timeout)}; "
-                "nothing was deleted. Look at the server's load, or raise read_timeout (a page of prepare_uncommitted "
-                "alone takes up to a minute), and run again."
+                f"{call.subject}: {options.endpoint} did not answer within read_timeout = {_seconds(options.read_timeout)}",
+                "Look at the server's load, or raise read_timeout (a page of prepare_uncommitted "
+                "alone takes up to a minute), and run again.",
             )
         if isinstance(error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)):
             return ServerAwayError(
-                f"{call.subject}: no server answers at {options.endpoint} ({self._why(error)}); nothing was deleted. "
-                "Start the server or correct endpoint, and run again."
+                f"{call.subject}: no server answers at {options.endpoint} ({self._why(error)})",
+                "Start the server or correct endpoint, and run again.",
             )
         if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
             return ServerAwayError(
                 f"{call.subject}: no connection to {options.endpoint} within connect_timeout = "
-                f"{_seconds(options.connect_timeout)}; nothing was deleted. Check endpoint and the network, or raise "
-                "connect_timeout, and run again."
+                f"{_seconds(options.connect_timeout)}",
+                "Check endpoint and the network, or raise connect_timeout, and run again.",
             )
         if isinstance(error, urllib3.exceptions.LocationValueError):
             return SettingsError(f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called")

@@ -63,8 +63,8 @@ def read_retained(store: ObjectStore, run_id: str, prefix: str = DEFAULT_PREFIX)
     if not rows:
         raise RepositoryStateError(
             f"{key}: the server retains no commit at all, although every branch retains its head: the repository is bare, "
-            "or it was deleted a moment ago; everything would look unreachable, so nothing was deleted. "
-            "Look at it with `lakectl repo list` and run again if it lives."
+            "or it was deleted a moment ago; everything would look unreachable",
+            "Look at it with `lakectl repo list` and run again if it lives.",
         )
     return pa.table(
         {
@@ -94,8 +94,8 @@ def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str
     if len(files) < scan.pages_with_data:
         raise IncompleteReadError(
             f"{directory} of {store.root} holds {len(files)} files, {scan.pages_with_data} pages of the scan said that "
-            "they wrote one; staged objects would look unreachable, so nothing was deleted. "
-            "Check that lakegc reads the store that the server writes to, and run again."
+            "they wrote one; staged objects would look unreachable",
+            "Check that lakegc reads the store that the server writes to, and run again.",
         )
     return files
 
@@ -131,8 +131,8 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
         raise _gone(store, key) from error
     if rows != said:
         raise IncompleteReadError(
-            f"{key} of {store.root} says that it has {said} rows, and {rows} were read; staged objects would look unreachable, so "
-            "nothing was deleted. Run again."
+            f"{key} of {store.root} says that it has {said} rows, and {rows} were read; staged objects would look unreachable",
+            "Run again.",
         )
 
 
@@ -154,7 +154,8 @@ def _staged(key: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     if len(strange):
         raise AddressError(
             f"{key}: the staged address {strange[0].as_py()[:300].partition('?')[0]!r} is not relative to the namespace; "
-            "whether it is alive cannot be decided, so nothing was deleted. Find the entry that has it and report the form."
+            "whether it is alive cannot be decided",
+            "Find the entry that has it and report the form.",
         )
     try:
         instants = created.cast(pa.timestamp("s", tz="UTC")).cast(UNCOMMITTED_ADDRESSES.field("created_at").type)
@@ -207,8 +208,8 @@ def _written(store: ObjectStore, key: str) -> bytes:
 
 def _gone(store: ObjectStore, key: str) -> IncompleteReadError:
     return IncompleteReadError(
-        f"{key} is not in {store.root}, although the server said that it wrote it; nothing was deleted. "
-        "Check that lakegc reads the store that the server writes to, and run again."
+        f"{key} is not in {store.root}, although the server said that it wrote it",
+        "Check that lakegc reads the store that the server writes to, and run again.",
     )
 
 

@@ -61,8 +61,8 @@ class Permissions:
         if answer.status != 204:
             raise SettingsError(
                 f"{self._transport.options.endpoint} answers {answer.status} where a lakeFS server answers 204: it is none, "
-                "or something in front answers for it; nothing was asked of it. Set endpoint to the server's own URL, "
-                "without a path behind it, and with https where it wants that."
+                "or something in front answers for it",
+                "Set endpoint to the server's own URL, without a path behind it, and with https where it wants that.",
             )
 
     def prepare_commits(self, repository_id: str) -> bool:
@@ -127,7 +127,8 @@ class Permissions:
         if answer.status == 500:
             raise TransientError(
                 f"{call.subject}: the server answers 500 ({self._transport.failures.shown(answer.message)}), because it does not "
-                "have this call (before version 1.75) or for a fault of its own; nothing was deleted. Look at its version and log."
+                "have this call (before version 1.75) or for a fault of its own",
+                "Look at its version and log.",
             )
         if answer.status < 300:
             raise unreadable(call, "a result to a question that has none")

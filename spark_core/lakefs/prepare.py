@@ -157,7 +157,8 @@ def _page(transport: Transport, call: Call, answer: Answer, pages_before: int) -
     if answer.status == 404 and answer.message == _BRANCH_GONE:
         raise BranchDeletedError(
             f"{call.subject}: a branch was deleted while the server scanned it, and rows that it had already found may be "
-            "lost; nothing was deleted. Run again when no branch is being deleted."
+            "lost",
+            "Run again when no branch is being deleted.",
         )
     if answer.status == 400 and pages_before:
         raise _broken_scan(call, f"the server refused its own token of page {pages_before}")
@@ -168,8 +169,8 @@ def _page(transport: Transport, call: Call, answer: Answer, pages_before: int) -
 
 def _broken_scan(call: Call, what: str) -> IncompleteReadError:
     return IncompleteReadError(
-        f"{call.subject}: {what}; staged objects beyond that are unknown and would look unreachable, so nothing was "
-        "deleted. Look at the server's load and `ugc.prepare_interval`, and run again."
+        f"{call.subject}: {what}; staged objects beyond that are unknown and would look unreachable",
+        "Look at the server's load and `ugc.prepare_interval`, and run again.",
     )
 
 
@@ -291,8 +292,8 @@ def _wait(
         answer = transport.call(call, task.polling, repository_id, task_id, expected=(404,))
         if answer.status == 404:
             raise TaskLostError(
-                f"{call.subject}: the server no longer knows the task that it was given ({transport.failures.shown(answer.message)}); "
-                "nothing was deleted. It was probably restarted: run again."
+                f"{call.subject}: the server no longer knows the task that it was given ({transport.failures.shown(answer.message)})",
+                "It was probably restarted: run again.",
             )
         body = Body.of(call, answer)
         if body.flag(task.done):
@@ -300,8 +301,8 @@ def _wait(
         updated = body.optional_text("update_time")
         if may_be_lost and transport.outages > outages and updated in updates:
             raise TaskLostError(
-                f"{call.subject}: the server was away while it worked on the task, which has not moved since {updated}; "
-                "nothing was deleted. It was probably restarted: run again."
+                f"{call.subject}: the server was away while it worked on the task, which has not moved since {updated}",
+                "It was probably restarted: run again.",
             )
         if updated not in updates:
             updates.append(updated)
@@ -309,8 +310,9 @@ def _wait(
             moved = f"last at {updated}" if len(updates) > 1 else f"never after {updated}"
             raise TransientError(
                 f"{call.subject}: the task is not done within prepare_deadline = {options.prepare_deadline} and "
-                f"reported progress {moved}; nothing was deleted. A task whose server process was restarted stays like "
-                "this for ever: run again; if the repository is very large, raise prepare_deadline."
+                f"reported progress {moved}",
+                "A task whose server process was restarted stays like "
+                "this for ever: run again; if the repository is very large, raise prepare_deadline.",
             )
         clock.sleep(pause)
         pause = min(2 * pause, options.longest_poll.total_seconds())
@@ -320,6 +322,6 @@ def _task_failed(transport: Transport, call: Call, message: str) -> TransientErr
     if not message:
         return unreadable(call, "a failed task without a reason")
     return TransientError(
-        f"{call.subject}: the server's task failed ({transport.failures.shown(message)}); nothing was deleted. "
-        "Look at the server's log and run again."
+        f"{call.subject}: the server's task failed ({transport.failures.shown(message)})",
+        "Look at the server's log and run again.",
     )

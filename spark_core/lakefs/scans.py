@@ -196,9 +196,10 @@ def diff_addresses(
     if unread:
         raise IncompleteReadError(
             f"repository {repository.id} lists {len(unread)} branches that it did not find in {MAX_ROUNDS} tries to read what is "
-            f"staged on them, for instance {unread[0]!r}; their objects would look unreachable, so nothing was deleted. After a "
+            f"staged on them, for instance {unread[0]!r}; their objects would look unreachable",
+            "After a "
             "cherry-pick the server may answer so for some ten minutes, and so it does where a script deletes a branch and "
-            "makes it again all the time: run again later."
+            "makes it again all the time: run again later.",
         )
     return DiffsRead(rows, len(done), len(gone - done), len(names))
 
@@ -253,8 +254,8 @@ def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterato
     if hidden:
         raise IncompleteReadError(
             f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in the diff and cannot be "
-            f"looked up, in {_LOOK_UPS + 1} tries, for instance {min(hidden)[:200]!r}; their objects would look unreachable, so "
-            "nothing was deleted. Commit or reset them, and run again."
+            f"looked up, in {_LOOK_UPS + 1} tries, for instance {min(hidden)[:200]!r}; their objects would look unreachable",
+            "Commit or reset them, and run again.",
         )
 
 
@@ -282,7 +283,8 @@ def _branch_names(server: LakeFSServer, repository: Repository) -> list[str]:
         )
         raise RepositoryStateError(
             f"repository {repository.id} {found}: it is bare, or it was deleted a moment ago and the server still "
-            "answers from its cache; nothing was deleted. Look at it with `lakectl repo list`, wait ten seconds and run "
-            "again; a bare repository cannot be collected."
+            "answers from its cache",
+            "Look at it with `lakectl repo list`, wait ten seconds and run "
+            "again; a bare repository cannot be collected.",
         )
     return names

@@ -112,7 +112,8 @@ class LakeFSServer:
                 return _storage_config(part)
         raise RepositoryStateError(
             f"repository {repository.id} is kept in storage {repository.storage_id!r}, which is none of the server's "
-            f"{len(several)} stores; nothing was deleted. Ask the server's operator which store holds it."
+            f"{len(several)} stores",
+            "Ask the server's operator which store holds it.",
         )
 
     def version(self) -> str:
@@ -178,8 +179,8 @@ class LakeFSServer:
             if not 0 <= days <= LONGEST_RETENTION_DAYS:
                 raise RepositoryStateError(
                     f"rules of repository {repository_id}: {where} is {days} days, wanted 0 to {LONGEST_RETENTION_DAYS}. "
-                    "The server wraps numbers that do not fit, so this is not what somebody meant; nothing was deleted. "
-                    "Set the rules again with `lakegc rules set`."
+                    "The server wraps numbers that do not fit, so this is not what somebody meant",
+                    "Set the rules again with `lakegc rules set`.",
                 )
         return rules
 
@@ -225,8 +226,8 @@ class LakeFSServer:
             or kept != RetentionRules(rules.default_retention_days, kept.branches)
         ):
             raise IncompleteReadError(
-                f"rules of repository {repository_id}: the server shows {kept} after {rules} were set; nothing was deleted. "
-                "Somebody may have set others at the same time: look at `lakegc rules get`."
+                f"rules of repository {repository_id}: the server shows {kept} after {rules} were set",
+                "Somebody may have set others at the same time: look at `lakegc rules get`.",
             )
 
     def delete_retention_rules(self, repository_id: str) -> None:

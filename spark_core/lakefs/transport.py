@@ -148,9 +148,9 @@ class Transport:
         except ApiException as error:
             if not error.status:
                 raise SettingsError(
-                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}; "
-                    "nothing was deleted. Check endpoint (http or https); if the server's certificate is signed by an authority "
-                    "of your own, name its file as ca_certificate."
+                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}",
+                    "Check endpoint (http or https); if the server's certificate is signed by an authority "
+                    "of your own, name its file as ca_certificate.",
                 ) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
@@ -158,8 +158,8 @@ class Transport:
             return Answer(int(error.status), body.encode()), self._retry_after(retry_after)
         except UnicodeDecodeError:
             raise TransientError(
-                f"{call.subject}: {self.options.endpoint} answered an error that is no text; nothing was deleted. "
-                "Check that endpoint is a lakeFS server and not something in front of it, and run again."
+                f"{call.subject}: {self.options.endpoint} answered an error that is no text",
+                "Check that endpoint is a lakeFS server and not something in front of it, and run again.",
             ) from None
         except urllib3.exceptions.HTTPError as error:
             lost = self.failures.lost(call, error)

@@ -136,8 +136,9 @@ class _Walk:
         if _as_told(known) != _as_told(commit):
             raise IncompleteReadError(
                 f"commit {commit.id} of repository {self._repository_id} differs between two answers of the server ({known} "
-                f"and {commit}), and a commit never changes; nothing was deleted. Run again; if it stays, give the user "
-                "fs:ListCommits, so that the commits are read from a dump, and report the server's version."
+                f"and {commit}), and a commit never changes",
+                "Run again; if it stays, give the user "
+                "fs:ListCommits, so that the commits are read from a dump, and report the server's version.",
             )
         self.missing.discard(commit.id)
         self.missing.update(parent for parent in commit.parents if parent not in self.commits)
@@ -145,9 +146,10 @@ class _Walk:
     def _unreached(self, commit_id: str, why: str) -> IncompleteReadError:
         return IncompleteReadError(
             f"commit {commit_id} of repository {self._repository_id} is named by a branch, a tag, a hold or another commit, and cannot "
-            f"be read ({why}); its objects would look unreachable, so nothing was deleted. After a cherry-pick the server "
+            f"be read ({why}); its objects would look unreachable",
+            "After a cherry-pick the server "
             "answers so for some ten minutes: run again later, or give the user fs:ListCommits, so that the commits are "
-            "read from a dump."
+            "read from a dump.",
         )
 
 

@@ -197,8 +197,8 @@ def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | No
     if prepared is None:
         raise IncompleteReadError(
             f"retention rules of repository {run.repository.id}: the server showed rules, and a moment later listed no "
-            "commits because there are none; which commits keep their objects is unknown, so nothing was deleted. "
-            "Somebody changed the rules meanwhile: run again."
+            "commits because there are none; which commits keep their objects is unknown",
+            "Somebody changed the rules meanwhile: run again.",
         )
     return prepared
 
@@ -258,7 +258,7 @@ def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rul
         raise type(refusal)(
             f"refs dump of repository {run.repository.id}: {'the user may not make one' if denied else 'the server has no such call'}, "
             "and the repository has no rules. Then every commit keeps its objects, and only a dump names those that no branch "
-            "or tag leads to; nothing was deleted. "
+            "or tag leads to. "
             + (
                 "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits on "
                 f"arn:lakefs:fs:::repository/{run.repository.id}, and run again."

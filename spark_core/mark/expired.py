@@ -179,7 +179,8 @@ def _reference_addresses(run: Run, slices: StoredTable) -> reference.Addresses |
     if begun_with != run.reference_mark:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was begun to verify {_mark_words(begun_with)}, now it is to verify "
-            f"{_mark_words(run.reference_mark)}; nothing was deleted. Use a new run key."
+            f"{_mark_words(run.reference_mark)}",
+            "Use a new run key.",
         )
     if run.reference_mark is None:
         return None

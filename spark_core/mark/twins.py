@@ -146,8 +146,8 @@ def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, g
     )
     if not moments:
         raise RepositoryStateError(
-            f"repository {run.repository.id} shows no branch when it is asked for hidden entries: it was deleted a moment ago; "
-            "nothing was deleted. Look at it with `lakectl repo list` and run again if it lives."
+            f"repository {run.repository.id} shows no branch when it is asked for hidden entries: it was deleted a moment ago",
+            "Look at it with `lakectl repo list` and run again if it lives.",
         )
     search = _Search(run, [branch for _, branch in moments], heads)
     return search.find(

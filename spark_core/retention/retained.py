@@ -237,7 +237,8 @@ def require_whole(refs: Refs) -> None:
         if found == 0:
             raise RepositoryStateError(
                 f"the repository's refs hold no {what}, at least one was expected: it is bare, being deleted, or was not "
-                "read; nothing was deleted. Look at the repository on the server and run again if it lives."
+                "read",
+                "Look at the repository on the server and run again if it lives.",
             )
     named = [(branch.commit_id, f"the head of branch {branch.id}") for branch in refs.branches]
     named += [(tag.commit_id, f"the commit of tag {tag.id}") for tag in refs.tags]
@@ -252,9 +253,9 @@ def require_whole(refs: Refs) -> None:
 
 def _missing(commit_id: str, role: str, refs: Refs) -> IncompleteReadError:
     return IncompleteReadError(
-        f"commit {commit_id}, {role}, is not among the {len(refs.commits)} commits that were read; nothing was deleted. "
+        f"commit {commit_id}, {role}, is not among the {len(refs.commits)} commits that were read",
         "A commit made while the refs were being dumped looks like this: run again; if it is still missing, the "
-        "repository is damaged."
+        "repository is damaged.",
     )
 
 
@@ -288,7 +289,8 @@ def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
         stuck = min(commit_id for commit_id, at in position.items() if children_left[at])
         raise IncompleteReadError(
             f"commit {stuck} is among its own ancestors or above such a commit: the commit graph has a cycle, which no "
-            "lakeFS repository has; nothing was deleted. Read the refs dump again; if it stays, the repository is damaged."
+            "lakeFS repository has",
+            "Read the refs dump again; if it stays, the repository is damaged.",
         )
     return order
 

@@ -109,6 +109,6 @@ def _refuse_other_metarange(commit_id: str, metarange_id: str, listed: dict[str,
     if other != metarange_id:
         raise IncompleteReadError(
             f"commit {commit_id} has metarange {metarange_id or '(empty)'} in one reading and {other or '(empty)'} in the "
-            "server's list; a commit has one metarange for ever, so one of the readings is not of this repository; "
-            "nothing was deleted. Run again; if it stays, compare the refs dump and commits.csv of this run."
+            "server's list; a commit has one metarange for ever, so one of the readings is not of this repository",
+            "Run again; if it stays, compare the refs dump and commits.csv of this run.",
         )

@@ -42,6 +42,6 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
 
         return GcsStore(namespace, options)
     raise SettingsError(
-        f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this version; "
-        "nothing was read and nothing was deleted. Local blockstores, S3, Azure Blob and GCS can."
+        f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this version",
+        "Local blockstores, S3, Azure Blob and GCS can.",
     )

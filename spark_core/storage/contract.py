@@ -456,8 +456,8 @@ class ObjectStore(ABC):
         if "\0" in key or FOLDED_SEGMENT_PATTERN.search(key):
             raise AddressError(
                 f"key {key!r} of {self.root} is empty or has an empty, `.` or `..` segment or a NUL, so not every client "
-                "would take it for the same object; it was neither read nor changed, and nothing was deleted. "
-                "Look at such an object with the store's own tools."
+                "would take it for the same object; it was neither read nor changed",
+                "Look at such an object with the store's own tools.",
             )
         return key
 
@@ -490,7 +490,7 @@ def exact_range(data: bytes, store: ObjectStore, key: str, start: int, length: i
     """
     if len(data) != length:
         raise IncompleteReadError(
-            f"{store.root}{key} ends before byte {start + length}: {len(data)} of the {length} bytes from {start} came; "
-            "nothing was deleted. The object was cut off or replaced: compare its size with what refers to it, and run again."
+            f"{store.root}{key} ends before byte {start + length}: {len(data)} of the {length} bytes from {start} came",
+            "The object was cut off or replaced: compare its size with what refers to it, and run again.",
         )
     return data

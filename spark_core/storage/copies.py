@@ -47,8 +47,8 @@ def copied(store: ObjectStore, source: str, target: str) -> Sight:
     before = store.sight(source)
     if store.exists(target):
         raise ObjectExistsError(
-            f"copy {source!r} to {target!r}: {store.root} has such an object already, and it was left as it is; nothing was "
-            "deleted. Compare the two."
+            f"copy {source!r} to {target!r}: {store.root} has such an object already, and it was left as it is",
+            "Compare the two.",
         )
     store.transfer(before, target)
     made = store.sight(target)
@@ -56,8 +56,8 @@ def copied(store: ObjectStore, source: str, target: str) -> Sight:
         _take_away(store, made)
         raise TransientError(
             f"copy {source!r} to {target!r} of {store.root}: the copy is not what was to be copied ({made.size_bytes} bytes came "
-            f"of {before.size_bytes}), so it was taken away again and the original stays; nothing was deleted. Run again; "
-            "if it goes on, the store does not copy reliably."
+            f"of {before.size_bytes}), so it was taken away again and the original stays",
+            "Run again; if it goes on, the store does not copy reliably.",
         )
     require_unchanged(store, before)
     return made
@@ -103,8 +103,8 @@ def require_unchanged(store: ObjectStore, before: Sight) -> None:
     if now != before.version:
         what = "vanished" if now is None else "was written again"
         raise TransientError(
-            f"{store.root}{before.key} {what} while it was copied, so the copy proves nothing; nothing was deleted. "
-            "Look who writes there, and run again."
+            f"{store.root}{before.key} {what} while it was copied, so the copy proves nothing",
+            "Look who writes there, and run again.",
         )
 
 

@@ -96,8 +96,8 @@ def _keys_of(credentials: Any) -> dict[str, str | None]:
 
 def _unusable(error: Exception) -> SettingsError:
     return SettingsError(
-        f"the AWS credentials of this machine cannot be used ({error}); nothing was read and nothing was deleted. "
-        "Log in again, or correct the AWS configuration."
+        f"the AWS credentials of this machine cannot be used ({error})",
+        "Log in again, or correct the AWS configuration.",
     )
 
 
@@ -169,8 +169,8 @@ def _with_google_key(options: StoreOptions, env: Mapping[str, str]) -> StoreOpti
         # The decoder's own words would quote the file.
         reason = problem.strerror if isinstance(problem, OSError) else "it is not a JSON object"
         raise SettingsError(
-            f"the Google credentials file {path} cannot be read ({reason}); nothing was read from the store and nothing was "
-            f"deleted. Correct gcs_service_account_file or {_GOOGLE_FILE}."
+            f"the Google credentials file {path} cannot be read ({reason})",
+            f"Correct gcs_service_account_file or {_GOOGLE_FILE}.",
         ) from None
     if kind not in _GOOGLE_WHOLE:
         return options

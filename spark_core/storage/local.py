@@ -83,8 +83,8 @@ class LocalStore(ObjectStore):
         except OSError as error:
             problem = error.strerror or "unknown"
         raise SettingsError(
-            f"{self.root} lies on a local blockstore, and local_path {path!r} cannot be opened on this machine ({problem}); "
-            "nothing was read and nothing was deleted. Set it to the directory where this machine sees the server's blockstore."
+            f"{self.root} lies on a local blockstore, and local_path {path!r} cannot be opened on this machine ({problem})",
+            "Set it to the directory where this machine sees the server's blockstore.",
         )
 
     def children(self, prefix: str) -> tuple[Names, pa.Table]:
@@ -167,14 +167,15 @@ class LocalStore(ObjectStore):
                 if os.stat(other, dir_fd=directory, follow_symlinks=False).st_ino == entry.inode():
                     raise IncompleteReadError(
                         f"the listing of {self.root} met {key!r}, which this file system also finds as {other!r}: an address "
-                        "written that way would look like another object, so nothing was deleted. Move the blockstore to a "
-                        "file system that tells the normal forms of Unicode apart."
+                        "written that way would look like another object",
+                        "Move the blockstore to a file system that tells the normal forms of Unicode apart.",
                     )
 
     def _strange(self, what: str) -> IncompleteReadError:
         return IncompleteReadError(
             f"the listing of {self.root} met {what}; it can be neither followed nor told as an object, so the listing "
-            "is not complete and nothing was deleted. Move it out of the namespace's directory."
+            "is not complete",
+            "Move it out of the namespace's directory.",
         )
 
     def _enter(self, prefix: str, *, create: bool = False) -> int:
@@ -202,8 +203,8 @@ class LocalStore(ObjectStore):
             yield
         except _LinkError as error:
             raise IncompleteReadError(
-                f"{action} {key!r} of {self.root}: {error.filename!r} on the way is a symbolic link, which is not followed; "
-                "nothing was deleted. Replace it by what it points to."
+                f"{action} {key!r} of {self.root}: {error.filename!r} on the way is a symbolic link, which is not followed",
+                "Replace it by what it points to.",
             ) from error
         except _NOT_A_FILE_THERE as error:
             raise NotFoundError(
@@ -215,13 +216,13 @@ class LocalStore(ObjectStore):
             ) from error
         except PermissionError as error:
             raise PermissionDeniedError(
-                f"{action} {key!r} of {self.root}: the system refuses ({error.strerror}); nothing was deleted. "
-                f"Give this user the permission to {action} there, for files and their directories."
+                f"{action} {key!r} of {self.root}: the system refuses ({error.strerror})",
+                f"Give this user the permission to {action} there, for files and their directories.",
             ) from error
         except OSError as error:
             raise TransientError(
-                f"{action} {key!r} of {self.root}: the system could not ({error.strerror}); nothing was deleted. "
-                "Look at the disk or the mount and run again."
+                f"{action} {key!r} of {self.root}: the system could not ({error.strerror})",
+                "Look at the disk or the mount and run again.",
             ) from error
 
     @contextmanager

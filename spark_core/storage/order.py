@@ -42,8 +42,8 @@ class InOrder:
             at = pc.index(ascends, False).as_py()
             raise IncompleteReadError(
                 f"the listing of {self._where} is not in order: {page[at].as_py()!r} came after {before[at].as_py()!r}. A page "
-                "came twice, or the store does not list by the bytes of the names, so it cannot be known to be whole; "
-                "nothing was deleted. Run again; if it stays so, look for a cache or proxy before the store."
+                "came twice, or the store does not list by the bytes of the names, so it cannot be known to be whole",
+                "Run again; if it stays so, look for a cache or proxy before the store.",
             )
         self._last = page[-1].as_py()
 

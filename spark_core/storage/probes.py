@@ -66,13 +66,13 @@ def require_deletable(store: ObjectStore) -> None:
             else "these credentials may list but not delete"
         )
         raise PermissionDeniedError(
-            f"{what} the store refuses ({outcome.error}): {who}; nothing was deleted. "
+            f"{what} the store refuses ({outcome.error}): {who}",
             f"Allow {store.delete_permission} for them on {store.root}data/, and look at whether they have expired "
-            "(a mark needs no such permission)."
+            "(a mark needs no such permission).",
         )
     raise _not_taken(store, what, outcome) or TransientError(
-        f"{what} the store could not say whether it may be ({outcome.error}); nothing was deleted. "
-        "Look at the endpoint and the network, and run again."
+        f"{what} the store could not say whether it may be ({outcome.error})",
+        "Look at the endpoint and the network, and run again.",
     )
 
 
@@ -81,8 +81,8 @@ def _not_taken(store: ObjectStore, what: str, outcome: DeleteOutcome) -> Setting
     if outcome.outcome != "failed" or not _NOT_TAKEN.search(outcome.error or ""):
         return None
     return SettingsError(
-        f"{what} the store does not take the request that deletes ({outcome.error}), and would not for any object; nothing was "
-        f"deleted. Look at the endpoint, at the store's version and at what stands before it: a sweep needs {store.delete_request}."
+        f"{what} the store does not take the request that deletes ({outcome.error}), and would not for any object",
+        f"Look at the endpoint, at the store's version and at what stands before it: a sweep needs {store.delete_request}.",
     )
 
 
@@ -139,8 +139,9 @@ def write_read_delete(store: ObjectStore) -> None:
     store.put(key, content)
     if store.read(key) != content:
         raise TransientError(
-            f"{store.root}{key} was written, and reading it gave something else; nothing was deleted. The store, or a cache "
-            "before it, does not show what was written: lakegc needs one that reads its own writes."
+            f"{store.root}{key} was written, and reading it gave something else",
+            "The store, or a cache "
+            "before it, does not show what was written: lakegc needs one that reads its own writes.",
         )
     (outcome,) = store.delete([key])
     if outcome.outcome not in ("deleted", "already_gone"):

@@ -69,8 +69,8 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
 def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     if not run.options.may_sweep:
         raise UnsafePlanError(
-            f"deleting is switched off for {run.repository.id}: its mode is `mark`; nothing was deleted. Read the "
-            'report of the mark; when it is right, set mode = "sweep" for this repository.'
+            f"deleting is switched off for {run.repository.id}: its mode is `mark`",
+            'Read the report of the mark; when it is right, set mode = "sweep" for this repository.',
         )
     earlier = require_unfinished(run)
     _, expired = verdict.require_sweepable(run)
@@ -130,7 +130,8 @@ def _whole(run: Run, journal: Journal, planned: int) -> Sequence[Part]:
             return parts
     raise IncompleteReadError(
         f"run {run.key} of {run.repository.id}: the journal as it is listed tells of {told} of {planned} objects, and each was "
-        f"written down ({journal.folder}); what was deleted stands, and no report was made of it. Run the same command again."
+        f"written down ({journal.folder})",
+        "Run the same command again.",
     )
 
 
@@ -157,5 +158,6 @@ def _facts(run: Run, expired: StoredTable, swept: Swept | None, earlier: StoredT
 def _no_journal(run: Run) -> ChainError:
     return ChainError(
         f"run {run.key} of {run.repository.id} has a report of an earlier sweep and no journal of it: what is gone cannot be "
-        "told; nothing more was deleted. Mark again under a new run key."
+        "told",
+        "Mark again under a new run key.",
     )

@@ -35,8 +35,8 @@ def require_unfinished(run: Run) -> StoredTable | None:
     earlier = run.load(tables.DELETION_REPORT)
     if not any(undone(earlier.manifest)):
         raise ClosedPartitionError(
-            f"run {run.key} of {run.repository.id} was swept at {earlier.manifest.reading_ended.isoformat()}; nothing more "
-            "was deleted. Its report stands; use a new run key."
+            f"run {run.key} of {run.repository.id} was swept at {earlier.manifest.reading_ended.isoformat()}",
+            "Its report stands; use a new run key.",
         )
     return earlier
 
@@ -51,8 +51,8 @@ def require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> N
     if swept != expired.manifest.sha256:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was swept by another plan (manifest {str(swept)[:12]}, stored is "
-            f"{expired.manifest.sha256[:12]}): what is gone cannot be told from its report; nothing more was deleted. "
-            "Mark again under a new run key."
+            f"{expired.manifest.sha256[:12]}): what is gone cannot be told from its report",
+            "Mark again under a new run key.",
         )
 
 
@@ -69,8 +69,8 @@ def require_whole_plan(run: Run, expired: StoredTable, limits: Limits) -> None:
     rows = _checked_rows(run, expired, limits)
     if rows != expired.manifest.rows:
         raise UnsafePlanError(
-            f"the plan of run {run.key} has {rows} rows, its manifest says {expired.manifest.rows}; nothing was "
-            "deleted. Mark again under a new run key."
+            f"the plan of run {run.key} has {rows} rows, its manifest says {expired.manifest.rows}",
+            "Mark again under a new run key.",
         )
 
 
@@ -101,8 +101,7 @@ def require_allowed(batch: pa.RecordBatch, limits: Limits) -> None:
         address = min(others.to_pylist())
         (standing,) = found.filter(pc.equal(batch.column("address"), address)).unique().to_pylist()
         raise UnsafePlanError(
-            f"the plan names {address!r}, which {_why(standing, limits)}; nothing of its batch was deleted. "
-            "Mark again under a new run key."
+            f"the plan names {address!r}, which {_why(standing, limits)}", "Mark again under a new run key."
         )
 
 
@@ -142,7 +141,8 @@ def require_settled(run: Run, expired: StoredTable) -> None:
     if now != run.repository or not branches:
         raise RepositoryStateError(
             f"repository {run.repository.id} changed since run {run.key} was marked (it was {run.repository}, now it is "
-            f"{now} with {len(branches)} branches); nothing was deleted. Mark again under a new run key."
+            f"{now} with {len(branches)} branches)",
+            "Mark again under a new run key.",
         )
     run.require_same_instance(expired.manifest)
     require_alone(run)

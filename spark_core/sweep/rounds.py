@@ -286,16 +286,18 @@ def _without_time(run: Run, look: Look, lasted: timedelta) -> TransientError:
         return TransientError(
             f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single deletion. The last one had "
             f"{_whole(lasted)}, and no task came to its first request: each reads its part of the plan and looks at its "
-            f"objects before; nothing more was deleted. A round lasts as long as the second look is good for "
+            "objects before",
+            "A round lasts as long as the second look is good for "
             f"({run.options.reread_every}) or the lease ({run.options.lease_ttl}), whichever ends first: raise "
-            "lease_ttl_seconds and reread_minutes (at most 10), or give the sweep more Spark cores."
+            "lease_ttl_seconds and reread_minutes (at most 10), or give the sweep more Spark cores.",
         )
     return TransientError(
         f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single deletion, because the time in which "
         f"one may be sent was over before: refs and commits are good for {run.options.reread_every} from when they began to be "
         f"read, less what a request may take, and that was {_whole(run.now() - look.began)} ago (a lease is good for "
-        f"{run.options.lease_ttl}); nothing more was deleted. Give reading them more Spark cores or range_partitions, or raise "
-        "reread_minutes (at most 10) or lease_ttl_seconds. How long what is staged takes to read does not matter."
+        f"{run.options.lease_ttl})",
+        "Give reading them more Spark cores or range_partitions, or raise "
+        "reread_minutes (at most 10) or lease_ttl_seconds. How long what is staged takes to read does not matter.",
     )
 
 

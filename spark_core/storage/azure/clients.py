@@ -84,8 +84,9 @@ def place_of(namespace: Namespace, options: StoreOptions) -> Place:
     if "." not in host or _is_address(host):
         raise SettingsError(
             f"{namespace.root}: the host {host!r} names no storage account, whose name the server takes from the host's first "
-            "label; nothing was read and nothing was deleted. An emulator is reached by azure_endpoint, with a namespace "
-            "such as https://ACCOUNT.blob.core.windows.net/CONTAINER."
+            "label",
+            "An emulator is reached by azure_endpoint, with a namespace "
+            "such as https://ACCOUNT.blob.core.windows.net/CONTAINER.",
         )
     container, _, inner = namespace.path.partition("/")
     url, path_style = _endpoint(namespace, account, options)
@@ -119,7 +120,8 @@ def _endpoint(namespace: Namespace, account: str, options: StoreOptions) -> tupl
     if named != account:
         raise SettingsError(
             f"{namespace.root}: azure_endpoint leads to the account {named!r}, the namespace lies in {account!r}; a container of "
-            "the same name there would be somebody else's. Nothing was read and nothing was deleted. Correct one of them."
+            "the same name there would be somebody else's",
+            "Correct one of them.",
         )
     return f"{parts.scheme}://{parts.netloc}{f'/{path}' if path else ''}", bool(path)
 
@@ -289,6 +291,6 @@ def open_service(account: Account, options: StoreOptions, _process: int) -> Blob
     except ValueError as error:
         problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"
     raise SettingsError(
-        f"{account.url}: these credentials cannot be used there ({problem}); nothing was read and nothing was deleted. "
-        "Give an account key or a SAS, or an endpoint with https://."
+        f"{account.url}: these credentials cannot be used there ({problem})",
+        "Give an account key or a SAS, or an endpoint with https://.",
     )

@@ -84,8 +84,8 @@ class Copies:
             told = None
         if told is None:
             raise TransientError(
-                f"{self.root}{source.key} was written again while it was copied, so the copy was not made; nothing was "
-                "deleted. Look who writes there, and run again."
+                f"{self.root}{source.key} was written again while it was copied, so the copy was not made",
+                "Look who writes there, and run again.",
             )
         if told.get("copy_status") != _SUCCESS:
             self._wait(source.key, target)
@@ -126,7 +126,8 @@ class Copies:
             self._take_away(target, found.etag)
         raise TransientError(
             f"copy {source!r} to {target!r} of {self.root}: the service began and did not end it ({found.copy.status}, "
-            f"{progress or 'nothing'} copied); nothing was deleted. Run again."
+            f"{progress or 'nothing'} copied)",
+            "Run again.",
         )
 
     def _is_there(self, key: str) -> bool:

@@ -124,7 +124,7 @@ def explained(error: Exception, action: str, key: str, root: str) -> LakegcError
         root: The namespace.
     """
     kind, found, step = _told(error, failure_of(error), action)
-    return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
+    return kind(f"{action} {key!r} of {root}: {found}", step)
 
 
 _Told: TypeAlias = tuple[type[LakegcError], str, str]

@@ -152,7 +152,8 @@ def _name(tag: str, element: ET.Element | None, before: str, prefix: str, root: 
         except UnicodeDecodeError as error:
             raise IncompleteReadError(
                 f"the listing of {root}{prefix} holds a name that is not UTF-8 ({error.object!r}); it cannot be told, so the "
-                "listing is not complete and nothing was deleted. Look at it with the store's own tools and move it away."
+                "listing is not complete",
+                "Look at it with the store's own tools and move it away.",
             ) from error
     if not name.startswith(before + prefix):
         raise _unlike_azure(f"the name {name!r}, which does not lie there", prefix, root)
@@ -162,7 +163,8 @@ def _name(tag: str, element: ET.Element | None, before: str, prefix: str, root: 
 def _unlike_azure(what: str, prefix: str, root: str) -> IncompleteReadError:
     return IncompleteReadError(
         f"the listing of {root}{prefix} answered {what}; the store does not list as Azure does, so the listing cannot be "
-        "trusted and nothing was deleted. Look at the endpoint."
+        "trusted",
+        "Look at the endpoint.",
     )
 
 

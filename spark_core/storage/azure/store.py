@@ -116,7 +116,8 @@ class AzureStore(ObjectStore):
         if problem := self._unnameable(self.checked_key(key)):
             raise AddressError(
                 f"key {key!r} of {self.root} {problem}, and Azure would take it for another name; "
-                "it was neither read nor changed, and nothing was deleted. Look at it with the store's own tools."
+                "it was neither read nor changed",
+                "Look at it with the store's own tools.",
             )
         return self._before + key
 
@@ -144,7 +145,8 @@ class AzureStore(ObjectStore):
             if page.repeats(last):
                 raise IncompleteReadError(
                     f"the listing of {self.root}{prefix} answered the same objects on two pages in a row, so others may be "
-                    "missing; nothing was deleted. The store does not list as Azure does."
+                    "missing",
+                    "The store does not list as Azure does.",
                 )
             yield page
             last, marker = page, page.next_marker
@@ -152,8 +154,8 @@ class AzureStore(ObjectStore):
                 return
             if marker in markers:
                 raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(markers)} pages came); "
-                    "nothing was deleted. The store does not list as Azure does."
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(markers)} pages came)",
+                    "The store does not list as Azure does.",
                 )
             markers.add(marker)
 
@@ -194,8 +196,8 @@ class AzureStore(ObjectStore):
     def _refuse_folder(self, action: str, key: str, metadata: Any) -> None:
         if (metadata or {}).get(FOLDER) == "true":
             raise NotFoundError(
-                f"{action} {key!r} of {self.root}: it is a directory, and the store has no such object; nothing was deleted. "
-                "Look whether it was moved or deleted."
+                f"{action} {key!r} of {self.root}: it is a directory, and the store has no such object",
+                "Look whether it was moved or deleted.",
             )
 
     def read(self, key: str) -> bytes:

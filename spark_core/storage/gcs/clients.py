@@ -80,8 +80,8 @@ def check_options(options: StoreOptions, root: str) -> None:
         if found:
             raise SettingsError(
                 f"{root}: {found[0]} is set in the environment, which lakegc does not follow, and gcs_endpoint is not set, so "
-                "it is not clear which store is meant; nothing was read and nothing was deleted. Set gcs_endpoint, or "
-                f"unset {found[0]}."
+                "it is not clear which store is meant",
+                f"Set gcs_endpoint, or unset {found[0]}.",
             )
         return
     parts = urlsplit(options.gcs_endpoint)
@@ -154,9 +154,10 @@ def _credentials(options: StoreOptions) -> Any:
             return credentials
         problem = f"{named} gives anonymous ones"
     raise SettingsError(
-        f"credentials for GCS: {problem}; nothing was read and nothing was deleted. Set gcs_service_account_file or "
+        f"credentials for GCS: {problem}",
+        "Set gcs_service_account_file or "
         "GOOGLE_APPLICATION_CREDENTIALS to a key file that this machine has, log in with `gcloud auth "
-        "application-default login`, or run where a service account is attached."
+        "application-default login`, or run where a service account is attached.",
     )
 
 

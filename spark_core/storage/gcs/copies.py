@@ -72,7 +72,8 @@ class Copies:
             idle, copied = (idle + 1, copied) if so_far <= copied else (0, so_far)
         raise TransientError(
             f"copy {source.key!r} to {target!r} of {self.root}: {idle} requests in a row copied nothing ({copied} of "
-            f"{source.size_bytes} bytes are); nothing was deleted. Run again."
+            f"{source.size_bytes} bytes are)",
+            "Run again.",
         )
 
     def _rewritten(self, source: str, target: str, url: str, params: dict[str, str]) -> dict[str, Any]:
@@ -87,14 +88,14 @@ class Copies:
             changed = True
         if changed:
             raise TransientError(
-                f"{self.root}{source} was written again while it was copied, so the copy was not made; nothing was deleted. "
-                "Look who writes there, and run again."
+                f"{self.root}{source} was written again while it was copied, so the copy was not made",
+                "Look who writes there, and run again.",
             )
         known = isinstance(told, dict) and told.get("kind") == _KIND
         if not known or (told.get("done") is not True and not {"rewriteToken", "totalBytesRewritten"} <= told.keys()):
             raise TransientError(
-                f"copy {source!r} to {target!r} of {self.root}: the answer is none of GCS's; nothing was deleted. "
-                "Look at gcs_endpoint, and run again."
+                f"copy {source!r} to {target!r} of {self.root}: the answer is none of GCS's",
+                "Look at gcs_endpoint, and run again.",
             )
         return {"done": None, **told}
 
@@ -117,6 +118,6 @@ def sight_of(told: Any, key: str, root: str) -> Sight:
         return Sight(key, int(told["size"]), str(int(told["generation"])), digests)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise IncompleteReadError(
-            f"{root}{key} was answered by something that does not describe an object as GCS does; nothing was deleted. "
-            "Look at gcs_endpoint."
+            f"{root}{key} was answered by something that does not describe an object as GCS does",
+            "Look at gcs_endpoint.",
         ) from None

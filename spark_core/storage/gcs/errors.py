@@ -157,7 +157,7 @@ def explained(error: Exception, action: str, key: str, root: str) -> LakegcError
         root: The namespace.
     """
     kind, found, step = _told(error, failure_of(error), action)
-    return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
+    return kind(f"{action} {key!r} of {root}: {found}", step)
 
 
 def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcError], str, str]:

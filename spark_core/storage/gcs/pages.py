@@ -70,8 +70,8 @@ def object_info(answer: Any, key: str, root: str) -> ObjectInfo:
         return ObjectInfo(key, int(answer["size"]), modified, checksum_of(answer.get("md5Hash")))
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException):
         raise IncompleteReadError(
-            f"{root}{key} was answered by something that does not describe an object as GCS does; nothing was deleted. "
-            "Look at gcs_endpoint."
+            f"{root}{key} was answered by something that does not describe an object as GCS does",
+            "Look at gcs_endpoint.",
         ) from None
 
 
@@ -86,8 +86,7 @@ def undelete_hint(answer: Any, root: str) -> str | None:
         versioned = bool(answer.get("versioning", {}).get("enabled"))
     except (AttributeError, TypeError, ValueError):
         raise IncompleteReadError(
-            f"the bucket of {root} was described by something that is no answer of GCS; nothing was deleted. "
-            "Look at gcs_endpoint."
+            f"the bucket of {root} was described by something that is no answer of GCS", "Look at gcs_endpoint."
         ) from None
     hints = []
     if seconds:
@@ -121,5 +120,6 @@ def _inside(names: Sequence[Any], before: str, prefix: str, root: str) -> list[s
 def _unlike_gcs(what: str, prefix: str, root: str) -> IncompleteReadError:
     return IncompleteReadError(
         f"the listing of {root}{prefix} answered {what}; the store does not list as GCS does, so the listing cannot be "
-        "trusted and nothing was deleted. Look at gcs_endpoint."
+        "trusted",
+        "Look at gcs_endpoint.",
     )

@@ -69,8 +69,8 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "google":
         raise
     raise SettingsError(
-        f"namespaces gs:// need Google's client, and {error.name} is not installed here; nothing was read and nothing was "
-        'deleted. Install it, on every machine that runs lakegc: pip install "lakegc[gcs]".'
+        f"namespaces gs:// need Google's client, and {error.name} is not installed here",
+        'Install it, on every machine that runs lakegc: pip install "lakegc[gcs]".',
     ) from None
 
 T = TypeVar("T")
@@ -114,7 +114,8 @@ class GcsStore(ObjectStore):
         if NOT_NAMEABLE_PATTERN.search(self.checked_key(key)):
             raise AddressError(
                 f"key {key!r} of {self.root} holds a control character, which not every client sends as it is; "
-                "it was neither read nor changed, and nothing was deleted. Look at it with the store's own tools."
+                "it was neither read nor changed",
+                "Look at it with the store's own tools.",
             )
         return self._before + key
 
@@ -159,7 +160,8 @@ class GcsStore(ObjectStore):
             if not isinstance(answer, dict) or answer.get("kind") != KIND:
                 raise IncompleteReadError(
                     f"the listing of {self.root}{prefix} got an answer that is no listing (an empty page or one of a proxy); "
-                    "it was not taken for an empty directory, and nothing was deleted. Look at gcs_endpoint."
+                    "it was not taken for an empty directory",
+                    "Look at gcs_endpoint.",
                 )
             self._bucket_seen = True
             batch = page_batch(answer, self._before, prefix, self.root)
@@ -172,8 +174,8 @@ class GcsStore(ObjectStore):
             token = answer["nextPageToken"]
             if not token or not isinstance(token, str) or token in tokens:
                 raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came); "
-                    "nothing was deleted. The store does not list as GCS does."
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came)",
+                    "The store does not list as GCS does.",
                 )
             tokens.add(token)
             asked["pageToken"] = token
@@ -248,7 +250,8 @@ class GcsStore(ObjectStore):
                 if answer.status_code != 206:
                     raise IncompleteReadError(
                         f"{self.root}{key} was asked for bytes {start} to {start + length} and the store sent something else "
-                        f"(HTTP {answer.status_code}); nothing was deleted. Look at gcs_endpoint."
+                        f"(HTTP {answer.status_code})",
+                        "Look at gcs_endpoint.",
                     )
                 # Raw: a part of something compressed cannot be unpacked, and is not meant to be.
                 return bytes(answer.raw.read(decode_content=False))

@@ -71,8 +71,8 @@ def _hidden(copies: Copies, lost: Lost, name: str, url: str, which: dict[str, st
             return found
         asked["pageToken"] = answer["nextPageToken"]
     raise IncompleteReadError(
-        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one that was deleted cannot be told; "
-        "nothing was deleted. Look at gcs_endpoint, or bring it back with gcloud."
+        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one that was deleted cannot be told",
+        "Look at gcs_endpoint, or bring it back with gcloud.",
     )
 
 

@@ -103,8 +103,8 @@ def _refuse_after_fork() -> None:
     global _working_process  # noqa: PLW0603 - obstore's runtime is one per process, and so is this
     if _working_process not in (None, os.getpid()):
         raise SettingsError(
-            "this process was forked from one that had used S3 already, and the S3 client does not survive that; "
-            "nothing was read and nothing was deleted. Start worker processes with spawn or forkserver."
+            "this process was forked from one that had used S3 already, and the S3 client does not survive that",
+            "Start worker processes with spawn or forkserver.",
         )
     _working_process = os.getpid()
 
@@ -121,11 +121,12 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
         )
         known = session.get_credentials() is not None
     except BotoCoreError as error:
-        raise SettingsError(f"the AWS configuration cannot be used ({error}); nothing was read. Correct it.") from None
+        raise SettingsError(f"the AWS configuration cannot be used ({error})", "Correct it.") from None
     if not known:
         raise SettingsError(
-            "no credentials for S3 were found; nothing was read and nothing was deleted. Set AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. lakegc does not read anonymously."
+            "no credentials for S3 were found",
+            "Set AWS_ACCESS_KEY_ID "
+            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. lakegc does not read anonymously.",
         )
     return session if options.s3_role_arn is None else assume_role(session, options, _ANY_REGION)
 

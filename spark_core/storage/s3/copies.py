@@ -101,8 +101,8 @@ class Bucket:
         else:
             return
         raise TransientError(
-            f"{self.root}{source.key} was written again while it was copied, so the copy was not made; nothing was deleted. "
-            "Look who writes there, and run again."
+            f"{self.root}{source.key} was written again while it was copied, so the copy was not made",
+            "Look who writes there, and run again.",
         )
 
     def _where_nothing_is(self, operation: str, **asked: Any) -> Any:

@@ -164,7 +164,7 @@ def explained(error: Exception, action: str, key: str, root: str, *, region: str
     failure = failure_of(error)
     failure = replace(failure, region=failure.region or region)
     kind, found, step = _told(error, failure, action)
-    return kind(f"{action} {key!r} of {root}: {found}; nothing was deleted. {step}")
+    return kind(f"{action} {key!r} of {root}: {found}", step)
 
 
 def _told(error: Exception, failure: Failure, action: str) -> tuple[type[LakegcError], str, str]:

@@ -128,7 +128,8 @@ def _names(keys: Sequence[bytes], answer: Mapping[str, Any], before: str, prefix
     except UnicodeDecodeError as error:
         raise IncompleteReadError(
             f"the listing of {root}{prefix} holds a key that is not UTF-8 ({error.object!r}); it cannot be named, so the "
-            "listing is not complete and nothing was deleted. Look at it with the store's own tools and move it away."
+            "listing is not complete",
+            "Look at it with the store's own tools and move it away.",
         ) from error
     stranger = next((name for name in names if not name.startswith(asked)), None)
     if stranger is not None:
@@ -139,7 +140,8 @@ def _names(keys: Sequence[bytes], answer: Mapping[str, Any], before: str, prefix
 def _unlike_s3(what: str, prefix: str, root: str) -> IncompleteReadError:
     return IncompleteReadError(
         f"the listing of {root}{prefix} answered {what}; the store does not list as S3 does, so the listing cannot be "
-        "trusted and nothing was deleted. Look at the endpoint."
+        "trusted",
+        "Look at the endpoint.",
     )
 
 

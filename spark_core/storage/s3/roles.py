@@ -74,7 +74,7 @@ def assume_role(session: boto3.Session, options: StoreOptions, default_region: s
 
 
 def _cannot_assume(options: StoreOptions, failure: Failure) -> LakegcError:
-    what = f"s3_role_arn {options.s3_role_arn} cannot be assumed ({failure}); nothing was read and nothing was deleted."
+    what = f"s3_role_arn {options.s3_role_arn} cannot be assumed ({failure})."
     if failure.refuses:
         return PermissionDeniedError(
             f"{what} Allow sts:AssumeRole on it for these credentials, and name them in the role's trust policy."

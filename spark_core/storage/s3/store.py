@@ -103,7 +103,8 @@ class S3Store(ObjectStore):
         if NOT_NAMEABLE_PATTERN.search(self.checked_key(key)):
             raise AddressError(
                 f"key {key!r} of {self.root} holds a control character, which not every client sends as it is; "
-                "it was neither read nor changed, and nothing was deleted. Look at it with the store's own tools."
+                "it was neither read nor changed",
+                "Look at it with the store's own tools.",
             )
         return self._before + key
 
@@ -132,21 +133,22 @@ class S3Store(ObjectStore):
             if "IsTruncated" not in answer:
                 raise IncompleteReadError(
                     f"the listing of {self.root}{prefix} got an answer that is no listing (an empty page or one of a proxy); "
-                    "it was not taken for an empty directory, and nothing was deleted. Look at the endpoint."
+                    "it was not taken for an empty directory",
+                    "Look at the endpoint.",
                 )
             token = answer.get("NextContinuationToken")
             if token and not answer["IsTruncated"]:
                 raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} says that it ends and where it goes on; it cannot be known to be whole, "
-                    "and nothing was deleted. The store does not list as S3 does."
+                    f"the listing of {self.root}{prefix} says that it ends and where it goes on; it cannot be known to be whole",
+                    "The store does not list as S3 does.",
                 )
             yield answer
             if not answer["IsTruncated"]:
                 return
             if not token or token in tokens:
                 raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came); "
-                    "nothing was deleted. The store does not list as S3 does."
+                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came)",
+                    "The store does not list as S3 does.",
                 )
             tokens.add(token)
             asked["ContinuationToken"] = token
