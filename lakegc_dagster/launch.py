@@ -42,6 +42,7 @@ class LaunchResult:
         manifests: The tables that this job stored, by name.
         checks: What the checks said, in the order in which they ran.
         house: What house-keeping did and found, in words; None if there was none.
+        state: What had been done when an error ended it that is none of the engine's, in a sentence; None if nobody knows.
     """
 
     success: bool
@@ -51,6 +52,7 @@ class LaunchResult:
     manifests: Mapping[str, Manifest]
     checks: Sequence[CheckResult]
     house: str | None = None
+    state: str | None = None
 
 
 @dataclass
@@ -62,9 +64,10 @@ class _Recorder:
     checks: list[CheckResult] = field(default_factory=list)
     error: LakegcError | None = None
     house: str | None = None
+    state: str | None = None
 
     def started(self, table: str) -> None:
-        self.error = None  # a retry that begins has not failed yet
+        self.error = self.state = None  # a retry that begins has not failed yet
         self.on_event("started", table, {})
 
     def progressed(self, table: str, progress: Progress) -> None:
@@ -91,6 +94,9 @@ class _Recorder:
     def failed(self, table: str, error: LakegcError) -> None:
         self.error = error
         self.on_event("failed", table, {"error": error, "message": str(error)})
+
+    def broke(self, table: str, state: str | None) -> None:  # noqa: ARG002 - one of what an observer hears
+        self.state = state
 
     def kept_house(self, house: House) -> None:
         self.house = house.words
@@ -164,7 +170,14 @@ def launch(
         error = None if result.success else recorder.refusal(repository_id, key)
         message = None if result.success else str(error or _unforeseen(result.all_events))
     return LaunchResult(
-        result.success, result.run_id, error, message, recorder.manifests, recorder.checks, recorder.house
+        result.success,
+        result.run_id,
+        error,
+        message,
+        recorder.manifests,
+        recorder.checks,
+        recorder.house,
+        recorder.state,
     )
 
 

@@ -24,7 +24,7 @@ from spark_core.guards import CheckResult
 from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
@@ -58,6 +58,10 @@ class Observer(Protocol):
         """A table or its checks raised."""
         ...
 
+    def broke(self, table: str, state: str | None) -> None:
+        """A table or its checks ended by an error that is none of lakegc's; what they had done."""
+        ...
+
     def kept_house(self, house: House) -> None:
         """House-keeping after the run has ended."""
         ...
@@ -79,6 +83,9 @@ class Unobserved:
         """Let it pass."""
 
     def failed(self, table: str, error: LakegcError) -> None:
+        """Let it pass."""
+
+    def broke(self, table: str, state: str | None) -> None:
         """Let it pass."""
 
     def kept_house(self, house: House) -> None:
@@ -196,8 +203,14 @@ class Runs(dg.ConfigurableResource[Any]):
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
 
-        with raising_failures(tell, retry_after=self.wiring.retry_after), phase(state):
-            yield self._open(*parse_partition_key(partition_key))
+        try:
+            with raising_failures(tell, retry_after=self.wiring.retry_after), phase(state):
+                yield self._open(*parse_partition_key(partition_key))
+        except (dg.Failure, dg.RetryRequested):
+            raise
+        except Exception as error:
+            self.observer.broke(spec.name, state_of(error))
+            raise
 
     def longest_kept(self, at_least: int) -> int:
         """Return how many runs the repository of the settings that keeps most of them keeps."""

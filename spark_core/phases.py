@@ -25,7 +25,7 @@ SWEEP_STANDS = "What the sweep deleted stands."
 
 Error = TypeVar("Error", bound=LakegcError)
 
-# Set on an error of somebody else's that carries the sentence as a note.
+# Where an error of somebody else's keeps the sentence, which is among its notes, too.
 _NOTED = "_lakegc_state"
 
 
@@ -46,9 +46,9 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
         ended(error, state)
         raise
     except Exception as error:
-        if _NOTED not in vars(error):
-            vars(error)[_NOTED] = True
-            error.add_note(_sentence(state))
+        if state_of(error) is None:
+            vars(error)[_NOTED] = _sentence(state)
+            error.add_note(vars(error)[_NOTED])
         raise
 
 
@@ -65,6 +65,12 @@ def ended(error: Error, state: str | Callable[[], str]) -> Error:
     if error.state is None:
         error.state = _sentence(state)
     return error
+
+
+def state_of(error: Exception) -> str | None:
+    """Return what the phase that an error has left said of it; None if it has left none."""
+    found: str | None = error.state if isinstance(error, LakegcError) else vars(error).get(_NOTED)
+    return found
 
 
 def ended_a_command(error: Error) -> Error:

@@ -270,7 +270,7 @@ def _launch_each(
     from lakegc_dagster.jvm import start_quietly
     from lakegc_dagster.launch import launch
     from spark_core.model import RunKey
-    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
+    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended, phase
 
     shown = console.console()
     code = 0
@@ -303,6 +303,8 @@ def _launch_each(
                 )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log)
+                if result.state is not None:
+                    ended(failure, result.state)
                 console.show_error(console.console(sys.stderr), failure)
                 code = max(code, exit_code(failure))
                 continue

@@ -147,7 +147,8 @@ def delete_in_rounds(
                 threads=run.options.read_threads,
                 dispose=plan.dispose,
             )
-            sent.round_begins(until)
+            if time_left > timedelta():
+                sent.round_begins(until)
             with surfacing_errors(), meter.watching(journal, sweep, number):
                 told = _round(left, look.frame, spread.tasks, orders)
             total.add(told)

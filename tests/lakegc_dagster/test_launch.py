@@ -198,3 +198,4 @@ def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     assert result.error is None
     assert "namespace_slices failed" in result.message
     assert "ZeroDivisionError: a bug" in result.message
+    assert result.state == "Nothing was deleted."

@@ -1,11 +1,14 @@
 """The state of the world in an error's text: said by the phase that it leaves, once, wherever the error came from."""
 
+import ast
 import pickle
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from spark_core import errors
+from spark_core import errors, phases
 from spark_core.errors import CorruptTableError, LakegcError, RefusedError, SettingsError, TransientError, sentences
 from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
@@ -136,3 +139,43 @@ def test_a_damaged_file_is_explained_by_whose_it_is():
     own = str(CorruptTableError("abc", None, "edited", errors.OF_A_RUN))
     assert own.startswith("abc: edited. This is a file of lakegc's own, not of the server.")
     assert "server's copy" not in own
+
+
+# What only a phase knows; "nothing was changed", of what a command was asked to change, its own code knows.
+_OF_A_PHASE = re.compile(
+    r"\bnothing (?:more )?(?:of \w+ \w+ )?was (?:deleted|started|purged|read|asked|looked at)\b"
+    r"|\bnothing more is (?:deleted|sent)\b|\bwhat was deleted (?:before )?stands\b",
+    re.IGNORECASE,
+)
+
+
+def said_in(file):
+    """Texts of a module that are no docstrings, with their lines; a message of several literals is one text."""
+    tree = ast.parse(file.read_text())
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.lineno, node.value
+
+
+def test_no_message_says_what_only_the_phase_of_the_work_knows():
+    root = Path(phases.__file__).parents[1]
+    files = [file for package in ("spark_core", "lakegc_dagster") for file in sorted((root / package).rglob("*.py"))]
+    assert len(files) > 150
+    offenders = [
+        f"{file.relative_to(root)}:{line}: {text.strip()[:120]}"
+        for file in files
+        if file != Path(phases.__file__) and "sandbox" not in file.parts
+        for line, text in said_in(file)
+        if _OF_A_PHASE.search(text)
+    ]
+    assert not offenders, (
+        "say what was found and the next step, and let spark_core/phases.py say the rest:\n" + "\n".join(offenders)
+    )
+
+
+def test_a_message_that_says_it_is_found(tmp_path):
+    (tmp_path / "a.py").write_text(
+        '"""Nothing was deleted."""\nraise E(\n    "found; nothing was "\n    f"deleted. {x}"\n)\n'
+    )
+    assert [line for line, text in said_in(tmp_path / "a.py") if _OF_A_PHASE.search(text)] == [3]

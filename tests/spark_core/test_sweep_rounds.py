@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core.errors import LeaseLostError, TransientError
+from spark_core.errors import CorruptTableError, LeaseLostError, TransientError
 from spark_core.journal import Journal
+from spark_core.phases import NOTHING_DELETED, Deleting, phase
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
 from spark_core.sweep.batches import Tally
@@ -62,12 +63,12 @@ class Driver:
         left = [("data/s/x", "failed", "SlowDown")] * ("failed" in objects)
         return Tally(Counter(objects), Counter(objects), left, self.retries)
 
-    def sweep(self, *played, progress=None):
+    def sweep(self, *played, progress=None, sent=None):
         self.played = list(played)
         expired = SimpleNamespace(manifest=SimpleNamespace(rows=10))
         plan = rounds.Plan(expired, {}, any_name(NOW, flat=False), self.look, None)
         return rounds.delete_in_rounds(
-            self.run, plan, self.journal, self.lease, [].append if progress is None else progress.append
+            self.run, plan, self.journal, self.lease, [].append if progress is None else progress.append, sent=sent
         )
 
 
@@ -170,3 +171,33 @@ def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_give
         return
     ((_, _, lasts),) = driver.told
     assert timedelta() <= swept.lost_until - (began + timedelta(seconds=lasts)) < timedelta(seconds=1)
+
+
+def test_a_damaged_lease_in_a_sweep_under_way_ends_with_what_was_deleted(driver):
+    def damaged():
+        raise CorruptTableError("lease/0000000001/0000000002", None, "the record of a lease that was damaged")
+
+    def beat():
+        driver.beat()
+        driver.lease.beat = damaged
+
+    driver.lease.beat, sent = beat, Deleting("journal/")
+    with pytest.raises(CorruptTableError) as ended, phase(NOTHING_DELETED), phase(sent):
+        driver.sweep(({"unsent": 3, "deleted": 7}, None), ({"deleted": 3}, 1), sent=sent)
+    assert "this sweep is known to have deleted 7 objects in rounds that ended" in str(ended.value)
+    assert "Nothing was deleted" not in str(ended.value)
+
+
+def test_a_look_that_fails_before_the_first_round_ends_with_nothing_deleted(driver):
+    def away(*_):
+        raise TransientError("the server does not answer")
+
+    driver.look, sent = away, Deleting("journal/")
+    with pytest.raises(TransientError, match=r"answer\. Nothing was deleted by this sweep\.$"), phase(sent):
+        driver.sweep(({"deleted": 3}, 1), sent=sent)
+
+
+def test_rounds_that_had_no_time_to_send_anything_have_deleted_nothing(driver):
+    driver.look_takes, sent = timedelta(minutes=11), Deleting("journal/")
+    with pytest.raises(TransientError, match=r"Nothing was deleted by this sweep\.$"), phase(sent):
+        driver.sweep(*[({"unsent": 10}, 0)] * 3, sent=sent)
