@@ -114,7 +114,7 @@ def test_a_repository_that_the_settings_do_not_know_is_named_before_anything_sta
 def test_a_settings_file_that_does_not_exist_is_named(lakegc):
     answer = lakegc("mark", "--config", "nowhere.toml")
     assert answer.exit_code == 2
-    assert "nowhere.toml does not exist; nothing was started" in answer.stderr
+    assert "nowhere.toml does not exist" in answer.stderr
 
 
 def test_debug_shows_where_an_error_came_from(lakegc):
@@ -142,13 +142,13 @@ def test_a_run_key_that_is_no_instant_is_refused(lakegc, words):
 def test_a_sweep_needs_to_be_told_which_mark(lakegc):
     answer = lakegc("sweep", "repo-a")
     assert answer.exit_code == 2
-    assert "which mark is to be swept is not said; nothing was deleted" in answer.stderr
+    assert "which mark is to be swept is not said" in answer.stderr
 
 
 def test_a_mark_of_the_reference_job_is_of_one_repository(lakegc):
     answer = lakegc("mark", "--reference-mark", "ft6s0e1ksdufuaulm34g")
     assert answer.exit_code == 2
-    assert "--reference-mark is the mark of one repository; nothing was started" in answer.stderr
+    assert "--reference-mark is the mark of one repository" in answer.stderr
 
 
 def test_without_java_nothing_is_asked(lakegc, monkeypatch):

@@ -79,7 +79,7 @@ def test_days_out_of_range_are_refused_and_nothing_is_changed(rules, days):
 def test_a_branch_named_twice_is_refused(rules):
     answer = rules("set", "repo", "--default", "14", "--branch", "main=1", "--branch", "main=2")
     assert answer.exit_code == 2
-    assert "a branch is named twice; nothing was changed" in answer.stderr
+    assert "a branch is named twice" in answer.stderr
 
 
 def test_no_rules_is_said_to_keep_every_commit(rules):

@@ -87,7 +87,8 @@ def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(g
     assert "deletion_report" not in ran(result)
     failed = [check for check in result.get_asset_check_evaluations() if not check.passed]
     assert [check.check_name for check in failed] == ["expired_share_is_plausible"]
-    assert "above the limit of 0.0%; nothing was deleted" in failed[0].description
+    assert "above the limit of 0.0%" in failed[0].description
+    assert failed[0].description.endswith(" Nothing was deleted.")
     assert failed[0].metadata["expired_objects"].value == len(ground.garbage)
     assert ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
@@ -96,6 +97,8 @@ def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(g
     assert not alone.success
     assert failure(alone).startswith("VerdictError: the mark of run ")
     assert "did not pass its checks: expired_share_is_plausible" in failure(alone)
+    assert failure(alone).endswith(" Nothing was deleted by this sweep.")
+    assert failure(alone).count("deleted") == 1
     assert ground.objects() == ground.alive | ground.garbage
 
     closed = ground.only(key, "namespace_slices")
@@ -155,7 +158,8 @@ def test_tables_without_their_checks_have_no_verdict_and_are_not_swept(ground):
     expired = ground.only(key, "expired_addresses")
     assert not expired.success
     assert failure(expired).startswith("ChainError: ")
-    assert "nothing was deleted" in failure(expired)
+    assert failure(expired).endswith(" Nothing was deleted.")
+    assert failure(expired).count("Nothing was") == 1
     assert not ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
 

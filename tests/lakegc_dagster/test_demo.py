@@ -155,9 +155,7 @@ def test_a_mark_that_names_a_kept_object_is_refused_before_the_sweep(tmp_path):
         story = documents_history(sandbox, "repo", now=datetime.now(UTC))
     kept = story.kept[0]
     plan = {file.address for file in story.deleted} | {kept.address}
-    with pytest.raises(
-        UnsafePlanError, match=r"names 1 objects that are to be kept: keep/readme .*nothing was deleted"
-    ):
+    with pytest.raises(UnsafePlanError, match=r"names 1 objects that are to be kept: keep/readme "):
         demo._show_plan(_console(io.StringIO()), story, EMPTY, plan, every=False)
 
 

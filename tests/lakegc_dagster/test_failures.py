@@ -46,12 +46,12 @@ def failure_of(result):
     "kind", [SettingsError, PermissionDeniedError, NotFoundError, DeletionFailedError, RefusedError]
 )
 def test_an_error_is_shown_with_its_class_and_whole_message_and_is_not_tried_again(kind):
-    error = kind("repository r: found this, wanted that; nothing was deleted. Do so.")
+    error = kind("repository r: found this, wanted that. Do so.")
     result, attempts, seen = run_raising(error)
     assert attempts == 1
     assert seen == [error]
     shown = failure_of(result).user_failure_data
-    assert shown.description == f"{kind.__name__}: repository r: found this, wanted that; nothing was deleted. Do so."
+    assert shown.description == f"{kind.__name__}: repository r: found this, wanted that. Do so."
     assert shown.metadata["error"].value == kind.__name__
 
 

@@ -99,7 +99,7 @@ def test_without_java_the_run_says_so_in_the_thread_that_needs_it(monkeypatch, t
     spark = SparkResource(spark_config={})
     spark.start_ahead()
     for _ in range(2):
-        with pytest.raises(SettingsError, match=r"Java: JAVA_HOME is .*nothing was started"):
+        with pytest.raises(SettingsError, match=r"Java: JAVA_HOME is "):
             _ = spark.spark_session
 
 

@@ -164,9 +164,7 @@ def test_a_repository_without_rules_ends_with_one_as_it_does_there(place, capsys
     with place.sandbox.core.lock:
         repositories.create(place.sandbox.core, "no-rules", "local://no-rules")
     assert run(["no-rules"], place.pairs()) == 1
-    assert (
-        "has no garbage-collection rules, which the reference job needs; nothing was deleted" in capsys.readouterr().err
-    )
+    assert "has no garbage-collection rules, which the reference job needs" in capsys.readouterr().err
 
 
 def test_a_mark_whose_checks_fail_ends_with_one_and_is_not_swept(place, capsys):

@@ -55,7 +55,7 @@ def test_a_taken_port_is_named_and_nothing_is_started(settings):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=rf"port {port} on 127\.0\.0\.1 cannot be used .*nothing was started"):
+        with pytest.raises(SettingsError, match=rf"port {port} on 127\.0\.0\.1 cannot be used "):
             ui.serve(settings, port)
     assert not settings.dagster_home.exists()
 

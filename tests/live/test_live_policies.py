@@ -68,7 +68,7 @@ def test_each_policy_allows_every_call_of_a_run_and_each_action_of_it_is_needed(
         ]
         refused = _refusals(enforcing, {"statement": [each for each in less if each["action"]]}, calls)
         assert refused, action
-        assert all(action in said and "nothing was deleted" in said for said in refused.values()), (action, refused)
+        assert all(action in said for said in refused.values()), (action, refused)
 
 
 def test_a_user_who_may_list_one_repository_sees_no_other(enforcing):

@@ -101,7 +101,7 @@ def test_17_a_repository_without_branches_had_an_empty_live_set(names: tuple[str
 
 def test_21_a_deleted_repository_answered_from_a_cache_with_an_empty_list_of_commits(store: ObjectStore) -> None:
     store.put(f"_lakefs/retention/gc/commits/run_id={RUN}/commits.csv", b"commit_id,expired,metarange_id\n")
-    with pytest.raises(RepositoryStateError, match=r"retains no commit at all.*nothing was deleted"):
+    with pytest.raises(RepositoryStateError, match=r"retains no commit at all"):
         read_retained(store, RUN)
 
 

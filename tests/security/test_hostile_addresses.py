@@ -134,7 +134,7 @@ def _range(address, kind):
 
 def _said(refusal):
     """A refusal that people can read."""
-    assert "nothing was deleted" in str(refusal)
+    assert refusal.next_step or "." in refusal.found
     assert str(refusal).isprintable()
     return refusal
 
@@ -226,7 +226,7 @@ def test_a_staged_entry_that_folds_to_an_object_ends_the_mark_and_the_object_sta
             link=False,
         )
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
-    with pytest.raises(AddressError, match="nothing was deleted"):
+    with pytest.raises(AddressError, match="whether it is alive cannot be decided"):
         mark_only(run)
     assert run.store.exists(victim)
 
@@ -321,7 +321,7 @@ def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowher
         os.utime(path, (old, old))
     before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
     # Seen before anything is deleted.
-    with pytest.raises(TransientError, match=r"symbolic link.*nothing was deleted"):
+    with pytest.raises(TransientError, match=r"symbolic link"):
         run.keep(sweep.sweep(run))
     assert all((root / file.address).exists() for file in story.deleted)
     # Put there a moment later, it leads nowhere all the same.
@@ -337,7 +337,7 @@ def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowher
     assert (root / one).is_symlink()
     # With the links still there the next mark says so.
     again = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(minutes=1))
-    with pytest.raises(IncompleteReadError, match=r"symbolic link.*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"symbolic link"):
         mark_only(again)
 
 
@@ -411,14 +411,14 @@ def test_a_mark_whose_parquet_somebody_edited_is_refused_however_far_the_hashes_
 def test_a_mark_that_is_forged_as_a_whole_still_names_nothing_outside_data(address, run):
     passing_mark(run, expired=(address, VICTIM))
     verdict.conclude(run)
-    _refused(run, UnsafePlanError, "outside data/.*nothing of its batch was deleted")
+    _refused(run, UnsafePlanError, "outside data/")
 
 
 @pytest.mark.parametrize("address", [form for form in RELATIVE if not is_collectable(form)])
 def test_no_row_of_a_plan_with_a_hostile_address_passes_the_last_look(address):
     row = {"address": address, "size_bytes": 1, "last_modified": NOW - timedelta(days=9), "slice": "", "reason": ""}
     batch = pa.RecordBatch.from_pylist([row], schema=schemas.EXPIRED_ADDRESSES)
-    with pytest.raises(UnsafePlanError, match="nothing of its batch was deleted"):
+    with pytest.raises(UnsafePlanError, match="outside data/"):
         require_allowed(batch, any_name(NOW))
 
 
@@ -498,7 +498,7 @@ def _reference(tmp_path, **changes):
     ],
 )
 def test_a_summary_that_names_another_namespace_is_refused(names, tmp_path):
-    with pytest.raises(UnsafePlanError, match=r"another namespace.*nothing was deleted"):
+    with pytest.raises(UnsafePlanError, match=r"another namespace"):
         reference.load(_reference(tmp_path, **names), MARK)
 
 

@@ -73,7 +73,7 @@ def _refused(sandbox, document, spark, minutes):
 
 @pytest.mark.parametrize(("number", "action"), enumerate(_actions(COLLECT)))
 def test_without_any_action_of_the_policy_a_mark_is_refused_by_its_name(number, action, told, spark):
-    with pytest.raises(PermissionDeniedError, match="nothing was deleted") as refusal:
+    with pytest.raises(PermissionDeniedError) as refusal:
         _refused(told[0], _without(COLLECT, action), spark, 1 + number)
     assert action in str(refusal.value)
 

@@ -218,7 +218,7 @@ def _brings_back(store: ObjectStore) -> None:
 
 def _require_done(outcome: Any) -> None:
     if outcome.outcome == "refused":
-        raise PermissionDeniedError(f"{outcome}; nothing was deleted")
+        raise PermissionDeniedError(f"{outcome}")
     assert outcome.outcome == "deleted", outcome
 
 
@@ -259,7 +259,7 @@ def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_de
             continue  # below: only a write that breaks off asks for it
         _fill(backend)
         with backend.store(_without(backend.mark, action)) as (store, running):
-            with pytest.raises((PermissionDeniedError, TransientError), match=r"nothing (was|of the)"):
+            with pytest.raises((PermissionDeniedError, TransientError), match=r"refuse|could not"):
                 _marks(store)
             assert {use.action for use in running.refused} == {action}
         assert {"data/s/dead", "data/s/live"} <= backend.names()
@@ -267,7 +267,7 @@ def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_de
         _fill(backend)
         allowed = backend.mark + _without(backend.sweep, action)
         with backend.store(allowed) as (store, running):
-            with pytest.raises(PermissionDeniedError, match="nothing was deleted"):
+            with pytest.raises(PermissionDeniedError, match="refuse"):
                 _sweeps(store)
             assert {use.action for use in running.refused} == {action}
         assert {"data/s/dead", "data/s/live"} <= backend.names()
@@ -281,7 +281,7 @@ def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion
     assert "data/s/dead" not in backend.names()
     for action in dict.fromkeys(backend.actions(backend.restore)):
         with backend.store(backend.mark + _without(backend.restore, action)) as (store, running):
-            with pytest.raises(PermissionDeniedError, match="nothing was deleted"):
+            with pytest.raises(PermissionDeniedError, match="refuse"):
                 _brings_back(store)
             assert {use.action for use in running.refused} == {action}
         assert f"{OWN}quarantined" in backend.names()

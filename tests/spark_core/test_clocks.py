@@ -52,7 +52,7 @@ def test_the_time_that_the_question_took_is_not_taken_for_skew():
     [
         (60, timedelta(seconds=60), None),
         (61, timedelta(seconds=60), "the clock of the store is 0:01:01 ahead of .*, at most 0:01:00 is accepted"),
-        (301, MAX_CLOCK_SKEW, "at most 0:05:00 is accepted.*nothing was deleted"),
+        (301, MAX_CLOCK_SKEW, "at most 0:05:00 is accepted"),
         # No setting makes more of five minutes.
         (301, timedelta(days=1), "at most 0:05:00 is accepted"),
     ],
@@ -73,7 +73,7 @@ def test_the_limit_can_be_narrower_and_never_wider(off, at_most, refused):
         (MAX_CLOCK_SKEW, MAX_CLOCK_SKEW, None),
         (MAX_CLOCK_SKEW + SECOND, MAX_CLOCK_SKEW, "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old"),
         (timedelta(hours=30), timedelta(days=9), "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted"),
-        (61 * SECOND, 60 * SECOND, "at most 0:01:00 is accepted.*nothing was deleted.*is right .* start again"),
+        (61 * SECOND, 60 * SECOND, "at most 0:01:00 is accepted.*is right .* start again"),
     ],
 )
 def test_a_clock_that_was_set_back_by_more_than_the_limit_is_refused(ahead, at_most, refused):
@@ -100,7 +100,7 @@ def test_a_clock_that_was_set_back_by_more_than_the_limit_is_refused(ahead, at_m
         (
             3 * SECOND,
             -MAX_CLOCK_SKEW,
-            r"is 0:05:02 ahead of the clock of the store.*nothing was deleted.*start again under a new run key",
+            r"is 0:05:02 ahead of the clock of the store.*start again under a new run key",
         ),
     ],
 )

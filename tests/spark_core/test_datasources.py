@@ -118,7 +118,7 @@ def test_a_sink_returns_a_receipt_per_partition(spark):
     [
         CorruptTableError("_lakefs/abc", 17, "block type 9, wanted 0 or 1"),
         CorruptTableError("_lakefs/abc", None, "no footer"),
-        UnsafePlanError("the plan names 'x', which lies outside data/; nothing was deleted. Mark again."),
+        UnsafePlanError("the plan names 'x', which lies outside data/. Mark again."),
     ],
 )
 def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, error):

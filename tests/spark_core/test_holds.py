@@ -330,7 +330,7 @@ def test_a_held_branch_that_is_gone_or_was_reset_keeps_what_it_reached_when_it_w
 def test_a_held_commit_that_was_not_read_refuses_by_name():
     held = Holds((_hold("commit", G, G),))
     without = {commit_id: commit for commit_id, commit in GRAPH.items() if commit_id != G}
-    with pytest.raises(IncompleteReadError, match=r"hold audit: commit 0{12}: commit 0*7, .*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"hold audit: commit 0{12}: commit 0*7, "):
         held.commits(_refs([("main", C)], commits=without))
 
 

@@ -59,7 +59,7 @@ def test_what_was_written_is_read_back_with_who_wrote_it(journal):
 
 def test_a_journal_of_another_plan_refuses(journal):
     journal.bind("repo")
-    with pytest.raises(ChainError, match=r"was swept by another plan .*nothing more was deleted"):
+    with pytest.raises(ChainError, match=r"was swept by another plan "):
         replace(journal, plan="6" * 64).bind("repo")
     with pytest.raises(ChainError, match="of 'repo', stored is 555555555555 of 'another'"):
         journal.bind("another")

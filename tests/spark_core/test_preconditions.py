@@ -47,15 +47,13 @@ def test_a_namespace_must_be_of_the_kind_that_the_server_keeps_it_in(namespace: 
     parsed, stored = Namespace.parse(namespace, server_path="/srv/bs"), repository(namespace)
     require_kind_of_store(stored, parsed, kind)
     for other in {"s3", "gs", "azure", "local", "mem", ""} - {kind}:
-        with pytest.raises(
-            RepositoryStateError, match=rf"docs lies in {namespace}.*kind '{kind}'.*kind '{other}'.*nothing was deleted"
-        ):
+        with pytest.raises(RepositoryStateError, match=rf"docs lies in {namespace}.*kind '{kind}'.*kind '{other}'"):
             require_kind_of_store(stored, parsed, other)
 
 
 def test_a_read_only_repository_is_refused() -> None:
     require_writable(repository())
-    with pytest.raises(RepositoryStateError, match=r"docs is read-only.*nothing was deleted.*Make it writable"):
+    with pytest.raises(RepositoryStateError, match=r"docs is read-only.*Make it writable"):
         require_writable(repository(read_only=True))
 
 
@@ -79,7 +77,7 @@ def test_a_repository_without_branches_is_refused() -> None:
 def test_tables_among_the_data_are_refused(prefix: str) -> None:
     require_tables_apart(repository(), "_lakefs")
     require_tables_apart(repository(), "database")
-    with pytest.raises(RepositoryStateError, match=r"among the data that lakegc may collect; nothing was deleted"):
+    with pytest.raises(RepositoryStateError, match=r"among the data that lakegc may collect"):
         require_tables_apart(repository(), prefix)
 
 
@@ -246,9 +244,7 @@ def test_a_run_whose_key_was_given_by_a_clock_that_was_ahead_and_set_right_since
     machine.ahead = timedelta(hours=30)
     clock, key = SystemClock(), RunKey.at(machine.wall())
     machine.ahead = timedelta(0)
-    with pytest.raises(
-        UnsafePlanError, match=r"was set back by 1 day, 6:00:00 .*upload under way could look old; noth"
-    ):
+    with pytest.raises(UnsafePlanError, match=r"was set back by 1 day, 6:00:00 .*upload under way could look old"):
         machine.open(clock, key)
     with pytest.raises(UnsafePlanError, match="lies in the future"):
         machine.open(SystemClock(), key)

@@ -25,6 +25,6 @@ def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_versi
 @pytest.mark.parametrize("line", ['java version "1.8.0_402"', 'openjdk version "11.0.23"', "no version at all", ""])
 def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(line, monkeypatch, tmp_path):
     _java(monkeypatch, tmp_path, line)
-    with pytest.raises(SettingsError, match="nothing was started") as refused:
+    with pytest.raises(SettingsError, match="Spark needs Java 17 or newer") as refused:
         check_java()
     assert repr(line) in str(refused.value)

@@ -121,7 +121,7 @@ def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_ke
     journal.conclude("bb.1.0.0.0", _entries("failed", GONE))
 
     def away(_key):
-        raise TransientError("HTTP 503; nothing was deleted")
+        raise TransientError("HTTP 503")
 
     monkeypatch.setattr(run.store, "exists", away)
     until = run.now() + timedelta(minutes=3)

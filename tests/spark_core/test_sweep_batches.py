@@ -43,7 +43,7 @@ class Store(LocalStore):
         if prefix.startswith("data/"):
             self.listed.append(prefix)
         if prefix in self.unreadable:
-            raise IncompleteReadError(f"{prefix} could not be listed to its end; nothing was deleted.")
+            raise IncompleteReadError(f"{prefix} could not be listed to its end.")
         if prefix.startswith("data/") and self.forgets:
             self.forgets -= 1
             return iter(())
@@ -55,7 +55,7 @@ class Store(LocalStore):
     def head(self, key):
         self.headed.append(key)
         if key in self.unreadable:
-            raise IncompleteReadError(f"{key} could not be asked for; nothing was deleted.")
+            raise IncompleteReadError(f"{key} could not be asked for.")
         return super().head(key)
 
     def delete(self, keys, *, pace=unpaced):

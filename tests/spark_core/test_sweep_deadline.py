@@ -90,7 +90,7 @@ def test_a_store_whose_clock_cannot_be_read_in_time_ends_the_work(tmp_path):
     def silent(_store):
         asked.append(1)
 
-    with pytest.raises(TransientError, match=r"could not be read from the driver in 3 attempts.*nothing was deleted"):
+    with pytest.raises(TransientError, match=r"could not be read from the driver in 3 attempts"):
         Deadline.after(timedelta(minutes=10), store, Clocks(read=silent))
     assert len(asked) == 3
 

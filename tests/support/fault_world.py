@@ -41,7 +41,7 @@ def mark_command(run: Run) -> None:
     """Mark, as `lakegc mark` does."""
     _, found, _ = mark_and_conclude(run)
     if not found.passed:
-        raise VerdictError("the checks refused; nothing was deleted.")
+        raise VerdictError("the checks refused.")
 
 
 def sweep_command(run: Run) -> None:

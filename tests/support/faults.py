@@ -151,7 +151,7 @@ class Faulty:
             return
         kind = self.faults.next(what, on, STORE_KINDS[what])
         if kind == ERROR and what != "delete":
-            raise PermissionDeniedError(f"{what} {on!r} of {self.root}: AccessDenied; nothing was deleted. Ask again.")
+            raise PermissionDeniedError(f"{what} {on!r} of {self.root}: AccessDenied. Ask again.")
         if kind == TIMEOUT and STORE_KINDS[what][:4] != _WRITE:
             raise _timed_out(self, what, on)
         self._inside.call = True
@@ -264,11 +264,11 @@ def _damaged(data: bytes, kind: str | None) -> bytes:
 
 
 def _timed_out(store: Any, what: str, on: str) -> TransientError:
-    return TransientError(f"{what} {on!r} of {store.root}: no answer in time; nothing was deleted. Run again.")
+    return TransientError(f"{what} {on!r} of {store.root}: no answer in time. Run again.")
 
 
 def _cut_off(store: Any, on: str) -> IncompleteReadError:
-    return IncompleteReadError(f"{on!r} of {store.root} was cut off; nothing was deleted. Run again.")
+    return IncompleteReadError(f"{on!r} of {store.root} was cut off. Run again.")
 
 
 class FaultyConnections:

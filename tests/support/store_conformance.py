@@ -296,7 +296,7 @@ class StoreConformance(MoveConformance):
             lambda key: store.put(key, b""),
             lambda key: store.put_if_absent(key, b""),
         ):
-            with pytest.raises(AddressError, match="nothing was deleted"):
+            with pytest.raises(AddressError, match="neither read nor changed"):
                 ask(key)
         outcomes = store.delete([key, "data/none"])
         assert [outcome.key for outcome in outcomes] == [key, "data/none"]
@@ -518,7 +518,7 @@ class StoreConformance(MoveConformance):
         outside.put("data/s/a", b"one")
         seen = store.sight("data/s/a")
         outside.remove("data/s/a")
-        with pytest.raises((NotFoundError, TransientError), match=r"nothing was deleted|no such object"):
+        with pytest.raises((NotFoundError, TransientError), match=r"while it was copied|no such object"):
             store.transfer(seen, "data/s/copy")
         assert outside.keys() == set()
 
@@ -669,14 +669,14 @@ class RemoteStoreConformance(StoreConformance):
         put_many(outside, [f"data/s/{number:02}" for number in range(12)])
         faults.pages_of(4)
         faults.repeat_page()
-        with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+        with pytest.raises(IncompleteReadError, match=r"listing|twice"):
             rows_of(store, "data/")
 
     def test_credentials_that_run_out_while_listing_are_an_error_and_not_the_end(self, store, outside, faults):
         put_many(outside, [f"data/s/{number:02}" for number in range(12)])
         faults.pages_of(4)
         faults.in_the_middle("list", faults.expire_credentials)
-        with pytest.raises(PermissionDeniedError, match="nothing was deleted"):
+        with pytest.raises(PermissionDeniedError, match="the store refuses"):
             rows_of(store, "data/")
         for ask in (store.read, store.head, store.exists, lambda key: store.put(key, b"")):
             with pytest.raises(PermissionDeniedError):

@@ -346,7 +346,7 @@ class TestCredentialSources:
 
     def test_of_google(self, tmp_path):
         key = tmp_path / "key.json"
-        with pytest.raises(SettingsError, match=r"is not there; nothing was read\. Correct the name"):
+        with pytest.raises(SettingsError, match=r"is not there\. Correct the name"):
             credential_source("gs", self.OPTIONS, {"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
         key.write_text("S3CRET")
         named = credential_source("gs", StoreOptions(gcs_service_account_file=str(key)), {})

@@ -47,8 +47,8 @@ FIRING = {
         ),
     ],
     "uncommitted_was_read_whole": [
-        (STAGED, {"pages": 0}, "no page was read, so nothing was deleted"),
-        (STAGED, {"branches_read": 0}, "the changes of no branch were read, so nothing was deleted"),
+        (STAGED, {"pages": 0}, "no page was read"),
+        (STAGED, {"branches_read": 0}, "the changes of no branch were read"),
         (
             STAGED,
             {"pages": 3, "pages_with_data": 2, "files": 1, "files_read": 1},
@@ -65,7 +65,7 @@ FIRING = {
         ),
     ],
     "heads_are_readable": [
-        (COMMITS, {"heads": 0, "heads_retained": 0}, "no branch has a head; nothing was deleted"),
+        (COMMITS, {"heads": 0, "heads_retained": 0}, "no branch has a head"),
         (COMMITS, {"heads": 3, "heads_retained": 2}, "2 of 3 heads are retained"),
         (COMMITTED, {"head_metaranges": 2}, "only 1 of their 2 metaranges were read"),
         (COMMITTED, {"head_ranges": 5, "head_ranges_read": 4}, "only 4 of their 5 ranges were read"),
@@ -74,7 +74,7 @@ FIRING = {
         (COMMITTED, {"metaranges_read": 1}, "of which only 1, 3 and 4 were read"),
         (COMMITTED, {"ranges_read": 2}, "of which only 2, 2 and 4 were read"),
         (COMMITTED, {"entries_read": 3}, "of which only 2, 3 and 3 were read"),
-        (COMMITTED, {"metarange_rows": 2}, "Spark holds 2 of 3 rows of metaranges; nothing was"),
+        (COMMITTED, {"metarange_rows": 2}, "Spark holds 2 of 3 rows of metaranges\\."),
         (COMMITTED, {"metarange_rows_read": None}, "Spark holds 3 of unknown rows"),
         (COMMITTED, {"metarange_rows": 4, "metaranges_read": 3}, "Spark holds 4 of 3 rows of metaranges"),
     ],
@@ -98,7 +98,7 @@ FIRING = {
         ),
     ],
     "only_data_expires": [
-        (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/; nothing was"),
+        (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/\\."),
         (EXPIRED, {"not_of_lakefs": 3}, "3 objects that would go were not named by lakeFS or are older than the repos"),
     ],
     "only_old_objects_expire": [
@@ -119,8 +119,8 @@ FIRING = {
                 "missing_table": "gc/missing/",
             },
             (
-                r"11 of 1000 objects that branches reach are not in the listing \(1\.1%, limit 1\.0%\), for example data/s/lost; nothing "
-                r"was deleted\. gc/missing/ names all of them"
+                r"11 of 1000 objects that branches reach are not in the listing \(1\.1%, limit 1\.0%\), for example data/s/lost\. "
+                r"gc/missing/ names all of them"
             ),
         ),
         (SLICES, {"objects": 0}, "the listing of local://repo/data/ is empty, although 5 retained"),
@@ -140,7 +140,7 @@ FIRING = {
             EXPIRED,
             {"expired_objects": 5_001},
             (
-                r"5001 of 10000 objects \(50\.0%\) and 0\.0% of the bytes would go, above the limit of 50\.0%; nothing was deleted\. "
+                r"5001 of 10000 objects \(50\.0%\) and 0\.0% of the bytes would go, above the limit of 50\.0%\. "
                 r".*`lakegc confirm repo expired_share_is_plausible --run 2026-11-20T02-00-00Z`\)"
             ),
         ),
@@ -197,7 +197,6 @@ def test_a_check_fires_alone_and_says_why(run, name, table, facts, text):
     (failed,) = _failed(run, _rechained(_with(manifests, table, facts)))
     assert failed.name == name
     assert re.search(text, failed.summary), failed.summary
-    assert ("nothing was deleted" in failed.summary) == (name not in guards.ADVISORY)
 
 
 def test_a_check_that_only_says_something_stands_in_the_way_of_nothing(run):
@@ -243,7 +242,7 @@ def test_no_commit_at_all_is_refused(run):
     nothing = {**manifests, COMMITS: replace(manifests[COMMITS], parts=())}
     (failed,) = _failed(run, _rechained(nothing))
     assert failed.name == "commits_are_known"
-    assert "every object would look unreachable; nothing was deleted" in failed.summary
+    assert "every object would look unreachable" in failed.summary
 
 
 def test_a_fresh_repository_has_no_range_and_is_whole(run):

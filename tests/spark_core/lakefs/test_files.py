@@ -66,7 +66,7 @@ def test_the_servers_list_is_read_as_it_was_recorded(name: str, tmp_path: Path) 
 
 def test_the_list_of_a_bare_repository_refuses(tmp_path: Path) -> None:
     entry = golden.expected("bare")["retention"][0]
-    with pytest.raises(RepositoryStateError, match=r"retains no commit at all.*nothing was deleted"):
+    with pytest.raises(RepositoryStateError, match=r"retains no commit at all"):
         read_retained(opened("bare", tmp_path), entry["server_run_id"])
 
 
@@ -96,7 +96,7 @@ def test_a_first_commit_has_no_metarange(root: Path, store: ObjectStore) -> None
 )
 def test_a_list_of_another_form_refuses(root: Path, store: ObjectStore, text: str, match: str) -> None:
     write_csv(root, text)
-    with pytest.raises(CorruptTableError, match=rf"(?s)commits.csv.*{match}.*nothing was deleted"):
+    with pytest.raises(CorruptTableError, match=rf"(?s)commits.csv.*{match}"):
         read_retained(store, RUN_ID)
 
 
@@ -130,7 +130,7 @@ def test_a_file_of_which_fewer_rows_are_read_than_it_says_refuses(
     schema, rows = paged.parquet_footer(file)
     monkeypatch.setattr(type(paged), "parquet_footer", lambda *_: (schema, rows + 1))
     with pytest.raises(
-        IncompleteReadError, match=rf"says that it has {rows + 1} rows, and {rows} were read;.*nothing was"
+        IncompleteReadError, match=rf"says that it has {rows + 1} rows, and {rows} were read; staged objects would"
     ):
         list(read_uncommitted(paged, file))
 
@@ -145,7 +145,7 @@ def test_every_file_of_a_scan_is_read(paged: ObjectStore) -> None:
 
 
 def test_a_file_less_than_pages_that_wrote_one_refuses(paged: ObjectStore) -> None:
-    with pytest.raises(IncompleteReadError, match=r"holds 6 files, 7 pages of the scan said.*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"holds 6 files, 7 pages of the scan said"):
         uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 7))
 
 
@@ -224,7 +224,7 @@ def test_columns_that_a_newer_server_adds_change_nothing(root: Path, store: Obje
 @pytest.mark.parametrize("address", ["", "/data/x", "s3://bucket/ns/data/x", "local:///bs/docs/data/x", "data/\x00"])
 def test_a_staged_address_that_is_not_relative_refuses(root: Path, store: ObjectStore, address: str) -> None:
     key = write_parquet(root, physical_address=["data/a/b", address], creation_date=[1, 2])
-    with pytest.raises(AddressError, match=r"is not relative to the namespace.*nothing was deleted"):
+    with pytest.raises(AddressError, match=r"is not relative to the namespace"):
         list(read_uncommitted(store, key))
 
 

@@ -135,7 +135,7 @@ def test_a_404_in_other_words_is_not_no_rules(client: Client) -> None:
 def test_a_failed_task_is_not_no_rules(client: Client) -> None:
     failed = {"completed": True, "task_id": "t", "error": {"message": "kv: not found"}}
     server, _ = client({SUBMIT: recorded("prepare-commits", 1), STATUS: (200, failed)})
-    with pytest.raises(TransientError, match=r"task failed \(kv: not found\).*nothing was deleted"):
+    with pytest.raises(TransientError, match=r"task failed \(kv: not found\)"):
         server.prepare_commits(NAME)
 
 
@@ -150,7 +150,7 @@ def test_a_task_that_the_server_forgot_is_submitted_once_more(client: Client) ->
 
 def test_a_task_that_the_server_forgets_twice_is_transient(client: Client) -> None:
     server, _ = client({SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 12)})
-    with pytest.raises(TransientError, match=r"no longer knows the task.*nothing was deleted.*restarted"):
+    with pytest.raises(TransientError, match=r"no longer knows the task.*restarted"):
         server.prepare_commits(NAME)
     assert server.requests["prepare_commits"] == 2
 
@@ -267,9 +267,7 @@ def test_nothing_staged_is_one_page_without_a_file(client: Client) -> None:
 def test_a_token_that_repeats_refuses(client: Client) -> None:
     replies = [recorded("observed-prepare-uncommitted-no-progress", at) for at in range(4)]
     server, scripted = client({SCAN: in_turn(*replies)})
-    with pytest.raises(
-        IncompleteReadError, match=r"page 3 repeats a continuation token.*no progress.*nothing was deleted"
-    ):
+    with pytest.raises(IncompleteReadError, match=r"page 3 repeats a continuation token.*no progress"):
         server.prepare_uncommitted("unified")
     assert len(scripted.calls) == 3
 
@@ -355,7 +353,7 @@ def test_a_server_without_any_dump_says_that_it_has_no_such_call(
     client: Client, clock: FakeClock, unknown: Any
 ) -> None:
     server, _ = client({DUMP: unknown, DUMP_SYNC: unknown})
-    with pytest.raises(NoSuchCallError, match="there is no such API; nothing was deleted"):
+    with pytest.raises(NoSuchCallError, match="there is no such API"):
         server.dump_refs(NAME)
     assert clock.slept == [], "that will not change"
 

@@ -161,7 +161,7 @@ def test_an_entry_that_stays_in_the_diff_and_cannot_be_looked_up_refuses(client:
     server, _ = client(
         {BRANCHES: listing("main"), DIFF: changed("p", "q"), ENTRIES: entries(q="local:///bs/docs/data/q")}
     )
-    with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*'p'.*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*'p'"):
         diffs(server, "docs", NAMESPACE)
 
 
@@ -307,7 +307,7 @@ def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_
 
     shown = entries(**{name: address for name, address in addresses.items() if name not in "be"})
     server, _ = client({**answers, ENTRIES: shown})
-    with pytest.raises(IncompleteReadError, match=r"2 staged entries are in the diff.*'b'.*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"2 staged entries are in the diff.*'b'"):
         diffs(server, "docs", NAMESPACE)
 
 

@@ -135,7 +135,7 @@ def test_a_rule_for_an_unknown_branch_is_kept_for_all_to_see(client: Client) -> 
 )
 def test_days_that_the_server_wrapped_or_nobody_can_mean_refuse(client: Client, index: int, where: str) -> None:
     server, _ = client({RULES: recorded("gc-rules", index)})
-    with pytest.raises(RepositoryStateError, match=rf"{where}.*wanted 0 to 36500.*nothing was deleted"):
+    with pytest.raises(RepositoryStateError, match=rf"{where}.*wanted 0 to 36500"):
         server.retention_rules(NAME)
 
 
@@ -166,7 +166,7 @@ def test_days_of_a_branch_are_kept_within_a_century(client: Client, days: int, *
 )
 def test_rules_that_cannot_be_read_refuse(client: Client, body: Any) -> None:
     server, _ = client({RULES: (200, body)})
-    with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match="an answer that cannot be read is not taken for an empty one"):
         server.retention_rules(NAME)
 
 

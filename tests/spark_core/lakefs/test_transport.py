@@ -65,7 +65,6 @@ def test_wrong_keys_say_which_action_is_needed(client: Client) -> None:
     text = failing(client, recorded("auth", 1), PermissionDeniedError, "error authenticating request")
     assert "fs:ReadRepository" in text
     assert "access_key_id and secret_access_key" in text
-    assert "nothing was deleted" in text
 
 
 def test_a_permission_that_is_denied_without_a_reason_comes_as_an_error_of_the_server(
@@ -90,7 +89,7 @@ def test_a_lacking_permission_names_the_action_and_does_not_blame_the_keys(clien
 
 def test_a_read_only_repository_is_a_state_and_not_a_missing_permission(client: Client) -> None:
     server, _ = client({("POST", ".*/gc/prepare_commits/async"): recorded("read-only-bare-deleted", 7)})
-    with pytest.raises(RepositoryStateError, match=r"read-only repository.*nothing was deleted.*Make it writable"):
+    with pytest.raises(RepositoryStateError, match=r"read-only repository.*Make it writable"):
         server.prepare_commits("docs")
 
 
@@ -139,8 +138,7 @@ def test_an_overloaded_server_is_asked_again_after_growing_pauses(
 
 
 def test_asking_again_has_an_end(client: Client, clock: FakeClock) -> None:
-    text = failing(client, (503, {"message": "throttled"}), TransientError, r"answered 503 \(throttled\), 5 times")
-    assert "nothing was deleted" in text
+    failing(client, (503, {"message": "throttled"}), TransientError, r"answered 503 \(throttled\), 5 times")
     assert clock.slept == [0.5, 1.0, 2.0, 4.0]
 
 

@@ -31,7 +31,7 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
         require_same_instance=lambda _manifest: None,
         load=lambda _spec: slices,
     )
-    with pytest.raises(IncompleteReadError, match=r"listed no commits.*nothing was deleted.*run again"):
+    with pytest.raises(IncompleteReadError, match=r"listed no commits.*run again"):
         retained_commits(run, SimpleNamespace(manifest=None))
 
 
@@ -79,7 +79,7 @@ def test_without_rules_a_user_who_may_not_dump_is_told_the_three_actions():
     denied = _Denied(rules=None)
     with pytest.raises(
         PermissionDeniedError,
-        match=r"no rules.*nothing was deleted.*fs:ListTags, fs:ListBranches and fs:ListCommits.*repository/repo",
+        match=r"no rules.*fs:ListTags, fs:ListBranches and fs:ListCommits.*repository/repo",
     ):
         retained_commits(denied.run, SimpleNamespace(manifest=None))
     assert denied.asked == ["repository"], "nothing is walked"
@@ -95,7 +95,7 @@ def test_keys_that_are_refused_everywhere_are_not_a_permission_lacking_for_the_d
 
 def test_without_rules_a_server_that_cannot_dump_is_not_walked_either():
     denied = _Denied(rules=None, refusal=NoSuchCallError("refs dump: 404"))
-    with pytest.raises(NoSuchCallError, match=r"the server has no such call.*no rules.*nothing was deleted.*upgrade"):
+    with pytest.raises(NoSuchCallError, match=r"the server has no such call.*no rules.*upgrade"):
         retained_commits(denied.run, SimpleNamespace(manifest=None))
     assert denied.asked == ["repository"]
 
@@ -150,7 +150,7 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
     assert draft.content["retained_by"].to_pylist() == ["server+lakegc", "server"]
     lists["after"] += f"{lost},false,{'3' * 64}\n"
     server.asked.clear()
-    with pytest.raises(IncompleteReadError, match=rf"commit {lost} has metarange .*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=rf"commit {lost} has metarange "):
         retained_commits(server.run, SimpleNamespace(manifest=None))
 
 

@@ -69,7 +69,7 @@ def test_the_root_ends_in_one_slash_and_a_host_has_no_case(uri, root):
 def test_a_namespace_of_an_unknown_form_is_refused(uri, text):
     with pytest.raises(AddressError, match=text) as refusal:
         Namespace.parse(uri, server_path="/srv/bs")
-    assert "nothing was deleted" in str(refusal.value)
+    assert refusal.value.next_step
     assert "SECRET" not in str(refusal.value)
 
 
@@ -211,7 +211,7 @@ def test_an_own_object_is_told_in_a_namespace_whose_name_has_signs_of_patterns()
 def test_an_address_of_an_unknown_form_is_refused(namespace, address, kind, text):
     with pytest.raises(AddressError, match=text) as refusal:
         namespace.relative(address, kind)
-    assert "nothing was deleted" in str(refusal.value)
+    assert refusal.value.next_step
 
 
 @pytest.mark.parametrize("namespace", EVERY, ids=lambda namespace: namespace.root)

@@ -135,10 +135,10 @@ def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():
 CHECKED = replace(
     REPORT,
     passed=False,
-    refused={"share": "90.0% would go; nothing was deleted. Confirm it."},
+    refused={"share": "90.0% would go. Confirm it."},
     checks=(
         Check("clocks_agree", True, "server agrees", "300 s", "nothing lifts it"),
-        Check("share", False, "90.0% would go; nothing was deleted. Confirm it.", "50.0% <of all>", "`lakegc confirm`"),
+        Check("share", False, "90.0% would go. Confirm it.", "50.0% <of all>", "`lakegc confirm`"),
     ),
 )
 
@@ -149,7 +149,7 @@ def test_every_check_is_shown_with_its_limit_and_a_failed_one_with_the_way_on():
     assert "50.0% &lt;of all&gt;" in report.page(CHECKED)
     assert "50.0% <of all>" in shown.getvalue()
     for text in (report.page(CHECKED), shown.getvalue()):
-        for word in ("clocks_agree", "passed", "300 s", "refused", "90.0% would go; nothing was deleted. Confirm it."):
+        for word in ("clocks_agree", "passed", "300 s", "refused", "90.0% would go. Confirm it."):
             assert word in text
         assert "`lakegc confirm`" in text
     assert Report.from_json(CHECKED.to_json(), name="r") == CHECKED

@@ -219,7 +219,7 @@ def test_a_second_sweep_of_a_run_makes_its_report_again(written):
 
 
 def test_a_run_that_was_never_marked_has_no_report(written):
-    with pytest.raises(ChainError, match=r"has no namespace_slices.*nothing was deleted"):
+    with pytest.raises(ChainError, match=r"has no namespace_slices"):
         report.load(written.run)
 
 

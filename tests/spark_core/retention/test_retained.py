@@ -191,9 +191,7 @@ def test_a_commit_whose_date_is_beyond_any_calendar_is_retained_for_its_age_is_u
 
 def test_a_missing_parent_refuses_by_name() -> None:
     refs = graph("B:20(A) C:1(B)", branches={"main": "C"})
-    with pytest.raises(
-        IncompleteReadError, match=r"commit A, a parent of B, is not among the 2 commits.*nothing was deleted"
-    ):
+    with pytest.raises(IncompleteReadError, match=r"commit A, a parent of B, is not among the 2 commits"):
         retained_commits(refs, DAYS_10, NOW)
 
 
@@ -222,7 +220,7 @@ def test_a_cycle_refuses(rules: RetentionRules | None) -> None:
 
 
 def test_a_repository_without_commits_refuses() -> None:
-    with pytest.raises(RepositoryStateError, match=r"refs hold no commits.*nothing was deleted"):
+    with pytest.raises(RepositoryStateError, match=r"refs hold no commits"):
         retained_commits(Refs({}, (), ()), DAYS_10, NOW)
 
 

@@ -78,7 +78,7 @@ def test_an_empty_metarange_is_a_value_like_any_other() -> None:
 
 @pytest.mark.parametrize("commit", ["D", "B"])
 def test_two_metaranges_for_one_commit_refuse(commit: str) -> None:
-    with pytest.raises(IncompleteReadError, match=rf"commit {commit} has metarange .* other .*nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=rf"commit {commit} has metarange .* other "):
         merge(OURS, rows(**{commit: "other"}), REFS)
 
 

@@ -44,9 +44,7 @@ def test_account_and_container_are_what_the_server_takes_for_them(uri, endpoint,
     "uri", ["http://127.0.0.1:10000/lake/c", "https://127.0.0.1/lake/c", "https://azurite:10000/lake/c"]
 )
 def test_a_host_that_names_no_account_is_refused(uri):
-    with pytest.raises(
-        SettingsError, match=r"names no storage account.*nothing was deleted.*reached by azure_endpoint"
-    ):
+    with pytest.raises(SettingsError, match=r"names no storage account.*reached by azure_endpoint"):
         open_store(Namespace.parse(uri), StoreOptions(azure_account_key=KEY))
 
 

@@ -132,7 +132,7 @@ def test_a_directory_of_a_hierarchical_namespace_is_left_out(entry):
 def test_an_entry_unlike_azures_is_refused(entry, text):
     with pytest.raises(IncompleteReadError, match=text) as refusal:
         read(blob("ns/data/good"), entry)
-    assert "nothing was deleted" in str(refusal.value)
+    assert "so the listing cannot be trusted" in refusal.value.found
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, 200, -1, -60])

@@ -163,9 +163,7 @@ def test_credentials_that_end_in_the_middle_are_refused_by_name_and_without_a_se
         lambda: store.put("data/x", b""),
         lambda: store.put_if_absent("data/x", b""),
     ):
-        with pytest.raises(
-            PermissionDeniedError, match=r"gives no token .*RefreshError.*nothing was deleted.*log in again"
-        ) as told:
+        with pytest.raises(PermissionDeniedError, match=r"gives no token .*RefreshError.*log in again") as told:
             ask()
         everything = "".join(traceback.format_exception(told.value)) + repr(told.value.__context__)
         assert "TOKEN-SECRET" not in everything
@@ -226,7 +224,7 @@ def test_a_key_that_is_none_is_refused_without_a_word_of_it(machine, content):
         (StoreOptions(gcs_service_account_file=str(path)), "key.json"),
         (StoreOptions(gcs_service_account_key=content), "came along from the driver"),
     ):
-        with pytest.raises(SettingsError, match="nothing was read and nothing was deleted") as told:
+        with pytest.raises(SettingsError, match="credentials for GCS") as told:
             open_store(NAMESPACE, options).read("data/x")
         assert named in str(told.value)
         assert "KEYSECRET" not in "".join(traceback.format_exception(told.value)) + repr(told.value.__context__)
@@ -285,5 +283,5 @@ def test_without_the_extra_a_namespace_names_what_to_install():
         "    print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60).stdout
+    assert "need Google's client" in told
     assert 'pip install "lakegc[gcs]"' in told
-    assert "nothing was read and nothing was deleted" in told

@@ -108,9 +108,8 @@ def test_a_refusal_says_what_to_do_and_nothing_that_is_secret(answering, action,
         ACTIONS[action](store)
     text = str(refusal.value)
     wanted = PERMISSION.get(action, "storage.objects.get") if status == 403 else "does not take these credentials"
-    assert wanted in text
+    assert wanted in refusal.value.next_step
     assert store.root in text
-    assert "nothing was deleted" in text
     assert SECRET not in everything_told(refusal.value)
 
 
@@ -340,7 +339,7 @@ def test_what_is_no_answer_of_gcs_is_never_taken_for_the_whole(answering, action
         b"\xff\xfe",
         b'{"kind": "storage#objects',
     ):
-        with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+        with pytest.raises(IncompleteReadError, match=r"data/|trusted|GCS"):
             ACTIONS[action](answering(Answer(200, body)))
     with pytest.raises(TransientError):
         ACTIONS[action](answering(Answer(200, whole, cut=10)))
@@ -376,7 +375,7 @@ def test_a_key_that_does_not_lie_under_the_prefix_is_refused(answering, elsewher
 def test_an_object_without_a_readable_name_size_or_time_is_refused(answering, was, instead):
     body = page("data/x").body
     assert was in body
-    with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+    with pytest.raises(IncompleteReadError, match=r"as GCS does|trusted"):
         list(answering(Answer(200, body.replace(was, instead))).list("data/"))
 
 
@@ -613,5 +612,5 @@ def test_a_bucket_that_keeps_what_is_deleted_is_noticed(answering, told, hint):
 def test_a_bucket_that_may_not_be_described_gives_no_hint(answering):
     assert answering(error(403, "forbidden")).undelete_hint() is None
     for body in (b"", b"[]", b'{"softDeletePolicy": {"retentionDurationSeconds": "long"}}', b'{"versioning": 5}'):
-        with pytest.raises(IncompleteReadError, match="nothing was deleted"):
+        with pytest.raises(IncompleteReadError, match="no answer of GCS"):
             answering(Answer(200, body)).undelete_hint()

@@ -94,9 +94,8 @@ def test_a_refusal_says_which_permission_is_missing(answering, action, status):
     with pytest.raises(PermissionDeniedError, match=rf"the store refuses \(HTTP {status} AccessDenied\)") as refusal:
         ACTIONS[action](store)
     text = str(refusal.value)
-    assert PERMISSION.get(action, "s3:GetObject") in text
+    assert PERMISSION.get(action, "s3:GetObject") in refusal.value.next_step
     assert store.root in text
-    assert "nothing was deleted" in text
     assert not [word for word in (KEY_ID, SECRET) if word in everything_told(refusal.value)]
 
 
