@@ -209,7 +209,7 @@ class Runs(dg.ConfigurableResource[Any]):
         except (dg.Failure, dg.RetryRequested):
             raise
         except Exception as error:
-            self.observer.broke(spec.name, state_of(error))
+            self.observer.broke(step, state_of(error))
             raise
 
     def longest_kept(self, at_least: int) -> int:
