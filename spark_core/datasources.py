@@ -41,6 +41,11 @@ Written = TypeVar("Written")
 
 _names = itertools.count()
 
+# Objects that are worth a task where each costs a request, or a share of one ...
+_OBJECTS_OF_A_TASK = 1_000
+# ... and most of them: a task's objects may wait in memory.
+_MOST_OF_A_TASK = 100_000
+
 
 @dataclass
 class _Partition(InputPartition):
@@ -123,6 +128,12 @@ def read_partitions(
     return spark.read.format(unique).load()
 
 
+def tasks_for(spark: SparkSession, objects: int) -> int:
+    """Say how many tasks ask the store about so many objects: all cores if there is work for them, and no empty ones."""
+    at_once = spark.sparkContext.defaultParallelism
+    return max(1, min(-(-objects // _OBJECTS_OF_A_TASK), max(at_once, -(-objects // _MOST_OF_A_TASK))))
+
+
 def write_partitions(
     frame: DataFrame,
     write: Callable[[int, Iterator[pa.RecordBatch]], Written],
@@ -179,6 +190,15 @@ def write_partitions(
         Path(receipts_path).unlink()
 
 
+def rebalanced(frame: DataFrame) -> DataFrame:
+    """Let adaptive execution choose in how many partitions a result comes, by its size; without it nothing changes.
+
+    For what is left of a join with something that is held: Spark does not join the partitions of such a one, however few rows
+    are in them. It costs a shuffle of the result, so it is for those that are much smaller than what they are made of.
+    """
+    return frame.hint("rebalance")
+
+
 def interleaved(
     tasks: Sequence[Task], read: Callable[[Task], Iterator[pa.RecordBatch]], *, threads: int = 8
 ) -> Iterator[pa.RecordBatch]:
@@ -210,6 +230,9 @@ def interleaved(
                 with suppress(Full):
                     queue.put(batch, timeout=0.1)
                     break
+            if stopped.is_set():
+                # Nobody waits for what is behind it.
+                return
 
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="lakegc-read") as pool:
         running: list[Future[None]] = [pool.submit(run, task) for task in tasks]

@@ -162,3 +162,18 @@ def test_an_abandoned_reading_stops_its_threads():
     batches = interleaved([1000] * 20, _numbers, threads=4)
     next(batches)
     batches.close()
+
+
+def test_readers_that_nobody_waits_for_any_more_stop():
+    read = []
+
+    def pages(task):
+        for number in range(1_000):
+            read.append((task, number))
+            yield pa.record_batch([[number]], names=["number"])
+
+    batches = interleaved(range(4), pages, threads=4)
+    next(batches)
+    batches.close()
+    # What waits in the queue, what a thread holds, and the one after it.
+    assert len(read) < 40
