@@ -49,6 +49,8 @@ DRIVER_ROWS = 10_000
 DRIVER_BYTES = 2**22
 # Rows of such a table that are worth a task of their own.
 _ROWS_OF_A_TASK = 1_000
+# Rows of small parts of a larger one that one task reads, one part after the other.
+_ROWS_READ_TOGETHER = 100_000
 
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
@@ -300,18 +302,36 @@ def frame_of_parts(spark: SparkSession, store: ObjectStore, schema: pa.Schema, p
         parts: What was written.
 
     Returns:
-        The columns of `schema`: a partition per part, read by executors when the frame is run; or, when all parts
-        together are within `DRIVER_ROWS` and `DRIVER_BYTES`, their rows in no more partitions than are worth a task.
+        The columns of `schema`: a partition per part, or several small ones, read by executors when the frame is run; or,
+        when all parts together are within `DRIVER_ROWS` and `DRIVER_BYTES`, their rows in no more partitions than are worth a task.
 
     Raises:
         CorruptTableError: If a part that is read here is not what was written.
     """
     if not are_small(parts):
-        return read_partitions(spark, schema, parts, partial(read_part, store, schema))
+        return read_partitions(spark, schema, together(parts), partial(_read_parts, store, schema))
     batches = [batch for part in parts for batch in read_part(store, schema, part)]
     content = frame_of(spark, pa.Table.from_batches(batches, schema), spark_type(schema))
     rows = sum(part.rows for part in parts)
     return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
+
+
+def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """Put parts together that are too small for a task of their own, one after the other."""
+    tasks: list[list[Part]] = []
+    rows = _ROWS_READ_TOGETHER
+    for part in parts:
+        if rows + part.rows > _ROWS_READ_TOGETHER:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(part)
+        rows += part.rows
+    return [tuple(task) for task in tasks]
+
+
+def _read_parts(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from read_part(store, schema, part)
 
 
 def are_small(parts: Sequence[Part]) -> bool:
@@ -427,11 +447,11 @@ def store_table(
     where = folder(draft.spec, run)
     # What lies there before; parts that somebody else writes meanwhile are theirs.
     earlier = _parts_in(store, where)
-    write = partial(_write_parts, _Target(store, where, attempt, draft.spec.schema, draft.measure))
+    write = partial(write_parts, Target(store, where, attempt, draft.spec.schema, draft.measure))
     if isinstance(draft.content, pa.Table):
         receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
     else:
-        receipts = write_partitions(draft.content, write, partial(_remove_parts, store))
+        receipts = write_partitions(draft.content, write, partial(remove_parts, store))
     measured: Counter[str] = Counter()
     for receipt in receipts:
         measured.update(receipt.measured)
@@ -453,7 +473,7 @@ def store_table(
         _require_replaceable(store, draft, run)
         _put_manifest(store, draft, run, manifest)
     except ChainError:
-        _remove_parts(store, receipts)
+        remove_parts(store, receipts)
         raise
     _remove_unnamed(store, earlier, where, manifest)
     return manifest
@@ -516,23 +536,39 @@ def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
 
 
 @dataclass(frozen=True)
-class _Receipt:
+class Receipt:
+    """What one task wrote.
+
+    Attributes:
+        parts: The files.
+        measured: What `Target.measure` counted in them.
+    """
+
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Where and how an executor writes the parts of one attempt."""
+class Target:
+    """Where and how an executor writes the parts of one attempt.
+
+    Attributes:
+        store: Rooted at the namespace.
+        folder: Where, ending in a slash.
+        attempt: Unique id, part of every name.
+        schema: Columns.
+        measure: Counts per batch that are summed up.
+    """
 
     store: ObjectStore
     folder: str
     attempt: str
     schema: pa.Schema
-    measure: Measure | None
+    measure: Measure | None = None
 
 
-def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]) -> _Receipt:
+def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) -> Receipt:
+    """Write the rows of one task as parts of at most `MAX_PART_ROWS` rows; runs on an executor."""
     measured: Counter[str] = Counter()
     parts: list[Part] = []
     pending: pa.RecordBatch | None = None
@@ -556,10 +592,11 @@ def _write_parts(target: _Target, number: int, batches: Iterator[pa.RecordBatch]
         key = f"{target.folder}part-{number:05d}-{len(parts):03d}-{unique}.parquet"
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-    return _Receipt(tuple(parts), measured)
+    return Receipt(tuple(parts), measured)
 
 
-def _remove_parts(store: ObjectStore, receipts: list[_Receipt]) -> None:
+def remove_parts(store: ObjectStore, receipts: list[Receipt]) -> None:
+    """Take away what tasks wrote of an attempt that failed as a whole."""
     keys = [part.key for receipt in receipts for part in receipt.parts]
     if keys:
         store.delete(keys)

@@ -67,3 +67,12 @@ def test_a_small_table_without_a_row_has_its_columns(tmp_path, spark):
     frame = written.run.load(NAMESPACE_SLICES).frame(spark)
     assert frame.columns == NAMESPACE_SLICES.schema.names
     assert frame.count() == 0
+
+
+def test_small_parts_are_read_by_one_task_and_none_is_left_out():
+    rows = [10] * 200 + [99_000, 1_000_000, 60_000, 40_000, 1]
+    parts = [tables.Part(f"part-{number}", count, 1, "") for number, count in enumerate(rows)]
+    tasks = tables.together(parts)
+    assert [part for task in tasks for part in task] == parts
+    assert [sum(part.rows for part in task) for task in tasks] == [2_000, 99_000, 1_000_000, 100_000, 1]
+    assert tables.together([]) == []

@@ -26,9 +26,9 @@ def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_atte
 def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
     """A cluster may repeat a task while its first try is cut off and still writes; what is stored must stay as it was hashed."""
     run = written_run(tmp_path, spark=None).run
-    target = tables._Target(run.store, "_lakefs/x/", "attempt", schemas.UNCOMMITTED_ADDRESSES, None)
+    target = tables.Target(run.store, "_lakefs/x/", "attempt", schemas.UNCOMMITTED_ADDRESSES, None)
     rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.UNCOMMITTED_ADDRESSES)
-    tries = [tables._write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
+    tries = [tables.write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
     keys = [part.key for receipt in tries for part in receipt.parts]
     assert len(set(keys)) == 2
     assert all(run.store.exists(key) for key in keys)
@@ -54,14 +54,14 @@ def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
 
 def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
     run = written_run(tmp_path, spark=None).run
-    write, others = tables._write_parts, []
+    write, others = tables.write_parts, []
 
     def slowly(target, *arguments):
         monkeypatch.undo()
         others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
         return write(target, *arguments)
 
-    monkeypatch.setattr(tables, "_write_parts", slowly)
+    monkeypatch.setattr(tables, "write_parts", slowly)
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
     assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
