@@ -68,7 +68,6 @@ class RunOptions:
         quarantine_days: How many days after the end of its sweep an object in quarantine is deleted for good.
         repository_cache: How long the server may answer from a cache for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
-        table_parts: Most Parquet parts a stored table is written in.
         read_threads: Reads that one Spark task keeps under way.
         write_reference_mark: After the verdict passed, also write the mark as lakeFS's own job does, so that the job can sweep it.
         exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour create-if-absent, too.
@@ -102,7 +101,6 @@ class RunOptions:
     quarantine_days: float = 30
     repository_cache: timedelta = timedelta(seconds=8)
     range_partitions: int = 50
-    table_parts: int = 8
     read_threads: int = 8
     write_reference_mark: bool = False
     exclusive: bool = False

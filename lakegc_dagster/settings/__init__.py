@@ -231,7 +231,6 @@ class Settings(Section):
             quarantine_days=chosen.quarantine_days,
             repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
             range_partitions=chosen.range_partitions,
-            table_parts=chosen.table_parts,
             read_threads=chosen.read_threads,
             write_reference_mark=chosen.write_reference_mark,
             exclusive=chosen.exclusive,

@@ -22,6 +22,11 @@ PREFIX = "LAKEGC__"
 _SECRET = re.compile(r"secret|password|passwd|token|account_?key|private_?key|^access_?key", re.IGNORECASE)
 _POINTER = re.compile(r"_(env|file)$")
 
+# Settings that there were, and what to do without them.
+_GONE = {
+    "table_parts": "is gone: a table is written in as many parts as there is work for; nothing was started. Take it out.",
+}
+
 Place = tuple[str | int, ...]
 
 
@@ -108,6 +113,8 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
             "and dashes, 3 to 63 of them)."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
+    if kind == "extra_forbidden" and loc[-1] in _GONE:
+        return f"{where} {_GONE[str(loc[-1])]}"
     if kind == "extra_forbidden":
         names = list(_fields(model, loc[:-1]))
         close = difflib.get_close_matches(str(loc[-1]), names, n=1)
@@ -159,6 +166,8 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
                 "Set LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY instead.",
             )
         annotation = _child(annotation, part)
+        if annotation is None and part in _GONE:
+            raise SettingsError(f"{variable} {_GONE[part]}")
         if annotation is None or not part:
             raise SettingsError(
                 f"{variable} names no setting: there is no {'.'.join([*place, part])}", "Mend or unset it."

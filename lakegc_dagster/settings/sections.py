@@ -198,7 +198,6 @@ class RepositorySettings(Section):
         quarantine_days: Days that they stay there, counted from the end of the sweep.
         repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
         range_partitions: Spark partitions for reading metaranges and ranges.
-        table_parts: Most Parquet parts a table is written in.
         read_threads: Reads that one Spark task keeps under way.
         write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that job sweeps it unseen.
         exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour create-if-absent, too.
@@ -232,7 +231,6 @@ class RepositorySettings(Section):
     quarantine_days: float = Field(default=30, ge=1, le=36_500)
     repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
     range_partitions: int = Field(default=50, ge=1, le=100_000)
-    table_parts: int = Field(default=8, ge=1, le=10_000)
     read_threads: int = Field(default=8, ge=1, le=256)
     write_reference_mark: bool = False
     exclusive: bool = False

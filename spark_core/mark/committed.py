@@ -165,7 +165,7 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
 
     return Draft(
         tables.COMMITTED_ADDRESSES,
-        addresses.coalesce(run.options.table_parts),
+        addresses,
         began,
         parents=(commits.manifest,),
         facts=facts,

@@ -20,7 +20,7 @@ from spark_core import candidates as rule
 from spark_core import chain, holds, quarantine, reference, schemas, tables
 from spark_core.candidates import Limits
 from spark_core.collectable import NOT_NAMEABLE, OWN_NAME
-from spark_core.datasources import Settled, frame_of, settled, shared_counts
+from spark_core.datasources import Settled, frame_of, rebalanced, settled, shared_counts
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
 from spark_core.mark import twins
@@ -133,7 +133,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        reasoned.coalesce(run.options.table_parts) if candidates.rows is None else reasoned.toArrow(),
+        rebalanced(reasoned) if candidates.rows is None else reasoned.toArrow(),
         began,
         parents=[table.manifest for table in mark.all],
         facts=facts,
@@ -387,7 +387,7 @@ def _keep_missing(run: Run, mark: Mark, missing: DataFrame) -> StoredTable:
     return run.keep(
         Draft(
             tables.MISSING_ADDRESSES,
-            missing.select("address").coalesce(run.options.table_parts),
+            rebalanced(missing.select("address")),
             run.now(),
             parents=[table.manifest for table in mark.all],
         )

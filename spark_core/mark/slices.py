@@ -53,7 +53,7 @@ def namespace_slices(run: Run) -> Draft:
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
     slices, direct = run.store.children(DATA)
-    tasks = _tasks(slices, direct, run.options.range_partitions)
+    tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
         # Old servers put every object there, so it is no listing for the driver.
         tasks.append(_Listing(root=True))
@@ -72,7 +72,7 @@ def namespace_slices(run: Run) -> Draft:
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        frame.coalesce(run.options.table_parts),
+        frame,
         began,
         parents=(),
         facts=facts,
@@ -80,9 +80,13 @@ def namespace_slices(run: Run) -> Draft:
     )
 
 
-def _tasks(slices: list[str], direct: pa.Table, partitions: int) -> list[_Listing]:
-    """Deal the slices out to at most `partitions` tasks; neighbours, which are of one age, go to different ones."""
-    count = min(len(slices), partitions)
+def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:
+    """Deal the slices out to at most `partitions` tasks; neighbours, which are of one age, go to different ones.
+
+    A task lists `threads` slices at once, so with no more of them in each all are listed side by side; more tasks would only
+    make more parts.
+    """
+    count = min(-(-len(slices) // threads), partitions)
     tasks = [_Listing(prefixes=tuple(slices[number::count])) for number in range(count)]
     if direct.num_rows:
         tasks.append(_Listing(found=direct))

@@ -57,7 +57,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        staged.frame.coalesce(run.options.table_parts),
+        staged.frame,
         began,
         parents=(slices.manifest,),
         facts=staged.facts,
@@ -158,7 +158,8 @@ class _Diffs:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         schema = schemas.UNCOMMITTED_ADDRESSES
-        frame = frame_of(spark, pa.Table.from_batches(self._held, schema))
+        # A few rows, which would otherwise be a part for each core.
+        frame = frame_of(spark, pa.Table.from_batches(self._held, schema)).coalesce(1)
         if not self._parts:
             return frame
         return frame.unionByName(read_partitions(spark, schema, self._parts, partial(read_part, self._store, schema)))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from spark_core import reference, tables
 from spark_core.candidates import CANDIDATE, Limits, standings_of
 from spark_core.collectable import NOT_NAMEABLE, collectable_batch
+from spark_core.datasources import rebalanced
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
 from spark_core.mark.expired import alive_address
@@ -75,7 +76,7 @@ def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
     standing = _standings(run, stored, _addresses(run, facts))
     return Draft(
         tables.REFERENCE_ADDRESSES,
-        standing.coalesce(run.options.table_parts),
+        rebalanced(standing),
         began,
         parents=[table.manifest for table in stored.values()],
         facts=lambda: {"mark_id": facts["mark_id"]},

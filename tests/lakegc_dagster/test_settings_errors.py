@@ -44,6 +44,15 @@ def test_an_unknown_key_of_a_repository_is_named(refusal):
     assert "line 4: [repositories.one] modus is not a setting" in refusal(f'{SERVER}[repositories.one]\nmodus = "mark"')
 
 
+@pytest.mark.parametrize("table", ["defaults", "repositories.one"])
+def test_a_setting_that_is_gone_is_told_from_one_that_never_was(refusal, table):
+    message = refusal(f"{SERVER}[{table}]\ntable_parts = 8")
+    assert message.startswith(f"FILE, line 4: [{table}] table_parts is gone: a table is written in as many parts as")
+    assert "nothing was started. Take it out." in message
+    variable = f"LAKEGC__{table.upper().replace('.', '__')}__TABLE_PARTS"
+    assert refusal(SERVER, {variable: "8"}).startswith(f"{variable} is gone: a table is written in as many parts as")
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -54,8 +63,8 @@ def test_an_unknown_key_of_a_repository_is_named(refusal):
         ('min_age_hours = "a day"', "min_age_hours is 'a day', wanted a valid number"),
         ("min_age_hours = true", "min_age_hours is True, wanted a valid number"),
         ("min_age_hours = 1e9", "min_age_hours is 1000000000.0, wanted less than or equal to 876000"),
-        ("table_parts = 0", "table_parts is 0, wanted greater than or equal to 1"),
-        ("table_parts = 2.5", "table_parts is 2.5, wanted a valid integer"),
+        ("keep_runs = 0", "keep_runs is 0, wanted greater than or equal to 1"),
+        ("keep_runs = 2.5", "keep_runs is 2.5, wanted a valid integer"),
         ('mode = "swep"', "mode is 'swep', wanted 'mark' or 'sweep'"),
         ("flat = 1", "flat is 1, wanted a valid boolean"),
     ],

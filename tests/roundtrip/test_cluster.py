@@ -55,7 +55,6 @@ allow_unsafe_min_age = true
 strangers = "collect"
 clock_margin_minutes = 0
 range_partitions = 2
-table_parts = 2
 repository_cache_seconds = 0
 """
 

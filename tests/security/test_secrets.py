@@ -255,7 +255,6 @@ home = "{directory}/dagster"
 [repositories.{name}]
 mode = "sweep"
 range_partitions = 2
-table_parts = 1
 repository_cache_seconds = 0
 write_reference_mark = true
 """

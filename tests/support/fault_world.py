@@ -138,7 +138,7 @@ class FaultWorld:
         self.opened += 1
         opened = NOW + timedelta(minutes=self.opened)
         # One branch at a time: the n-th call is the same one each time.
-        chosen = {"table_parts": 1, "branches_at_once": 1, **self.options}
+        chosen = {"branches_at_once": 1, **self.options}
         run = open_sandbox_run(self.sandbox, self.repository.name, self.spark, key or NOW, opened=opened, **chosen)
         client = run.server._transport.client.rest_client
         client.pool_manager = FaultyConnections(client.pool_manager, self.faults)

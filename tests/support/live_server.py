@@ -44,7 +44,7 @@ WANTED = (
     "LAKEGC_LIVE_NAMESPACE_ROOT",
 )
 # A collection of a few hundred objects; the wait for a deletion's cache has a test of its own.
-SMALL = {"range_partitions": 4, "table_parts": 2, "repository_cache": timedelta(0)}
+SMALL = {"range_partitions": 4, "repository_cache": timedelta(0)}
 # An object is old enough when it was written in an earlier second than that of the run key.
 OLD_ENOUGH_SECONDS = 2.0
 

@@ -9,7 +9,7 @@ from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 
-SMALL = {"range_partitions": 2, "table_parts": 2, "repository_cache": timedelta(0)}
+SMALL = {"range_partitions": 2, "repository_cache": timedelta(0)}
 
 
 def environment(sandbox: Sandbox, spark, clock) -> Environment:
