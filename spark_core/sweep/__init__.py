@@ -97,7 +97,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 held.leave_under_way(swept.lost_until)
             if resumed or swept.lost_until is not None:
                 ends = [until for until in (held.earlier_until, swept.lost_until) if until is not None]
-                gone = settle_left(run, journal, max(ends, default=None))
+                gone = settle_left(run, journal, max(ends, default=None), [row[0] for row in swept.tally.left])
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
     return Draft(
         tables.DELETION_REPORT,

@@ -219,7 +219,7 @@ def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
 @pytest.mark.spark
 def test_what_is_kept_is_looked_at_once_more_where_an_executor_was_lost(case, monkeypatch):
     delete, settled, until = sweep.delete_in_rounds, [], case.run.now() + timedelta(minutes=3)
-    monkeypatch.setattr(sweep, "settle_left", lambda _run, _journal, wait: settled.append(wait) or frozenset())
+    monkeypatch.setattr(sweep, "settle_left", lambda _run, _journal, wait, _named: settled.append(wait) or frozenset())
     monkeypatch.setattr(
         sweep, "delete_in_rounds", lambda *given, **named: replace(delete(*given, **named), lost_until=until)
     )

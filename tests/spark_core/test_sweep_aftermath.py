@@ -55,7 +55,7 @@ def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kep
 
     slow = replace(run, environment=replace(run.environment, clock=clock))
     clock.sleep = sleep
-    assert settle_left(slow, journal, clock.now() + timedelta(minutes=3)) == {GONE}
+    assert settle_left(slow, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
     assert 179 < clock.slept[-1] <= 180
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
@@ -65,7 +65,7 @@ def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resu
     run, journal = resumed
     # The process between, which kept it and should have looked, was killed while it waited.
     run.store.delete([GONE])
-    assert settle_left(run, journal, None) == {GONE}
+    assert settle_left(run, journal, None, [GONE]) == {GONE}
     assert run.environment.clock.slept == []
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
@@ -85,7 +85,7 @@ def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not
         asleep(seconds)
 
     clock.sleep = sleep
-    assert settle_left(run, journal, clock.now() + timedelta(minutes=3)) == {GONE}
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
     assert _reported(run, journal)[GONE] == "deleted"
 
 
@@ -107,7 +107,7 @@ def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_a
         asleep(seconds)
 
     clock.sleep = sleep
-    assert settle_left(run, journal, clock.now() + timedelta(minutes=3)) == {GONE}
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
     told = _reported(run, journal)
     assert (told[GONE], told[THERE]) == ("deleted", outcome)
 
