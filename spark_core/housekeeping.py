@@ -195,7 +195,7 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
 def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
     """Purge; return why it ended early. The run has done its work, so nothing but a lost lease ends house-keeping."""
     try:
-        purge.purge(run, held.beat, done)
+        purge.purge(run, held, done)
     except LeaseLostError:
         raise
     except LakegcError as unknown:
@@ -294,9 +294,7 @@ class House:
     def _quarantine_words(self) -> Iterator[str]:
         purged = self.pruned.purged
         if purged is not None and purged.objects:
-            where = (
-                f"listed in {', '.join(purged.records)}" if purged.records else "of which no record could be written"
-            )
+            where = f"listed in {purged.record}" if purged.record is not None else "of which no record could be written"
             yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, {where}"
         if purged is not None and purged.in_use:
             yield (
@@ -306,7 +304,7 @@ class House:
         if purged is not None and purged.left:
             yield f"{purged.left:,} of its objects are left for the next time"
         if purged is not None and purged.unknown:
-            yield f"{purged.unknown:,} may be gone: the store did not answer the deletion, nor whether they are there"
+            yield f"{purged.unknown:,} may be gone: nobody answered for their deletion, nor whether they are there"
         if purged is not None and purged.strangers:
             yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
         if self.pruned.not_purged is not None:

@@ -1,60 +1,70 @@
-"""Purge: what was in quarantine for its days is deleted for good, after one more look at what may need it."""
+"""Purge: what was in quarantine for its days is deleted for good, after one more look at what may need it.
+
+Executors list what lies there and delete it; the driver holds the names of
+slices and the tally of each task. A few objects are listed and deleted by the
+driver itself, with the same code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
+from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_core import holds, revival, schemas, tables, verdict
+from spark_core import holds, recorded, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
-from spark_core.datasources import frame_of
+from spark_core.datasources import frame_of, interleaved, read_partitions, shared_counts, tasks_for, write_partitions
 from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.holds import Holds
+from spark_core.lease import Lease
 from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
+from spark_core.pacing import Pacer
 from spark_core.quarantine import ends_at, folder, runs
+from spark_core.recorded import Gate, Orders, Rows, Tally
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.storage.copies import Sight, same_content, told_same
+from spark_core.sweep.deadline import DeadlinePassedError
+from spark_core.tables import Part
 
 RECORDS = f"{tables.ROOT}purges/"
 
-# Objects that one look is for; the driver holds their names.
-_LOT = 200_000
-_THREADS = 16
+# A look that has less than this share of its time left is taken again before a new round.
+_WORTH_A_ROUND = 0.2
+# Objects that a task keeps in mind because only their bytes tell whether they are back in their place.
+_UNSURE = 10_000
 _GONE = ("deleted", "already_gone")
-_PLAN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 
+# What lies in quarantine and is over: whose sweep moved it, its address, where it lies, how large it is.
+_OVER = pa.schema(
+    [
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+    ]
+)
+_NAMES = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
 
-_Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True)
-class Over:
-    """An object whose days are over.
-
-    Attributes:
-        run: Whose sweep moved it.
-        address: Where it was.
-        key: Where it lies.
-        size_bytes: Its size.
-    """
-
-    run: str
-    address: str
-    key: str
-    size_bytes: int
+_Row: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,11 +73,16 @@ class Needed:
 
     Attributes:
         began: Before the first byte of what is moving was read, by the run's clock.
-        addresses: Addresses of objects, and keys of copies, that something refers to.
+        names: Addresses of objects, and keys of copies, that something refers to: a set where few were asked about, else a
+            frame of one column, address.
     """
 
     began: datetime
-    addresses: frozenset[str]
+    names: frozenset[str] | DataFrame
+
+
+# Finds which of these objects are needed, and is told how many they are.
+Look: TypeAlias = Callable[[Rows, int], Needed]
 
 
 @dataclass
@@ -78,11 +93,11 @@ class Purged:
         objects: Objects deleted for good ...
         size_bytes: ... and their bytes.
         left: Objects that the store did not delete, or that there was no time for; the next purge takes them again.
-        unknown: Objects that may be gone: they were sent, and the store said neither what became of them nor whether they are there.
+        unknown: Objects that may be gone: they were sent, or given to Spark, and nobody said what became of them.
         strangers: Keys in a run's folder that are no address of an object, so they were not put there by a sweep; left alone.
         in_use: Objects that a hold keeps, or that something refers to or may refer to and that are not shown to be back in
             their place; left alone.
-        records: Keys of the tables of what became of each, columns of `schemas.PURGED`.
+        record: Folder of the tables of what became of each, columns of `schemas.PURGED`; None where nothing was written down.
     """
 
     objects: int = 0
@@ -91,7 +106,15 @@ class Purged:
     unknown: int = 0
     strangers: int = 0
     in_use: int = 0
-    records: list[str] = field(default_factory=list)
+    record: str | None = None
+
+    def add(self, told: Tally) -> None:
+        """Add what tasks did; what they had no time for is left."""
+        self.objects += told.objects["purged"]
+        self.size_bytes += told.size_bytes["purged"]
+        self.in_use += told.objects["in_use"]
+        self.unknown += told.objects["unknown"]
+        self.left -= told.done - told.objects["left"]
 
 
 def due(run: Run) -> tuple[RunKey, ...]:
@@ -123,96 +146,263 @@ def _is_due(run: Run, key: RunKey) -> bool:
     return run.now() >= max(by_options, ends_at(report) or by_options)
 
 
-@surfacing_errors()
-def look(run: Run, some: Sequence[Over]) -> Needed:
-    """Find which of these objects are needed: reached by the mark, or by what is read again now as before a sweep.
+def looking(run: Run) -> Look:
+    """Return what finds which objects are needed: reached by the mark, or by what is read again now as before a sweep.
 
-    Asked for are both names of each, as somebody may refer to the copy where it lies.
+    Asked for are both names of each, as somebody may refer to the copy where it
+    lies. It has a memory, for one purge: what the mark reached never changes, so
+    its tables are read once.
 
     Args:
         run: A run that is marked.
-        some: Objects in quarantine.
-
-    Raises:
-        ChainError: If the run has no mark.
-        LakegcError: If anything could not be read to its end; then nothing is known, and nothing may be purged.
     """
-    mark = verdict.load_mark(run)
-    # Of one address, copies of several runs.
-    sizes = {(name, one.size_bytes) for one in some for name in (one.address, one.key)}
-    rows = [{"address": name, "size_bytes": size} for name, size in sorted(sizes)]
-    plan = frame_of(run.spark, pa.Table.from_pylist(rows, schema=_PLAN))
-    # Of what is not in this frame nobody would find that it is needed.
-    if (held := plan.count()) != len(rows):
-        raise IncompleteReadError(
-            f"repository {run.repository.id}: of {len(rows)} names of objects in quarantine, about which was to be asked, Spark "
-            f"holds {held}",
-            "Run again; if it stays, report it with this text and Spark's version.",
-        )
-    reached = _reached(plan, mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, ["address"])) | _reached(
-        plan, mark[tables.UNCOMMITTED_ADDRESSES.name].frame(run.spark, ["address"])
-    )
-    again = revival.read_again(run, plan, mark=mark)
-    return Needed(again.began, reached | _names(again.frame))
+    again = revival.look_again()
+    reached: list[DataFrame] = []
+
+    @surfacing_errors()
+    def look(some: Rows, count: int) -> Needed:
+        """Find which of these objects are needed.
+
+        Raises:
+            ChainError: If the run has no mark.
+            LakegcError: If anything could not be read to its end; then nothing is known, and nothing may be purged.
+        """
+        mark = verdict.load_mark(run)
+        # Counted and compared, so the rows that were counted must be those that are compared.
+        names = _names(run, some).persist()
+        try:
+            # Of what is not in this frame nobody would find that it is needed.
+            if (held := names.count()) != 2 * count:
+                raise IncompleteReadError(
+                    f"repository {run.repository.id}: of {2 * count} names of objects in quarantine, about which was to be asked, "
+                    f"Spark holds {held}; nothing more was deleted. Run again; if it stays, report it with this text and Spark's "
+                    "version."
+                )
+            # Of one address, copies of several runs.
+            plan = names.distinct()
+            if not reached:
+                of_mark = (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
+                reached.append(_reached(plan, [mark[name].frame(run.spark, ["address"]) for name in of_mark]))
+            found = again(run, plan, mark)
+            needed = reached[0].unionByName(found.frame.select("address")).distinct()
+            # To the end, while what it is made of is held.
+            if isinstance(some, pa.Table):
+                held_names = frozenset(needed.toArrow()["address"].to_pylist())
+                return Needed(found.began, held_names)
+            return Needed(found.began, needed.localCheckpoint())
+        finally:
+            names.unpersist()
+
+    return look
 
 
-def _reached(plan: DataFrame, alive: DataFrame) -> frozenset[str]:
+def _names(run: Run, some: Rows) -> DataFrame:
+    """Return columns address and size_bytes: two rows for each object, its address and where it lies."""
+    if isinstance(some, pa.Table):
+        both = [some.select([name, "size_bytes"]).rename_columns(_NAMES.names) for name in ("address", "key")]
+        return frame_of(run.spark, pa.concat_tables(both).cast(_NAMES))
+    return some.select(sf.explode(sf.array("address", "key")).alias("address"), "size_bytes")
+
+
+def _reached(plan: DataFrame, alive: Sequence[DataFrame]) -> DataFrame:
+    hashes = [frame.select(alive_hash()) for frame in alive]
     hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
-    return _names(hashed.join(alive.select(alive_hash()), on="address_hash", how="left_semi"))
+    # Read to its end now: the plan of the next look is a smaller one.
+    return (
+        hashed.join(hashes[0].unionByName(hashes[1]), on="address_hash", how="left_semi")
+        .select("address")
+        .localCheckpoint()
+    )
 
 
-def _names(frame: DataFrame) -> frozenset[str]:
-    return frozenset(frame.select("address").toArrow()["address"].to_pylist())
-
-
-def purge(run: Run, beat: Callable[[], Any], done: Purged) -> None:
+def purge(run: Run, held: Lease, done: Purged) -> None:
     """Delete for good what is in quarantine for longer than its days; call it under the lease.
 
     What a hold keeps, where it lies or by its old address, stays; so does what a
     later sweep of a run moved that left no report. What something refers to stays
     unless the object is back in its place, and nothing refers to the copy. A look
-    is good for as long as before a deletion by a sweep (`reread_every`).
+    is good for as long as before a deletion by a sweep (`reread_every`); when it is
+    over and something is left, another one is taken.
 
     Args:
         run: A run that is marked; its options say how long.
-        beat: Called before each request that deletes, also by a client that sends one again; what it raises, as for a lease
-            that is lost, ends the purge.
+        held: The lease. It is beaten before each request that deletes, also by a client that sends one again; tasks of Spark
+            send none shortly before it may run out. What it raises, as when it is lost, ends the purge.
         done: Counts what is done, also where it ends by an error. A store that refuses is told by `left`, not raised: the
             objects are as dead the next time.
 
     Raises:
         LakegcError: If the folder cannot be listed, a report not be read, or nobody can tell what is needed.
     """
-    held = holds.load(run.store)
-    for some in _lots(_over(run, done), _LOT):
-        needed = look(run, some)
-        # A request that is under way falls under the look, too.
-        until = needed.began + run.options.reread_every
-        until -= min(run.store.options.retry_timeout, run.options.reread_every / 2)
-        in_use = needed.addresses | _held_keys(held, some)
-        outcomes = {one.key: "in_use" for one in some if one.key in in_use}
-        done.in_use += len(outcomes)
-        rest = [one for one in some if one.key not in in_use]
-        done.left += len(rest)
+    where = f"{RECORDS}run_id={run.key}/{run.now():%Y-%m-%dT%H-%M-%S.%fZ}/"
+    rows, count = _over(run, f"{where}planned/", done)
+    if not count:
+        return
+    work = _Purge(run=run, held=held, where=where, rows=rows, count=count, done=done)
+    try:
+        work.go()
+    finally:
+        work.note_left()
+
+
+@dataclass
+class _Purge:
+    """One purge: rounds over what is left, each under a look and a lease that are still good.
+
+    Attributes:
+        run: A run that is marked.
+        held: The lease.
+        where: Folder of the record.
+        rows: What is to be purged, columns of `_OVER`.
+        count: How many of them have no outcome yet.
+        done: Counts what is done.
+    """
+
+    _: KW_ONLY
+    run: Run
+    held: Lease
+    where: str
+    rows: Rows
+    count: int
+    done: Purged
+    _parts: list[Part] = field(default_factory=list)
+    # What the rest is noted as where this ends early; None: nothing was asked of the store yet.
+    _rest: Literal["left", "unknown"] | None = None
+
+    def go(self) -> None:
+        """Work in rounds until each object has an outcome, or a round does nothing any more."""
+        run, every, look = self.run, self.run.options.reread_every, looking(self.run)
+        needed, kept, until = None, holds.NONE, run.now()
+        while self.count:
+            rows = self._left()
+            if needed is None or until - run.now() < every * _WORTH_A_ROUND:
+                kept = holds.load(run.store)
+                needed = look(rows, self.count)
+                # A request that is under way falls under the look, too.
+                until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
+            if self._rest is None:
+                self._rest, self.done.left = "left", self.count
+            told = self._round(_flagged(rows, needed), kept, until)
+            if self.count and not told.cut:
+                raise IncompleteReadError(
+                    f"repository {run.repository.id}: Spark lost {self.count} objects in quarantine that were to be purged. Run "
+                    "again; if it stays, report it with this text and Spark's version."
+                )
+            if not told.done:
+                return
+
+    def _left(self) -> Rows:
+        return recorded.without(self.run, self.rows, self._parts, schemas.PURGED, ["run", "address"])
+
+    def _round(self, flagged: Rows, kept: Holds, until: datetime) -> Tally:
+        """Delete what nothing refers to, then what is back in its place: what takes long must not keep the others for ever."""
+        total = Tally()
+        parts, release = _in_turn(flagged)
         try:
-            for one, outcome in _settled(run, rest, needed, _Pace(run, beat, until)):
-                outcomes[one.key] = outcome
-                if outcome == "left":
-                    continue
-                done.left -= 1
-                if outcome == "in_use":
-                    done.in_use += 1
-                elif outcome == "unknown":
-                    done.unknown += 1
-                else:
-                    done.objects, done.size_bytes = done.objects + 1, done.size_bytes + one.size_bytes
+            for some, count in parts:
+                total.add(self._work_on(some, count, kept, until))
         finally:
-            if rest:
-                done.records.append(_record(run, some, outcomes, number=len(done.records)))
+            release()
+        return total
+
+    def _work_on(self, some: Rows, count: int, kept: Holds, until: datetime) -> Tally:
+        run, limit = self.run, self.run.options.max_deletes_per_second
+        tasks = 1 if isinstance(some, pa.Table) else tasks_for(run.spark, count)
+        share = None if limit is None else limit / tasks
+        told = self._told(some, count, _Purging(kept, run.options.read_threads, share), until)
+        self.done.add(told)
+        self.count -= told.done
+        if told.problem is not None:
+            if told.lost:
+                self._rest = "unknown"
+            raise told.problem
+        return told
+
+    def _told(self, some: Rows, count: int, work: recorded.Work, until: datetime | None) -> Tally:
+        held = None if until is None else self.held
+        orders = Orders(self.run.store, work, schemas.PURGED, self.where)
+        told = recorded.work_on(self.run, some, count, orders, held=held, until=until)
+        self._parts += told.parts
+        if told.parts or told.lost:
+            self.done.record = self.where
+        return told
+
+    def note_left(self) -> None:
+        """Write down what has no outcome, however this ended; a store that does not take it has the tally alone."""
+        if self._rest is None or not self.count:
+            return
+        if self._rest == "unknown":
+            self.done.left, self.done.unknown = self.done.left - self.count, self.done.unknown + self.count
+        with suppress(LakegcError, PySparkException, Py4JJavaError):
+            self._told(self._left(), self.count, _Noting(self._rest), None)
 
 
-class _LookIsOverError(Exception):
-    """A request was about to be sent when the look was not good any more. Never leaves this room."""
+def _flagged(rows: Any, needed: Needed) -> Rows:
+    """Add key_needed and address_needed: whether something refers to a copy, and to its object."""
+    if isinstance(needed.names, frozenset):
+        names = pa.array(sorted(needed.names), pa.string())
+        for name in ("key", "address"):
+            rows = rows.append_column(f"{name}_needed", pc.is_in(rows[name], value_set=names))
+        return rows
+    for name in ("key", "address"):
+        found = needed.names.select(sf.col("address").alias(name), sf.lit(True).alias(f"{name}_needed"))
+        rows = rows.join(found, on=name, how="left").fillna(False, [f"{name}_needed"])
+    return rows
+
+
+def _in_turn(flagged: Rows) -> tuple[list[tuple[Rows, int]], Callable[[], object]]:
+    """Part what is only kept or deleted from what has to be compared, and count both; also what lets go of them."""
+    if isinstance(flagged, pa.Table):
+        compared = pc.and_(flagged["address_needed"], pc.invert(flagged["key_needed"]))
+        halves = [flagged.filter(pc.invert(compared)), flagged.filter(compared)]
+        return [(half, half.num_rows) for half in halves if half.num_rows], lambda: None
+    is_compared = sf.col("address_needed") & ~sf.col("key_needed")
+    held = flagged.withColumn("is_compared", is_compared).persist()
+    counts = {row["is_compared"]: row["count"] for row in held.groupBy("is_compared").count().collect()}
+    return [
+        (held.where(sf.col("is_compared") == sf.lit(half)), counts[half]) for half in sorted(counts)
+    ], held.unpersist
+
+
+@dataclass(frozen=True)
+class _Noting:
+    """Gives each object the same outcome, and asks for nothing."""
+
+    outcome: str
+
+    def __call__(
+        self,
+        store: ObjectStore,  # noqa: ARG002 - the signature of all work
+        gate: Gate,
+        batches: Iterator[pa.RecordBatch],
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _told([(row, self.outcome) for row in batch.to_pylist()], gate.now())
+
+
+@dataclass(frozen=True)
+class _Purging:
+    """The work of a task.
+
+    Attributes:
+        held: What is kept by its name.
+        threads: Objects that a task looks at at once.
+        deletes_per_second: How fast each task may delete; None: no limit.
+    """
+
+    held: Holds
+    threads: int
+    deletes_per_second: float | None
+
+    def __call__(self, store: ObjectStore, gate: Gate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pacer = None
+        if self.deletes_per_second is not None:
+            pacer = Pacer(self.deletes_per_second, store.delete_batch_size)
+            context = TaskContext.get()
+            if context is not None and context.attemptNumber():
+                pacer.hold_back()
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-purge") as pool:
+            yield from _Task(self.held, store, gate, pacer, pool, self.threads).do(batches)
 
 
 @dataclass
@@ -220,96 +410,134 @@ class _Pace:
     """Called before each request that deletes, those too that a store's client sends again: minutes later if it likes.
 
     Attributes:
-        run: Tells the time.
-        beat: Proves that the lease is held.
-        until: When the look is over.
-        allowed: A request was, since somebody said that none was.
+        gate: Closes when the look is over, and when the lease may be lost.
+        pacer: Keeps the limit, if there is one.
+        sent: A request was.
     """
 
-    run: Run
-    beat: Callable[[], Any]
-    until: datetime
-    allowed: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        return self.run.now() >= self.until
+    gate: Gate
+    pacer: Pacer | None
+    sent: bool = False
 
     def __call__(self) -> None:
-        self.beat()
-        # Only now: the beat may have taken long.
-        if self.is_over:
-            raise _LookIsOverError
-        self.allowed = True
+        if self.pacer is not None:
+            self.pacer()
+        self.gate.require()
+        self.sent = True
 
 
-def _lots(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    rest = iter(items)
-    while lot := list(islice(rest, size)):
-        yield lot
+@dataclass
+class _Task:
+    """Deletes copies as long as the look is good; yields what became of each that there was time for, as `schemas.PURGED` calls it."""
 
+    held: Holds
+    store: ObjectStore
+    gate: Gate
+    pacer: Pacer | None
+    pool: ThreadPoolExecutor
+    threads: int
 
-def _over(run: Run, done: Purged) -> Iterator[Over]:
-    """Yield the objects whose days are over."""
-    for key in due(run):
-        where = folder(key)
-        reported = _second(run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
-        for batch in run.store.list(where):
-            for row in batch.to_pylist():
-                name = row["key"]
-                if not name.startswith(where) or not is_collectable(name[len(where) :], flat=True):
-                    done.strangers += 1
-                elif _second(row["last_modified"]) <= reported:
-                    yield Over(str(key), name[len(where) :], name, row["size_bytes"])
+    def do(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Delete what is not needed, and of what is needed only that which is back in its place.
 
+        That of which only the bytes tell it comes last, one by one.
+        """
+        size = self.store.delete_batch_size if self.pacer is None else self.pacer.batch_size
+        unsure: list[_Row] = []
+        for batch in batches:
+            for begin in range(0, batch.num_rows, size):
+                if self.gate.passed:
+                    return
+                some = batch.slice(begin, size)
+                stays = pc.or_(some.column("key_needed"), self._is_held(some))
+                yield from self._in_use(some.filter(stays).to_pylist())
+                rest = some.filter(pc.invert(stays)).to_pylist()
+                yield from self._deleted([row for row in rest if not row["address_needed"]])
+                yield from self._told_same([row for row in rest if row["address_needed"]], unsure)
+                if len(unsure) >= _UNSURE:
+                    yield from self._same_bytes(unsure)
+                    unsure = []
+        yield from self._same_bytes(unsure)
 
-def _held_keys(held: holds.Holds, some: Sequence[Over]) -> frozenset[str]:
-    """Return the copies that a hold keeps, where they lie or by their objects' addresses."""
-    if not held.of_addresses:
-        return frozenset()
-    names = (pa.array([getattr(one, name) for one in some], pa.string()) for name in ("key", "address"))
-    kept = pc.or_(*map(held.protecting, names)).to_pylist()
-    return frozenset(one.key for one, is_kept in zip(some, kept, strict=True) if is_kept)
+    def _is_held(self, some: pa.RecordBatch) -> pa.BooleanArray:
+        return pc.or_(*(self.held.protecting(some.column(name)) for name in ("key", "address")))
 
+    def _in_use(self, rows: Sequence[_Row]) -> Iterator[pa.RecordBatch]:
+        if rows:
+            yield _told([(row, "in_use") for row in rows], self.gate.now())
 
-def _settled(run: Run, rest: Sequence[Over], needed: Needed, pace: _Pace) -> Iterator[tuple[Over, str]]:
-    """Delete copies as long as the look is good; yield what became of each that there was time for, as `schemas.PURGED` calls it.
-
-    Of objects that something refers to only those go that are back in their place. They come last, and those of which
-    only their bytes tell that they are one by one: what takes long must not keep the others for ever.
-    """
-    for some in _lots([one for one in rest if one.address not in needed.addresses], run.store.delete_batch_size):
-        yield from _deleted(run, some, pace)
-    unsure: list[Over] = []
-    for some in _lots([one for one in rest if one.address in needed.addresses], run.store.delete_batch_size):
-        if pace.is_over:
-            return
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
-            sights = list(pool.map(partial(_sights, run.store), some))
-        back: list[Over] = []
-        for one, pair in zip(some, sights, strict=True):
+    def _told_same(self, rows: Sequence[_Row], unsure: list[_Row]) -> Iterator[pa.RecordBatch]:
+        """Delete what the store tells to be back in its place; add to `unsure` what only its bytes can tell of."""
+        back: list[_Row] = []
+        other: list[_Row] = []
+        for row, pair in zip(rows, self.pool.map(partial(_sights, self.store), rows), strict=True):
             if pair is None or pair[0].size_bytes != pair[1].size_bytes:
-                yield one, "in_use"
-            elif told_same(*pair):
-                back.append(one)
+                other.append(row)
             else:
-                unsure.append(one)
-        yield from _deleted(run, back, pace)
-    for one in unsure:
-        if pace.is_over:
+                (back if told_same(*pair) else unsure).append(row)
+        yield from self._in_use(other)
+        yield from self._deleted(back)
+
+    def _same_bytes(self, unsure: Sequence[_Row]) -> Iterator[pa.RecordBatch]:
+        for row in unsure:
+            if self.gate.passed:
+                return
+            # What was seen of them before may be minutes old.
+            pair = _sights(self.store, row)
+            if pair is not None and _has_same_bytes(self.store, *pair):
+                yield from self._deleted([row])
+            else:
+                yield from self._in_use([row])
+
+    def _deleted(self, rows: Sequence[_Row]) -> Iterator[pa.RecordBatch]:
+        """Delete copies with one request; yields nothing of those for which none was sent."""
+        if self.gate.passed or not rows:
             return
-        # What was seen of them above may be minutes old.
-        pair = _sights(run.store, one)
-        if pair is not None and _has_same_bytes(run.store, *pair):
-            yield from _deleted(run, [one], pace)
-        else:
-            yield one, "in_use"
+        keys, told, problem, pace = [row["key"] for row in rows], dict[str, str](), None, _Pace(self.gate, self.pacer)
+        try:
+            told = {answer.key: answer.outcome for answer in self.store.delete(keys, pace=pace)}
+        except DeadlinePassedError:
+            pass
+        except LakegcError as ended:
+            problem = ended
+        if pace.sent:
+            # What the store did not confirm may be gone all the same: an answer was lost, and only the second one refused.
+            told |= self._looked_at([key for key in keys if told.get(key) not in _GONE])
+        if told:
+            words = {"deleted": "purged", "already_gone": "purged", "unknown": "unknown"}
+            yield _told([(row, words.get(told[row["key"]], "left")) for row in rows], self.gate.now())
+        if problem is not None:
+            raise problem
+
+    def _looked_at(self, keys: Sequence[str]) -> dict[str, str]:
+        """Say which keys are `already_gone` and which are `left`; from the first on of which the store does not say it, `unknown`."""
+        told: dict[str, str] = {}
+        rest = iter(keys)
+        with suppress(LakegcError):
+            while some := list(islice(rest, self.threads)):
+                there = list(self.pool.map(self.store.exists, some))
+                told |= {key: "left" if is_there else "already_gone" for key, is_there in zip(some, there, strict=True)}
+        return dict.fromkeys(keys, "unknown") | told
 
 
-def _sights(store: ObjectStore, one: Over) -> tuple[Sight, Sight] | None:
+def _told(outcomes: Sequence[tuple[_Row, str]], at: datetime) -> pa.RecordBatch:
+    rows = [
+        {
+            "address": row["address"],
+            "run": row["run"],
+            "size_bytes": row["size_bytes"],
+            "outcome": outcome,
+            "purged_at": at,
+        }
+        for row, outcome in outcomes
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=schemas.PURGED)
+
+
+def _sights(store: ObjectStore, row: _Row) -> tuple[Sight, Sight] | None:
     """Return what the store tells of what lies in an object's place, and of its copy; None where it does not, or has it not."""
     try:
-        return store.sight(one.address), store.sight(one.key)
+        return store.sight(row["address"]), store.sight(row["key"])
     except LakegcError:
         return None
 
@@ -322,49 +550,112 @@ def _has_same_bytes(store: ObjectStore, original: Sight, copy: Sight) -> bool:
         return False
 
 
-def _deleted(run: Run, some: Sequence[Over], pace: _Pace) -> Iterator[tuple[Over, str]]:
-    if pace.is_over or not some:
-        return
-    keys, told, problem = [one.key for one in some], dict[str, str](), None
-    pace.allowed = False
-    try:
-        told = {answer.key: answer.outcome for answer in run.store.delete(keys, pace=pace)}
-    except (_LookIsOverError, LakegcError) as ended:
-        problem = ended if isinstance(ended, LakegcError) else None
-    if pace.allowed:
-        # What the store did not confirm may be gone all the same: an answer was lost, and only the second one refused.
-        told |= _looked_at(run.store, [key for key in keys if told.get(key) not in _GONE])
-    yield from ((one, "purged" if told.get(one.key) in _GONE else told.get(one.key, "left")) for one in some)
-    if problem is not None:
-        raise problem
+@dataclass(frozen=True)
+class _Place:
+    """A part of a run's folder.
+
+    Attributes:
+        run: Key of the run.
+        reported: When its report was stored, in whole seconds.
+        prefix: What is listed: to its end ...
+        is_level: ... or only what lies directly there, and in folders that no sweep makes.
+    """
+
+    run: str
+    reported: datetime
+    prefix: str
+    is_level: bool = False
 
 
-def _looked_at(store: ObjectStore, keys: Sequence[str]) -> dict[str, str]:
-    """Say which keys are `already_gone` and which are `left`; from the first on of which the store does not say it, `unknown`."""
-    told: dict[str, str] = {}
-    with suppress(LakegcError), ThreadPoolExecutor(_THREADS, thread_name_prefix="lakegc-purge") as pool:
-        for some in _lots(keys, _THREADS):
-            told |= dict(
-                zip(some, ("left" if there else "already_gone" for there in pool.map(store.exists, some)), strict=True)
-            )
-    return dict.fromkeys(keys, "unknown") | told
+def _over(run: Run, planned: str, done: Purged) -> tuple[Rows, int]:
+    """List the objects whose days are over: here as long as they are few, else by executors, as parts of a table.
+
+    Args:
+        run: The run.
+        planned: Folder for such a table.
+        done: Counts strangers.
+
+    Returns:
+        Columns of `_OVER`, and how many rows.
+    """
+    places = _places(run)
+    found, strangers = list[pa.RecordBatch](), Counter[str]()
+    read = partial(_list, run.store, lambda count: strangers.update(strangers=count))
+    count = 0
+    for batch in interleaved(places, read, threads=run.options.read_threads) if places else ():
+        found.append(batch)
+        count += batch.num_rows
+        if count > tables.DRIVER_ROWS:
+            break
+    else:
+        done.strangers += strangers["strangers"]
+        return pa.Table.from_batches(found, _OVER).sort_by([("run", "ascending"), ("address", "ascending")]), count
+    return _listed_by_tasks(run, places, planned, done)
 
 
-def _record(run: Run, some: Sequence[Over], outcomes: Mapping[str, str], *, number: int) -> str:
-    at = run.now()
-    key = f"{RECORDS}run_id={run.key}/{at:%Y-%m-%dT%H-%M-%S.%fZ}-{number}.parquet"
-    rows = [
-        {
-            "address": one.address,
-            "run": one.run,
-            "size_bytes": one.size_bytes,
-            "outcome": outcomes.get(one.key, "left"),
-            "purged_at": at,
-        }
-        for one in some
-    ]
-    run.store.write_parquet(key, [pa.RecordBatch.from_pylist(rows, schema=schemas.PURGED)], schemas.PURGED)
-    return key
+def _listed_by_tasks(run: Run, places: Sequence[_Place], planned: str, done: Purged) -> tuple[DataFrame, int]:
+    """List by executors, and write down what is to be purged: what is deleted cannot be listed once more."""
+    strangers = shared_counts(run.spark)
+    tasks = min(-(-len(places) // run.options.read_threads), run.options.range_partitions)
+    listed = read_partitions(
+        run.spark,
+        _OVER,
+        [tuple(places[number::tasks]) for number in range(tasks)],
+        partial(_list_many, run.store, strangers, run.options.read_threads),
+    )
+    target = tables.Target(run.store, planned, uuid.uuid4().hex, _OVER)
+    receipts = write_partitions(listed, partial(tables.write_parts, target), partial(tables.remove_parts, run.store))
+    parts = [part for receipt in receipts for part in receipt.parts]
+    done.strangers += strangers.value["strangers"]
+    return tables.frame_of_parts(run.spark, run.store, _OVER, parts), sum(part.rows for part in parts)
+
+
+def _places(run: Run) -> list[_Place]:
+    """Name the folders of quarantine whose days are over: the slices of each run, and what lies beside them."""
+    places: list[_Place] = []
+    for key in due(run):
+        where, text = folder(key), str(key)
+        reported = _second(run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
+        places += [_Place(text, reported, prefix) for prefix in run.store.children(f"{where}data/")[0]]
+        places += [_Place(text, reported, level, is_level=True) for level in (where, f"{where}data/")]
+    return places
+
+
+def _list_many(
+    store: ObjectStore, counts: Accumulator[Counter[str]], threads: int, places: Sequence[_Place]
+) -> Iterator[pa.RecordBatch]:
+    read = partial(_list, store, lambda count: counts.add(Counter(strangers=count)))
+    yield from interleaved(places, read, threads=threads)
+
+
+def _list(store: ObjectStore, count_strangers: Callable[[int], object], place: _Place) -> Iterator[pa.RecordBatch]:
+    where = folder(place.run)
+    for batch in _level(store, where, place) if place.is_level else store.list(place.prefix):
+        keys = batch.column("key").to_pylist()
+        addresses = [key.removeprefix(where) for key in keys]
+        ours = [key.startswith(where) and is_collectable(key[len(where) :], flat=True) for key in keys]
+        count_strangers(ours.count(False))
+        # What a later sweep of the run moved has days of its own.
+        in_time = [_second(at) <= place.reported for at in batch.column("last_modified").to_pylist()]
+        columns = [
+            pa.array([place.run] * len(keys)),
+            pa.array(addresses),
+            batch.column("key"),
+            batch.column("size_bytes"),
+        ]
+        listed = pa.record_batch(columns, schema=_OVER)
+        yield listed.filter(
+            pa.array([is_ours and is_in_time for is_ours, is_in_time in zip(ours, in_time, strict=True)])
+        )
+
+
+def _level(store: ObjectStore, where: str, place: _Place) -> Iterator[pa.RecordBatch]:
+    folders, direct = store.children(place.prefix)
+    yield from direct.to_batches()
+    if place.prefix == where:
+        for other in folders:
+            if other != f"{where}data/":
+                yield from store.list(other)
 
 
 def _second(instant: datetime) -> datetime:

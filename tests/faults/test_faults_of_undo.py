@@ -197,7 +197,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
 
     case.opened = opened_then
     # What is needed is found by Spark: its own calls fail in the faults of a mark and a sweep.
-    monkeypatch.setattr(purge, "look", lambda run, _: purge.Needed(run.now(), frozenset()))
+    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: purge.Needed(run.now(), frozenset()))
     passing_mark(replace(opened_then(), store=run.store))
 
     def prune(asked):

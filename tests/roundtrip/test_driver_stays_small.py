@@ -10,10 +10,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
 from lakegc_dagster.sandbox.populate import populate
-from spark_core import report, sweep, tables
+from spark_core import lease, purge, report, restore, schemas, sweep, tables
+from spark_core.journal import Journal
 from spark_core.mark import slices, twins
 from spark_core.namespace import Namespace
-from spark_core.storage import StoreOptions, open_store
+from spark_core.storage import StoreOptions, local, open_store
+from spark_core.storage.local import LocalStore
+from spark_core.sweep.aftermath import settle_left
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -96,6 +99,99 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, sp
     assert brought[0]["collect"] > 0
 
 
+@pytest.fixture
+def driver_calls(monkeypatch):
+    """Calls of this process to the store, by kind; for a deletion the keys, for a listing the rows."""
+    calls: Counter[str] = Counter()
+
+    def counted(name, size=lambda *_: 1):
+        call = getattr(LocalStore, name)
+
+        def count(store, *asked, **options):
+            calls[name] += size(*asked)
+            return call(store, *asked, **options)
+
+        monkeypatch.setattr(LocalStore, name, count)
+
+    for name in ("children", "content", "exists", "head", "put_if_absent", "read", "read_range", "sight", "transfer"):
+        counted(name)
+    counted("delete", len)
+    listed = LocalStore.list
+
+    def count_rows(store, prefix):
+        for batch in listed(store, prefix):
+            calls["list"] += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(LocalStore, "list", count_rows)
+    # One page is always read; here it is a short one.
+    monkeypatch.setattr(local, "LISTING_BATCH_ROWS", 10)
+    return calls
+
+
+def _entries(outcome, addresses):
+    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW} for a in addresses]
+    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_driver_no_more(
+    sandbox, spark, monkeypatch, driver_rows, driver_calls
+):
+    monkeypatch.setattr(twins, "MAX_PATHS", 20)
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    later = NOW + timedelta(days=31)
+    brought = []
+
+    def noted(what, seen):
+        seen[what] = Counter(driver_rows), Counter(driver_calls)
+        driver_rows.clear()
+        driver_calls.clear()
+
+    for number, objects in enumerate((500, 2_500)):
+        name, seen = f"repository-{number}", {}
+        sandbox.clock.set(NOW)
+        populate(sandbox, name, now=NOW, objects=objects, commits=5, branches=2, garbage=objects // 4, staged=10)
+        options = {"clock_margin": timedelta(0), "max_expired_share": 1, "quarantine": True}
+        run = open_sandbox_run(sandbox, name, spark, NOW, **options)
+        marked, _, _ = mark_and_conclude(run)
+        expired = marked.expired.manifest.rows
+        assert expired > objects // 8
+        assert run.keep(sweep.sweep(run)).manifest.facts["deleted_objects"] == expired
+
+        noted("sweep", {})
+        assert restore.restore(run).objects == Counter(restored=expired)
+        noted("restore", seen)
+
+        sandbox.clock.set(later)
+        purging = open_sandbox_run(sandbox, name, spark, later, **options)
+        mark_and_conclude(purging)
+        done = purge.Purged()
+        noted("mark", {})
+        with lease.held(purging, "prune") as held:
+            purge.purge(purging, held, done)
+        assert (done.objects, done.left, done.in_use) == (expired, 0, 0)
+        noted("purge", seen)
+
+        journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+        journal.bind("repo")
+        names = [f"data/s/{each}" for each in range(objects // 5)]
+        journal.intend("aa.1.0.0.0", _entries("intended", names))
+        journal.conclude("bb.1.0.0.0", _entries("kept", names))
+        noted("journal", {})
+        assert settle_left(run, journal, None, names[:3]) == set(names[:3])
+        noted("aftermath", seen)
+        brought.append(seen)
+    for what, (rows, calls) in brought[0].items():
+        more_rows, more_calls = brought[1][what]
+        assert more_rows == rows, what
+        # Listed here is until there is too much of it: what waits in the queue for 16 batches, and one more in each of 8 threads.
+        assert max(calls.pop("list", 0), more_calls.pop("list", 0)) < 300, what
+        assert abs(calls.pop("children", 0) - more_calls.pop("children", 0)) <= 2, what
+        assert more_calls == calls, what
+
+
 class Totals:
     """Stands for Spark's accumulator where there is no Spark."""
 
@@ -104,6 +200,14 @@ class Totals:
 
     def add(self, counts):
         self.value += counts
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(0, []), (1, [1]), (8, [8]), (9, [5, 4]), (10_000, [200] * 50)])
+def test_slices_make_no_more_tasks_than_list_them_side_by_side(count, tasks):
+    names = [f"data/{number:05}/" for number in range(count)]
+    made = slices._tasks(names, schemas.OBJECT_LISTING.empty_table(), partitions=50, threads=8)
+    assert [len(task.prefixes) for task in made] == tasks
+    assert sorted(name for task in made for name in task.prefixes) == names
 
 
 def test_flat_objects_are_listed_by_an_executor_and_not_by_the_driver(tmp_path):

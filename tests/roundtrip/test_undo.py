@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import holds, housekeeping, quarantine, report
+from spark_core import holds, housekeeping, quarantine, report, tables
 from spark_core.restore import restore
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
@@ -48,6 +48,13 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     assert {address: run.store.read(address) for address in dead} == dead
 
 
+@pytest.fixture(params=[10_000, 0], ids=["by the driver", "by executors"])
+def who(request, monkeypatch):
+    """Who lists, brings back and deletes: up to so many objects this process, beyond them tasks of Spark."""
+    monkeypatch.setattr(tables, "DRIVER_ROWS", request.param)
+
+
+@pytest.mark.usefixtures("who")
 def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, spark):
     """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy, one by another name of the store, a twin.
 

@@ -154,11 +154,15 @@ def looked(monkeypatch):
     """A look that finds nothing needed; what it was asked about."""
     asked = []
 
-    def look(run, some):
-        asked.append({one.run for one in some})
-        return purge.Needed(run.now(), frozenset())
+    def looking(run):
+        def look(some, count):
+            assert some.num_rows == count
+            asked.append(set(some["run"].to_pylist()))
+            return purge.Needed(run.now(), frozenset())
 
-    monkeypatch.setattr(purge, "look", look)
+        return look
+
+    monkeypatch.setattr(purge, "looking", looking)
     return asked
 
 
@@ -186,7 +190,7 @@ def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looke
 
 def test_what_is_due_and_stays_is_told(run, monkeypatch):
     used = _in_quarantine(run)
-    monkeypatch.setattr(purge, "look", lambda run, _: purge.Needed(run.now(), frozenset({"data/s/x"})))
+    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: purge.Needed(run.now(), frozenset({"data/s/x"})))
     house = housekeeping.keep_house(run)
     assert run.store.exists(used)
     assert house.facts["purged"]["in_use"] == 1
@@ -196,10 +200,10 @@ def test_what_is_due_and_stays_is_told(run, monkeypatch):
 def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
     key = _in_quarantine(run)
 
-    def unknown(_run, _keys):
+    def unknown(_rows, _count):
         raise ChainError("the server does not say", "Run again.")
 
-    monkeypatch.setattr(purge, "look", unknown)
+    monkeypatch.setattr(purge, "looking", lambda _run: unknown)
     house = housekeeping.keep_house(run)
     assert house.pruned.purged == purge.Purged()
     assert house.facts["not_purged"] == "the server does not say"
@@ -276,7 +280,7 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
 
 def _told(run, house):
     """What the record of a purge of one object says."""
-    (record,) = house.pruned.purged.records
+    (record,) = (key for batch in run.store.list(house.pruned.purged.record) for key in batch["key"].to_pylist())
     (row,) = pq.read_table(io.BytesIO(run.store.read(record))).to_pylist()
     return row["outcome"]
 
@@ -319,7 +323,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(ru
     house = housekeeping.keep_house(run)
     assert _told(run, house) == "unknown"
     assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (0, 1, 0)
-    assert "1 may be gone: the store did not answer the deletion, nor whether they are there" in house.words
+    assert "1 may be gone: nobody answered for their deletion, nor whether they are there" in house.words
     assert ("not finished: the lease is lost" in house.words) == lost
 
 

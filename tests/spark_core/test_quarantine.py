@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import time
 from dataclasses import replace
@@ -10,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from unittest import mock
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 from spark_core import holds, purge, quarantine, tables
@@ -18,7 +17,7 @@ from spark_core.datasources import frame_of
 from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
-from spark_core.purge import Needed, Over, Purged
+from spark_core.purge import Needed, Purged
 from spark_core.quarantine import ends_at, key_of
 from spark_core.storage.deletion import Answer
 from tests.support.written_run import NOW, written_run
@@ -57,13 +56,24 @@ def after(run, days, seconds=0, since=NOW):
     return run
 
 
+def lease_of(run, beat=lambda: None):
+    """A lease that is good for long, and does this at each beat."""
+    return mock.Mock(beat=beat, expires_at=run.now() + timedelta(days=1))
+
+
 def end(run, *needed, looked=timedelta(0)):
     """Purge what is due, after a look so long ago that found these names needed."""
     done = Purged()
     found = Needed(run.now() - looked, frozenset(needed))
-    with mock.patch.object(purge, "look", return_value=found):
-        purge.purge(run, lambda: None, done)
+    with mock.patch.object(purge, "looking", return_value=lambda *_: found):
+        purge.purge(run, lease_of(run), done)
     return done
+
+
+def told_of(store, done):
+    """Read the record of a purge."""
+    found = sorted(key for key in keys(store, done.record))
+    return [row for key in found for batch in store.read_parquet(key) for row in batch.to_pylist()]
 
 
 def purged(run):
@@ -211,8 +221,7 @@ def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store
     done = end(after(written.run, 31), named)
     assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
     assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
-    (record,) = done.records
-    told = pq.read_table(io.BytesIO(store.read(record))).to_pylist()
+    told = told_of(store, done)
     assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
         "data/s/a": ("in_use", 4),
         "data/s/b": ("purged", 6),
@@ -269,11 +278,11 @@ def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypa
 def test_what_was_never_sent_is_left(written, store, monkeypatch):
     sweep(written)
     run, done = after(written.run, 31), Purged()
-    monkeypatch.setattr(purge, "look", lambda *_: Needed(run.now(), frozenset()))
+    monkeypatch.setattr(purge, "looking", lambda _run: lambda *_: Needed(run.now(), frozenset()))
     monkeypatch.setattr(store, "exists", _away)
     monkeypatch.setattr(purge, "due", lambda _run: (run.key,))
     with pytest.raises(TransientError):
-        purge.purge(run, _away, done)
+        purge.purge(run, lease_of(run, _away), done)
     assert (done.objects, done.left, done.unknown) == (0, 2, 0)
 
 
@@ -306,11 +315,10 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 
     run = after(written.run, 31)
     found = Needed(run.now(), frozenset())
-    with mock.patch.object(purge, "look", return_value=found), pytest.raises(LeaseLostError):
-        purge.purge(run, beat, done)
+    with mock.patch.object(purge, "looking", return_value=lambda *_: found), pytest.raises(LeaseLostError):
+        purge.purge(run, lease_of(run, beat), done)
     assert (done.objects, done.left) == (1, 1)
-    told = pq.read_table(io.BytesIO(store.read(done.records[0]))).to_pylist()
-    assert sorted(row["outcome"] for row in told) == ["left", "purged"]
+    assert sorted(row["outcome"] for row in told_of(store, done)) == ["left", "purged"]
 
 
 def test_where_everything_is_gone_nothing_is_due(written, store):
@@ -327,9 +335,11 @@ def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
     monkeypatch.setattr(purge.verdict, "load_mark", lambda _run: {})
     monkeypatch.setattr(purge, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
     # Copies of two runs of one object, and of another: their names, and those where they lie.
-    some = [Over(run_, address, f"{run_}/{address}", 4) for run_, address in (("1", "a"), ("2", "a"), ("2", "b"))]
-    with pytest.raises(IncompleteReadError, match=r"of 5 names of objects in quarantine, .* Spark holds 4\."):
-        purge.look(run, some)
+    copies = (("1", "a"), ("2", "a"), ("2", "b"))
+    rows = [{"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies]
+    some = pa.Table.from_pylist(rows, schema=purge._OVER)
+    with pytest.raises(IncompleteReadError, match=r"of 6 names of objects in quarantine, .* Spark holds 5\."):
+        purge.looking(run)(some, 3)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
