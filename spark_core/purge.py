@@ -175,8 +175,8 @@ def looking(run: Run) -> Look:
             if (held := names.count()) != 2 * count:
                 raise IncompleteReadError(
                     f"repository {run.repository.id}: of {2 * count} names of objects in quarantine, about which was to be asked, "
-                    f"Spark holds {held}; nothing more was deleted. Run again; if it stays, report it with this text and Spark's "
-                    "version."
+                    f"Spark holds {held}",
+                    "Run again; if it stays, report it with this text and Spark's version.",
                 )
             # Of one address, copies of several runs.
             plan = names.distinct()

@@ -24,7 +24,7 @@ _POINTER = re.compile(r"_(env|file)$")
 
 # Settings that there were, and what to do without them.
 _GONE = {
-    "table_parts": "is gone: a table is written in as many parts as there is work for; nothing was started. Take it out.",
+    "table_parts": "is gone: a table is written in as many parts as there is work for. Take it out.",
 }
 
 Place = tuple[str | int, ...]
