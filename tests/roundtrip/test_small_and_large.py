@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
+from lakegc_dagster.sandbox.populate import populate
 from spark_core import holds, mark, tables
 from spark_core.errors import UnsafePlanError
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
@@ -107,3 +108,26 @@ def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
     assert small.manifest.rows == 0
     assert small.manifest.facts["other_sizes"] == 1
     assert small.manifest.facts["twins"]["calls"] == 0
+
+
+@pytest.fixture
+def as_on_a_cluster(spark):
+    """Let Spark compare in many partitions, and join small ones, as the product does."""
+    chosen = {"spark.sql.shuffle.partitions": "40", "spark.sql.adaptive.enabled": "true"}
+    before = {name: spark.conf.get(name) for name in chosen}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.usefixtures("as_on_a_cluster")
+def test_a_table_is_written_in_few_parts_however_many_partitions_it_was_compared_in(sandbox, spark, monkeypatch):
+    populate(sandbox, "repo", now=NOW, objects=400, commits=3, branches=2, garbage=200, staged=10)
+    # Nothing is small enough for the driver.
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    marked = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW, max_expired_share=1))
+    assert marked.expired.manifest.rows > 200
+    parts = {table.manifest.table: len(table.manifest.parts) for table in (*marked.tables.all, marked.expired)}
+    assert max(parts.values()) <= 4, parts
