@@ -85,7 +85,7 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
         if done.objects[outcome]
     ]
     shown.print(title, style="bold", soft_wrap=True)
-    shown.print(console.table("", ("outcome", "objects", "bytes"), rows or [("nothing was deleted", "0", "0 bytes")]))
+    shown.print(console.table("", ("outcome", "objects", "bytes"), rows or [("nothing to bring back", "0", "0 bytes")]))
     for outcome in done.left[:_NAMED]:
         shown.print(f"{_WORDS[outcome.outcome]}: {outcome.key}: {outcome.error}", markup=False, soft_wrap=True)
     more = done.objects["failed"] + done.objects["not_restorable"] - min(len(done.left), _NAMED)

@@ -13,15 +13,15 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from spark_core import tables
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError, SettingsError
-from spark_core.model import Branch, Commit, Refs, RunKey
+from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.model import Branch, Commit, Refs
 from spark_core.run import Run
 
 # Why a branch has no such moment, in words for people.
@@ -96,7 +96,9 @@ def last_stored(run: Run) -> Heads | None:
     The newest counts, whatever became of it: heads are noted as soon as refs are read. One that cannot be read may have
     known of a reset.
     """
-    for key in _stored_keys(run):
+    for key in tables.runs(run.store, tables.RETAINED_COMMITS.folder):
+        if key == run.key:
+            continue
         try:
             manifest = tables.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
             found = None if manifest.instance != run.instance else Heads.of_facts(manifest.facts)
@@ -107,17 +109,6 @@ def last_stored(run: Run) -> Heads | None:
         if found is not None:
             return found
     return None
-
-
-def _stored_keys(run: Run) -> Iterator[RunKey]:
-    prefixes, _ = run.store.children(f"{tables.ROOT}{tables.RETAINED_COMMITS.folder}/")
-    keys = []
-    for prefix in prefixes:
-        try:
-            keys.append(RunKey.parse(prefix.rstrip("/").rpartition("/")[2].removeprefix("run_id=")))
-        except SettingsError:
-            continue  # a list of the server's
-    yield from sorted((key for key in keys if key != run.key), reverse=True)
 
 
 def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:

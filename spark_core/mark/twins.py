@@ -168,7 +168,7 @@ def _moment(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
     if since.is_damaged or options.hidden_entries == "ask_all" or why or made is None:
         return _BEFORE_ALL
     if options.allow_unsafe_min_age and options.min_age < grace:
-        before = options.min_age
+        before = max(options.min_age, timedelta(0))
     else:
         before = max(options.min_age, grace, options.longest_upload) + options.max_clock_skew
     return (made.replace(microsecond=0) - _EPOCH - before) // timedelta(microseconds=1)

@@ -20,7 +20,9 @@ ASSETS = {
     "retained_commits",
     "committed_addresses",
     "expired_addresses",
+    "verdict",
     "deletion_report",
+    "house_keeping",
 }
 
 
@@ -83,7 +85,7 @@ def _answer(url, **request):
         return None
 
 
-def test_the_ui_of_the_sandbox_opens_shows_the_six_assets_and_ends_with_ctrl_c(tmp_path):
+def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_path):
     port = _free_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LAKEGC", "DAGSTER_HOME"))}
     process = subprocess.Popen(

@@ -135,7 +135,8 @@ class Slow:
             for branch in ("a", "big", "z"):
                 refs.create_branch(self.core, name, branch, "main")
         sandbox.clock.set(NOW)
-        run = open_sandbox_run(sandbox, name, spark, NOW, lease_ttl=timedelta(hours=3))
+        # One branch at a time, so that the clock of one is not that of another.
+        run = open_sandbox_run(sandbox, name, spark, NOW, lease_ttl=timedelta(hours=3), branches_at_once=1)
         self.run = run
         self.clock = run.environment.clock
         self.marked, verdict, results = mark_and_conclude(run)
@@ -290,8 +291,8 @@ def test_what_came_to_a_branch_that_is_not_read_again_for_its_size_is_found_when
 def test_refs_are_read_once_more_where_the_search_for_hidden_entries_took_long(slow, monkeypatch):
     searched = revival.twins.find
 
-    def for_long(*given):
-        found = searched(*given)
+    def for_long(*given, **named):
+        found = searched(*given, **named)
         slow.clock.instant += 9 * MINUTE
         slow.stage("z", "old/6")
         slow.commit("z")

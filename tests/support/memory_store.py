@@ -22,10 +22,20 @@ class MemoryStore:
         rows = [{"key": key, "size_bytes": len(self.objects[key])} for key in keys]
         yield from pa.Table.from_pylist(rows, schema=schemas.OBJECT_LISTING).to_batches()
 
+    def children(self, prefix):
+        below = [key.removeprefix(prefix) for key in self.objects if key.startswith(prefix)]
+        folders = sorted({f"{prefix}{name.partition('/')[0]}/" for name in below if "/" in name})
+        direct = [{"key": f"{prefix}{name}", "size_bytes": 0} for name in sorted(below) if "/" not in name]
+        return folders, pa.Table.from_pylist(direct, schema=schemas.OBJECT_LISTING)
+
     def read(self, key):
         if key not in self.objects:
             raise NotFoundError(f"no {key}")
         return self.objects[key]
+
+    def head(self, key):
+        self.read(key)
+        raise NotImplementedError("it keeps no dates")
 
     def exists(self, key):
         return key in self.objects

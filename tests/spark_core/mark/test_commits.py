@@ -49,7 +49,7 @@ class _Denied:
             store=MemoryStore(),
             deciding_options={},
             repository=SimpleNamespace(id="repo"),
-            begin=lambda _spec: None,
+            begin=lambda _spec: NOW,
             require_same_instance=lambda _manifest: None,
             load=lambda _spec: slices,
         )
@@ -136,6 +136,8 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
     server.run.store = SimpleNamespace(
         root="local://r/",
         list=lambda _prefix: iter(()),
+        children=lambda _prefix: ([], None),
+        head=MemoryStore().head,
         read=lambda key: f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode(),
     )
     server.run.key = RunKey.at(NOW)
