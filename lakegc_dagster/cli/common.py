@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from spark_core.errors import LakegcError, SettingsError
-from spark_core.phases import ended_a_command
+from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
@@ -102,10 +102,12 @@ def exit_code(error: LakegcError | None) -> int:
     return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
-def unforeseen(message: str | None, log: Path) -> LakegcError:
-    """Make an error of a failure that no error of ours explains: its first words, and where the others are."""
+def unforeseen(message: str | None, log: Path, state: str | None = None) -> LakegcError:
+    """Make an error of a failure that no error of ours explains: its first words, where the others are, what had been done."""
     first = _STACK.split((message or "the run failed").strip(), maxsplit=1)[0].strip()
-    return LakegcError(f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`).")
+    failure = LakegcError(f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`).")
+    # Dagster shows the notes of an error with it; a long stack of Java comes before them, and is cut off here.
+    return failure if state is None or state in first else ended(failure, state)
 
 
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:

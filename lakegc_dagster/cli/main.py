@@ -270,7 +270,7 @@ def _launch_each(
     from lakegc_dagster.jvm import start_quietly
     from lakegc_dagster.launch import launch
     from spark_core.model import RunKey
-    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended, phase
+    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 
     shown = console.console()
     code = 0
@@ -302,9 +302,7 @@ def _launch_each(
                     take_over=None if take_over is None else str(take_over),
                 )
             if not result.success:
-                failure = result.error or unforeseen(result.message, log)
-                if result.state is not None:
-                    ended(failure, result.state)
+                failure = result.error or unforeseen(result.message, log, result.state)
                 console.show_error(console.console(sys.stderr), failure)
                 code = max(code, exit_code(failure))
                 continue
