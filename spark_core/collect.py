@@ -158,7 +158,8 @@ def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str,
         stored = made
     else:
         stored = _keep_sweep(run, made) if made.spec is tables.DELETION_REPORT else run.keep(made)
-    return stored, report.make(run) if stored.manifest.table == tables.DELETION_REPORT.name else {}
+    swept = stored.manifest.table == tables.DELETION_REPORT.name
+    return stored, report.make(run, just_swept=True) if swept else {}
 
 
 def _keep_sweep(run: Run, draft: Draft) -> StoredTable:

@@ -49,31 +49,20 @@ def key_of(run: RunKey | str, address: str) -> str:
 
 
 def facts(run: Run, earlier: tables.Manifest | None = None) -> Mapping[str, Any]:
-    """Return what the report of a sweep keeps about how its objects come back.
-
-    What the store itself keeps of deleted objects is asked while the sweep ends: switched on or off later, it says nothing
-    of what went before.
+    """Return what the report of a sweep keeps about its quarantine: nothing where it deletes at once.
 
     Args:
         run: The run.
         earlier: An earlier report of the same run, whose promise this one keeps.
     """
     if not run.options.quarantine:
-        hint = _undelete_hint(run.store)
-        return {"undelete_hint": hint} if hint else {}
+        return {}
     promised = 0 if earlier is None else earlier.facts.get("quarantine_days", 0)
     return {
         "quarantine_days": max(run.options.quarantine_days, promised),
         "quarantine_folder": folder(run.key),
         "undo": f"lakegc restore {run.repository.id} {run.key}",
     }
-
-
-def _undelete_hint(store: ObjectStore) -> str | None:
-    try:
-        return store.undelete_hint()
-    except LakegcError:
-        return None  # a hint takes rights that a sweep does not need, and a report is worth more than it
 
 
 def ends_at(report: tables.Manifest) -> datetime | None:

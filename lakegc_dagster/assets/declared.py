@@ -1,4 +1,4 @@
-"""What all six assets say of themselves alike."""
+"""What the assets of the six tables say of themselves alike."""
 
 from collections.abc import Callable, Sequence
 

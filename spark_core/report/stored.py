@@ -42,14 +42,18 @@ def save(store: ObjectStore, report: Report) -> dict[str, str]:
     return where
 
 
-def make(run: Run) -> Mapping[str, str]:
+def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
     """Make the report of a run at the end of its mark or its sweep; whatever stands in the way fails no run.
+
+    Args:
+        run: The run.
+        just_swept: The sweep ended a moment ago, as for `undo_words`.
 
     Returns:
         Where the page lies (`page`), or why there is none (`no_page`); `load` makes it later.
     """
     try:
-        found = load(run)
+        found = load(run, just_swept=just_swept)
     except LakegcError as problem:
         return {"no_page": str(problem)}
     except (PySparkException, Py4JJavaError) as failure:
@@ -57,11 +61,12 @@ def make(run: Run) -> Mapping[str, str]:
     return {"page": f"{run.store.root}{keys(run.key, swept=found.swept)['html']}"}
 
 
-def load(run: Run) -> Report:
+def load(run: Run, *, just_swept: bool = False) -> Report:
     """Return a run's report, of the sweep once there was one; made and written when it is missing or out of date.
 
     Args:
         run: The run. Spark is started only when something has to be made.
+        just_swept: The sweep ended a moment ago, as for `undo_words`.
 
     Raises:
         ChainError: If the run has no mark.
@@ -76,7 +81,7 @@ def load(run: Run) -> Report:
     of_this_mark = stored if not swept else _read(run, swept=False)
     made = with_verdict(run, of_this_mark) if of_this_mark is not None else of_mark(run)
     if swept:
-        made = of_sweep(run, made)
+        made = of_sweep(run, made, just_swept=just_swept)
     save(run.store, made)
     return made
 

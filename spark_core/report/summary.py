@@ -122,12 +122,13 @@ def of_mark(run: Run) -> Report:
 
 
 @surfacing_errors()
-def of_sweep(run: Run, mark: Report) -> Report:
+def of_sweep(run: Run, mark: Report, *, just_swept: bool = False) -> Report:
     """Add to the report of a mark what its sweep did.
 
     Args:
         run: The run; its deletion report must be stored.
         mark: The report of the same mark.
+        just_swept: The sweep ended a moment ago, as for `undo_words`.
 
     Raises:
         ChainError: If there was no sweep.
@@ -141,7 +142,7 @@ def of_sweep(run: Run, mark: Report) -> Report:
             outcomes=_by_size(_groups(frame, _outcome())),
             failures=_named_with(frame, "refused", "failed"),
             spared=_named_with(frame, "kept"),
-            undo=undo_words(run, stored.manifest),
+            undo=undo_words(run, stored.manifest, just_swept=just_swept),
         )
     finally:
         frame.unpersist()

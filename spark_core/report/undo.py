@@ -1,18 +1,21 @@
-"""What a report says about getting back what its sweep deleted, as the sweep itself found it."""
+"""What a report says about getting back what its sweep deleted."""
 
 from __future__ import annotations
 
 from spark_core import quarantine
+from spark_core.errors import LakegcError
 from spark_core.run import Run
 from spark_core.tables import Manifest
 
 
-def undo_words(run: Run, swept: Manifest) -> str:
+def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     """Say until when, and how, the objects of a sweep come back.
 
     Args:
         run: The run.
         swept: Manifest of its deletion report.
+        just_swept: The sweep ended a moment ago, so what the store says now was true of it. Asked later, the store says
+            nothing of what was deleted before somebody changed its settings.
 
     Returns:
         Sentences; empty where nothing was deleted or nothing keeps it.
@@ -27,5 +30,9 @@ def undo_words(run: Run, swept: Manifest) -> str:
             f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for good, and until then it takes up its "
             f"space. {command}"
         )
-    hint = swept.facts.get("undelete_hint")
+    try:
+        hint = run.store.undelete_hint() if just_swept else None
+    except LakegcError:
+        # A hint takes rights that a sweep does not need, and a report is worth more than it.
+        hint = None
     return f"{hint} As long as that holds, {command}" if hint else ""

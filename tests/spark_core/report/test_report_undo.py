@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import quarantine
 from spark_core.errors import TransientError
 from spark_core.report.undo import undo_words
 from tests.support.written_run import NOW, written_run
@@ -35,23 +34,23 @@ def test_objects_in_quarantine_are_said_to_be_there_until_when_and_how_they_come
 
 def test_what_the_store_itself_keeps_is_said_in_its_words(written, monkeypatch):
     monkeypatch.setattr(written.run.store, "undelete_hint", lambda: "The bucket keeps versions.")
-    assert undo_words(written.run, swept(written, **quarantine.facts(written.run))) == (
+    assert undo_words(written.run, swept(written), just_swept=True) == (
         "The bucket keeps versions. As long as that holds, `lakegc restore repo 2026-11-20T02-00-00Z` brings them back."
     )
 
 
 def test_where_nothing_comes_back_nothing_is_promised(written, monkeypatch):
-    assert undo_words(written.run, swept(written)) == ""
-    assert undo_words(written.run, swept(written, deleted_objects=0, quarantine_days=30)) == ""
+    assert undo_words(written.run, swept(written), just_swept=True) == ""
+    assert undo_words(written.run, swept(written, deleted_objects=0, quarantine_days=30), just_swept=True) == ""
 
     def unsure():
         raise TransientError("the store did not answer")
 
     monkeypatch.setattr(written.run.store, "undelete_hint", unsure)
-    assert undo_words(written.run, swept(written, **quarantine.facts(written.run))) == ""
+    assert undo_words(written.run, swept(written), just_swept=True) == ""
 
 
 def test_a_page_that_was_made_later_promised_versions_that_nobody_kept_when_it_was_swept(written, monkeypatch):
-    manifest = swept(written, **quarantine.facts(written.run))
+    manifest = swept(written)
     monkeypatch.setattr(written.run.store, "undelete_hint", lambda: "The bucket keeps versions.")
     assert undo_words(written.run, manifest) == ""
