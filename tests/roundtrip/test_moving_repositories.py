@@ -116,6 +116,15 @@ def test_commits_in_every_dump_and_branches_that_come_and_go_end_neither_mark_no
     assert restless.garbage not in _stored(run)
 
 
+def test_a_commit_in_every_dump_ends_no_mark(sandbox, spark):
+    restless = Restless(sandbox)
+    sandbox.behaviour.while_dumping = restless.land
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    marked = mark_only(run)
+    assert marked.addresses(run) == [restless.garbage]
+    assert sandbox.requests["dump_submit"] == 1
+
+
 def _run_as(sandbox, document, spark, minutes=0):
     keys = sandbox.add_user("lakegc", document).credentials
     now = NOW + timedelta(minutes=minutes)
