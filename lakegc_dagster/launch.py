@@ -169,8 +169,6 @@ def launch(
             raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
         message = None if result.success else str(error or _unforeseen(result.all_events))
-        # Dagster's text of somebody else's error has its notes, the state of the world among them.
-        state = None if recorder.state is None or recorder.state in (message or "") else recorder.state
     return LaunchResult(
         result.success,
         result.run_id,
@@ -179,7 +177,7 @@ def launch(
         recorder.manifests,
         recorder.checks,
         recorder.house,
-        state,
+        recorder.state,
     )
 
 
