@@ -11,9 +11,8 @@ from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
 from spark_core import guards, sweep, tables, verdict
-from spark_core.errors import DeletionFailedError, sentences
+from spark_core.errors import DeletionFailedError
 from spark_core.guards import CheckResult
-from spark_core.phases import NOTHING_DELETED
 from spark_core.run import Run
 from spark_core.tables import StoredTable, TableSpec
 
@@ -51,16 +50,17 @@ def asset_of(table: str) -> str:
 
 
 def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
-    """Show a result: the sentence, the figures behind it, its limit, and what lifts it; what a refused mark deleted: nothing."""
-    allows = result.allows or result.table == tables.DELETION_REPORT.name
-    state = "" if allows else NOTHING_DELETED
+    """Show a result: the sentence, the figures behind it, its limit, and what lifts it.
+
+    What was deleted it does not say: a check may be executed again long after the sweep.
+    """
     said = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
         passed=result.passed,
         severity=dg.AssetCheckSeverity.ERROR if result.name not in guards.ADVISORY else dg.AssetCheckSeverity.WARN,
         asset_key=asset_of(result.table),
         check_name=result.name,
-        description=sentences(result.summary, state),
+        description=result.summary,
         metadata=figures_metadata({**result.figures, **said}),
     )
 

@@ -24,7 +24,14 @@ from spark_core.guards import CheckResult
 from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, SWEEP_STANDS, phase, state_of
+from spark_core.phases import (
+    NOTHING_BY_HOUSE_KEEPING,
+    NOTHING_BY_THIS_SWEEP,
+    NOTHING_DELETED,
+    SWEEP_STANDS,
+    phase,
+    state_of,
+)
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
 from spark_core.storage import StoreOptions
@@ -33,6 +40,10 @@ from spark_core.tables import DELETION_REPORT, Manifest, TableSpec
 
 if TYPE_CHECKING:
     from lakegc_dagster.azure_resources import AzureResource
+
+
+# What a step has done before it is at work, or after it, where that is not simply nothing.
+_STATES = {DELETION_REPORT.name: SWEEP_STANDS, "house_keeping": NOTHING_BY_HOUSE_KEEPING}
 
 
 class Observer(Protocol):
@@ -186,7 +197,7 @@ class Runs(dg.ConfigurableResource[Any]):
         Yields:
             The run.
         """
-        state = SWEEP_STANDS if step == DELETION_REPORT.name else NOTHING_DELETED
+        state = _STATES.get(step, NOTHING_DELETED)
         with self._opened_in(state, partition_key, step) as run:
             yield run
 

@@ -153,7 +153,7 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
         with phase(SWEEP_STANDS):
             _report(shown, opened)
             require_complete(stored)
-    shown.print(f"house    {housekeeping.keep_house(opened).words}", markup=False, soft_wrap=True)
+    shown.print(f"house    {housekeeping.after_run(opened).words}", markup=False, soft_wrap=True)
 
 
 def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:

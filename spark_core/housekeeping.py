@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_core import lease, purge, quarantine, report, sweep, tables, verdict
-from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError
+from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
 from spark_core.report.values import bytes_text
@@ -162,9 +162,9 @@ def prune(run: Run, done: Pruned) -> None:
     for key in list(chosen):
         try:
             _keep_report(run, key, files[key])
-        except LakegcError as problem:
+        except (LakegcError, PySparkException, Py4JJavaError) as problem:
             chosen.remove(key)
-            done.kept[str(key)] = f"its report cannot be made: {problem.found}"
+            done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
     if not chosen and not is_over:
         return
@@ -329,7 +329,13 @@ def keep_house(run: Run) -> House:
             prune(run, pruned)
     except LakegcError as problem:
         return House(pruned, left, str(problem))
+    except (PySparkException, Py4JJavaError) as failure:
+        return House(pruned, left, sentences(_cause(failure), keeping_house(pruned.gone)))
     return House(pruned, left)
+
+
+def _cause(problem: Exception) -> str:
+    return problem.found if isinstance(problem, LakegcError) else f"Spark failed ({type(problem).__name__})"
 
 
 def after_run(run: Run) -> House:
@@ -353,8 +359,7 @@ def _why_not_yet(run: Run) -> str | None:
     confirmed = verdict.confirmed_checks(run, found)
     if failed := [str(check["name"]) for check in found.failed if check["name"] not in confirmed]:
         return f"the mark of run {run.key} did not pass ({', '.join(failed)})"
-    if run.now() - found.concluded_at > run.options.max_mark_age:
-        return f"the mark of run {run.key} is older than {run.options.max_mark_age}; the next run keeps house"
+    verdict.require_recent(run, found)
     if not run.options.may_sweep:
         return None
     if not run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):

@@ -18,8 +18,9 @@ from spark_core.errors import LakegcError, SettingsError
 
 NOTHING_STARTED = "Nothing was started."
 NOTHING_DELETED = "Nothing was deleted."
-# A sweep may be the second one of its run.
-NOTHING_BY_THIS_SWEEP = "Nothing was deleted by this sweep."
+# A sweep may be the second one of its run, and Dagster tries one again.
+NOTHING_BY_THIS_SWEEP = "Nothing was deleted by this attempt; an earlier one of the same run may have deleted."
+NOTHING_BY_HOUSE_KEEPING = "House-keeping deleted nothing."
 # An error that is met after a sweep, when its report is stored or shown.
 SWEEP_STANDS = "What the sweep deleted stands."
 
@@ -131,7 +132,9 @@ def keeping_house(gone: int | None) -> str:
         gone: Objects that are known to be gone; None before the first was sent.
     """
     return (
-        NOTHING_DELETED if gone is None else f"House-keeping had begun, and is known to have deleted {gone:,} objects."
+        NOTHING_BY_HOUSE_KEEPING
+        if gone is None
+        else f"House-keeping had begun, and is known to have deleted {gone:,} objects."
     )
 
 

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 from spark_core import holds, recorded, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.datasources import frame_of, interleaved, read_partitions, shared_counts, tasks_for, write_partitions
-from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.holds import Holds
 from spark_core.lease import Lease
 from spark_core.mark.expired import alive_hash
@@ -52,6 +52,7 @@ _WORTH_A_ROUND = 0.2
 # Objects that a task keeps in mind because only their bytes tell whether they are back in their place.
 _UNSURE = 10_000
 _GONE = ("deleted", "already_gone")
+_NO_COPY: Literal["no copy"] = "no copy"
 
 # What lies in quarantine and is over: whose sweep moved it, its address, where it lies, how large it is.
 _OVER = pa.schema(
@@ -470,11 +471,16 @@ class _Task:
         """Delete what the store tells to be back in its place; add to `unsure` what only its bytes can tell of."""
         back: list[_Row] = []
         other: list[_Row] = []
+        gone: list[_Row] = []
         for row, pair in zip(rows, self.pool.map(partial(_sights, self.store), rows), strict=True):
-            if pair is None or pair[0].size_bytes != pair[1].size_bytes:
+            if pair == _NO_COPY:
+                gone.append(row)
+            elif pair is None or pair[0].size_bytes != pair[1].size_bytes:
                 other.append(row)
             else:
                 (back if told_same(*pair) else unsure).append(row)
+        if gone:
+            yield _told([(row, "purged") for row in gone], self.gate.now())
         yield from self._in_use(other)
         yield from self._deleted(back)
 
@@ -484,7 +490,9 @@ class _Task:
                 return
             # What was seen of them before may be minutes old.
             pair = _sights(self.store, row)
-            if pair is not None and _has_same_bytes(self.store, *pair):
+            if pair == _NO_COPY:
+                yield _told([(row, "purged")], self.gate.now())
+            elif pair is not None and _has_same_bytes(self.store, *pair):
                 yield from self._deleted([row])
             else:
                 yield from self._in_use([row])
@@ -534,10 +542,19 @@ def _told(outcomes: Sequence[tuple[_Row, str]], at: datetime) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.PURGED)
 
 
-def _sights(store: ObjectStore, row: _Row) -> tuple[Sight, Sight] | None:
-    """Return what the store tells of what lies in an object's place, and of its copy; None where it does not, or has it not."""
+def _sights(store: ObjectStore, row: _Row) -> tuple[Sight, Sight] | Literal["no copy"] | None:
+    """Return what the store tells of what lies in an object's place, and of its copy; None where it does not.
+
+    A copy may be gone: Spark begins a task again whose executor it lost after its deletions.
+    """
     try:
-        return store.sight(row["address"]), store.sight(row["key"])
+        copy = store.sight(row["key"])
+    except NotFoundError:
+        return _NO_COPY
+    except LakegcError:
+        return None
+    try:
+        return store.sight(row["address"]), copy
     except LakegcError:
         return None
 

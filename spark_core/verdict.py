@@ -222,7 +222,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
             _WAY_ON,
         )
     _require_passed(run, verdict)
-    _require_recent(run, verdict)
+    require_recent(run, verdict)
     _require_same_decision(run, verdict)
     stored = load_mark(run)
     _require_same_tables(run, verdict, stored)
@@ -323,7 +323,7 @@ def _require_passed(run: Run, verdict: Verdict) -> None:
         )
 
 
-def _require_recent(run: Run, verdict: Verdict) -> None:
+def require_recent(run: Run, verdict: Verdict) -> None:
     """Refuse a mark whose reading began long ago, however lately it was concluded (safety 38)."""
     began = (datetime.fromisoformat(table["reading_began"]) for table in verdict.tables.values())
     age = run.now() - min([verdict.concluded_at, *began])

@@ -8,7 +8,7 @@ import pytest
 
 from spark_core.errors import CorruptTableError, LeaseLostError, TransientError
 from spark_core.journal import Journal
-from spark_core.phases import NOTHING_DELETED, Deleting, phase
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, Deleting, phase
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
 from spark_core.sweep.batches import Tally
@@ -193,11 +193,11 @@ def test_a_look_that_fails_before_the_first_round_ends_with_nothing_deleted(driv
         raise TransientError("the server does not answer")
 
     driver.look, sent = away, Deleting("journal/")
-    with pytest.raises(TransientError, match=r"answer\. Nothing was deleted by this sweep\.$"), phase(sent):
+    with pytest.raises(TransientError, match=rf"answer\. {NOTHING_BY_THIS_SWEEP}$"), phase(sent):
         driver.sweep(({"deleted": 3}, 1), sent=sent)
 
 
 def test_rounds_that_had_no_time_to_send_anything_have_deleted_nothing(driver):
     driver.look_takes, sent = timedelta(minutes=11), Deleting("journal/")
-    with pytest.raises(TransientError, match=r"Nothing was deleted by this sweep\.$"), phase(sent):
+    with pytest.raises(TransientError, match=rf"{NOTHING_BY_THIS_SWEEP}$"), phase(sent):
         driver.sweep(*[({"unsent": 10}, 0)] * 3, sent=sent)

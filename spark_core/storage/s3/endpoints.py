@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -28,10 +29,30 @@ def may_be_one_store(one: str | None, other: str | None) -> bool:
         False
         >>> may_be_one_store("https://s3.us-east-1.amazonaws.com", "https://s3.eu-west-1.amazonaws.com")
         True
+        >>> may_be_one_store("http://10.0.0.5:9000", "http://minio:9000")
+        True
         >>> may_be_one_store("https://minio.example.com", None)
         True
     """
-    return one is None or other is None or _place(one) == _place(other)
+    if one is None or other is None:
+        return True
+    (host, port), (other_host, other_port) = _place(one), _place(other)
+    return port == other_port and _may_be_one_host(host, other_host)
+
+
+def _may_be_one_host(one: str, other: str) -> bool:
+    """Say whether two hosts may be one: a number leads to any name, and a bare name to any domain."""
+    if one == other or _is_number(one) or _is_number(other):
+        return True
+    return ("." not in one or "." not in other) and one.partition(".")[0] == other.partition(".")[0]
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _place(endpoint: str) -> tuple[str, int | None]:
