@@ -447,7 +447,10 @@ def _twins(
         later = sizes_of_later(run, heads, listing)
         listing = listing.unionByName(later)
         known = replace(known, later=later if known.later is None else known.later.unionByName(later))
-    are_sizes_said, lost = facts["other_sizes"] > 0, None
+    # A mark of an earlier version did not look at the sizes of all entries.
+    are_sizes_said, lost = facts["other_sizes"] > 0 or facts["twins"].get("are_sizes_said", True), None
+    if known.addresses is not None:
+        are_sizes_said = are_sizes_said or not said_sizes(listing, known.addresses).isEmpty()
     if known.later is not None:
         are_sizes_said = are_sizes_said or not said_sizes(known.later, heads).isEmpty()
         lost = absent(heads, listing)

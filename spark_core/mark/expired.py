@@ -152,7 +152,8 @@ def _twins(
     live, missing = compared
     slices, commits = mark.slices.manifest, mark.commits.manifest
     listing = mark.slices.frame(run.spark, ["address", "size_bytes", "checksum"])
-    lost, are_sizes_said = None, live["other_sizes"] > 0
+    committed = mark.committed.frame(run.spark, ["address", "size_bytes"])
+    lost, are_sizes_said = None, live["other_sizes"] > 0 or not said_sizes(listing, committed).isEmpty()
     if missing is not None:
         since = slices.reading_began - run.options.longest_upload - run.options.max_clock_skew
         later = sizes_of_later(run, named_since(since, missing), listing)

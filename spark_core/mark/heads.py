@@ -13,6 +13,7 @@ References:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,12 +26,17 @@ from spark_core.model import Branch, Commit, Refs
 from spark_core.run import Run
 
 # Why a branch has no such moment, in words for people.
-RESET_BACK = "a commit that no branch reaches descends from its head: it was reset, or a branch from it was deleted"
+RESET_BACK = (
+    "a commit that no branch reaches descends from its head: it was reset, a branch from it was deleted, or a merge was "
+    "refused by a hook"
+)
 RESET_ASIDE = "it was reset since the last run: the head of then is not on the main line of the head of now"
 RESET_ONTO = "it was reset since the last run, onto a commit that was there then"
 NO_DATE = "no commit on its main line has a date that can be"
 WALKED = "refs were read by walking, which does not show commits that no branch reaches"
 DAMAGED = "the figures of the last run cannot be read"
+
+_RESETS = (RESET_BACK, RESET_ASIDE, RESET_ONTO)
 
 _FACT = "branch_heads"
 
@@ -157,6 +163,7 @@ def heads_of(
     below = _below_unreached(refs)
     # Commits that were there when the last run looked.
     there = _reached_from(refs, {head.commit_id for head in known.branches.values()})
+    shared = _shared(refs, known, there)
     asked = {branch.commit_id for branch in refs.branches if _dated_before(known, branch) is None}
     written = _written(refs, asked, written_at, at_once)
     heads = {}
@@ -174,6 +181,8 @@ def heads_of(
             or (DAMAGED if known.is_damaged else "")
             or (RESET_BACK if commit_id in below else "")
             or ("" if before is None or stays else _moved_by_reset(refs, before, commit_id, there))
+            # A branch that follows another one by resets gets new commits that were made there, and drops nothing.
+            or (before.why if before is not None and before.why in _RESETS and commit_id in shared else "")
             or (NO_DATE if since is None else "")
             or (WALKED if is_walked else "")
         )
@@ -202,6 +211,20 @@ def _moved_by_reset(refs: Refs, before: Head, commit_id: str, there: set[str]) -
         return RESET_ASIDE
     # An operation that drops what is staged makes a new commit.
     return RESET_ONTO if commit_id in there else ""
+
+
+def _shared(refs: Refs, known: Heads, there: set[str]) -> set[str]:
+    """Return the commits made since the last run on the main lines of several branches that it knew.
+
+    The cost is the new commits of all these branches together.
+    """
+    lines: Counter[str] = Counter()
+    for branch in refs.branches:
+        at = refs.commits.get(branch.commit_id) if branch.id in known.branches else None
+        while at is not None and at.id not in there:
+            lines[at.id] += 1
+            at = refs.commits.get(at.main_parent) if at.main_parent else None
+    return {commit for commit, count in lines.items() if count > 1}
 
 
 def _is_on_main_line(refs: Refs, wanted: str, head: str) -> bool:

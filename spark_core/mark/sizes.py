@@ -36,7 +36,8 @@ class HeadEntries:
     Attributes:
         frame: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
         absent: Those below `data/` (address_hash) whose object is not in the store; None for none.
-        are_sizes_said: Whether any entry has another size than its object.
+        are_sizes_said: Whether any entry has another size than its object, also of a retained commit that is no head:
+            a copy of it, under an unsigned name, says the same size.
         listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
     """
 
@@ -46,14 +47,14 @@ class HeadEntries:
     listing: DataFrame
 
 
-def said_sizes(listing: DataFrame, heads: DataFrame) -> DataFrame:
-    """Return the paths (head_path) of entries whose size is not that of their object."""
+def said_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:
+    """Return the entries (address) whose size is not that of their object; columns address and size_bytes of both."""
     listed = listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
     return (
-        heads.withColumn("address_hash", sf.xxhash64("address"))
+        entries.select("address", "size_bytes", _address_hash())
         .join(listed, on="address_hash", how="inner")
         .where(sf.col("listed_bytes") != sf.col("size_bytes"))
-        .select("head_path")
+        .select("address")
     )
 
 

@@ -151,7 +151,12 @@ def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, g
         )
     search = _Search(run, [branch for _, branch in moments], heads)
     return search.find(
-        candidates_of(candidates, [when for when, _ in moments], all_dishonest=heads.are_sizes_said), since
+        candidates_of(
+            candidates,
+            [when for when, _ in moments],
+            all_dishonest=heads.are_sizes_said or run.options.hidden_entries == "ask_all",
+        ),
+        since,
     )
 
 
@@ -257,6 +262,7 @@ class _Search:
             "objects_asked": objects_asked,
             "planned_calls": plan.calls + objects_asked,
             "twin_calls": self.limit,
+            "are_sizes_said": self.heads.are_sizes_said,
             **_kept("kept", candidates, live),
             **_kept("unchecked", candidates, undecided_frame),
         }

@@ -67,6 +67,25 @@ def test_a_copy_of_a_dishonest_entry_is_kept_where_any_size_of_a_head_was_said(p
     assert place.reads("p") == twin
 
 
+def test_a_copy_of_an_entry_that_only_an_old_commit_still_has_was_taken_for_honest(place):
+    honest = place.write(58, b"ten bytes.", signed=False)
+    place.stage(58, "p", honest, size=10, checksum="checksum")
+    place.commit(57)
+    said = place.write(56, b"gzip", signed=True)
+    place.branch(56, "side")
+    place.stage(56, "said", said, size=10, checksum="checksum", branch="side")
+    place.commit(55, "side")
+    with place.ago(30):
+        twin = str(objects.copy(place.core, place.name, "main", "p", source_path="said", source_ref="side").address)
+    # No head has an entry of a said size any more, and the copy has no signed name.
+    with place.ago(29):
+        objects.delete(place.core, place.name, "side", ["said"])
+    place.commit(29, "side")
+    assert place.reads("p") == twin
+    assert place.collect() == set()
+    assert place.reads("p") == twin
+
+
 def test_a_twin_over_a_lost_object_is_kept_whatever_its_age(place):
     older = place.upload(55, "scratch", b"same")
     place.upload(54, "scratch", b"other")

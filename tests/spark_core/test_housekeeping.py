@@ -457,7 +457,7 @@ def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
     _mark(run, 0)
     monkeypatch.setattr(housekeeping, "prune", _denied)
     house = housekeeping.keep_house(run)
-    assert house.problem == "listing was refused. Nothing was deleted."
+    assert house.problem == "listing was refused. House-keeping deleted nothing."
     assert "not finished: listing was refused" in house.words
     assert house.facts["left_by_server_objects"] == 0
 

@@ -115,7 +115,7 @@ def test_a_restore_deletes_nothing_and_says_what_is_back():
 
 
 def test_house_keeping_says_what_it_took_once_it_has_begun():
-    assert keeping_house(None) == NOTHING_DELETED
+    assert keeping_house(None) == "House-keeping deleted nothing."
     assert keeping_house(0) == "House-keeping had begun, and is known to have deleted 0 objects."
 
 

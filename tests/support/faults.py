@@ -76,12 +76,12 @@ class Faults:
 
     folder: Path
 
-    def arm(self, at: int, kind: str) -> None:
-        """Let the n-th call from now on fail; 0: none."""
+    def arm(self, at: int, kind: str, *, what: str = "", on: str = "") -> None:
+        """Let the n-th call from now on fail, of all or of those of a kind on names with a text in them; 0: none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in ("calls", "fired", "dead"):
             (self.folder / name).unlink(missing_ok=True)
-        (self.folder / "armed").write_text(json.dumps([at, kind]))
+        (self.folder / "armed").write_text(json.dumps([at, kind, what, on]))
 
     def calls(self) -> list[Call]:
         """Return the calls since it was armed."""
@@ -108,8 +108,10 @@ class Faults:
             calls = self.folder / "calls"
             with calls.open("a") as log:
                 log.write(json.dumps([what, on]) + "\n")
-            number = calls.read_bytes().count(b"\n")
-            at, kind = json.loads((self.folder / "armed").read_text())
+            at, kind, *chosen = json.loads((self.folder / "armed").read_text())
+            if not (chosen[0] in what and chosen[1] in on):
+                return None
+            number = sum(chosen[0] in call.what and chosen[1] in call.on for call in self.calls())
             if number != at:
                 return None
             # Threads take turns otherwise than they did before, so the n-th call may be one that cannot fail that way.

@@ -114,6 +114,16 @@ def test_a_branch_that_moved_onto_a_commit_that_was_there_was_reset():
     assert not seen(moved, before(main="c", dev="c"))["dev"].why, "a new commit is what operations make"
 
 
+def test_a_branch_that_follows_another_one_by_resets_lost_the_sign_of_its_first_reset():
+    followed = Heads(ago(10), {"main": Head("c", ago(30), heads.RESET_ONTO), "dev": Head("c", ago(30))})
+    new = {**LINE, "d": (["c"], 5)}
+    found = seen(refs_of(new, main="d", dev="d"), followed)
+    assert found["main"].why == heads.RESET_ONTO, "the new commit may be that of the other branch"
+    assert not found["dev"].why
+    own = seen(refs_of(new, main="d", dev="c"), followed)
+    assert not own["main"].why, "a commit of its own drops what was staged"
+
+
 def test_a_head_that_is_unknown_by_now_is_a_sign():
     assert seen(refs_of(LINE, main="c"), before(main="collected"))["main"].why == heads.RESET_ASIDE
 
