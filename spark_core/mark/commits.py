@@ -245,7 +245,7 @@ def _completed(run: Run, dumped: Refs) -> Refs:
         # A dump in whose time nothing lands needs no log: whoever may make dumps only gets as many tries as ever.
         raise IncompleteReadError(
             f"refs dump of repository {run.repository.id}: it lacks a commit that landed while it was made, which was then to be "
-            f"read from a log ({str(denied).partition(';')[0]}). Give the user fs:ReadBranch on "
+            f"read from a log ({denied.found}). Give the user fs:ReadBranch on "
             f"arn:lakefs:fs:::repository/{run.repository.id}/branch/*, or run again when nobody commits."
         ) from denied
 
