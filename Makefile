@@ -5,24 +5,23 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.set-up
 EMULATORS := .emulators/.set-up
-# More words for pytest: make test ARGS="-k namespace -x"
+# More words for pytest or for what is measured: make test ARGS="-k namespace -x", make bench ARGS="--objects 300"
 ARGS ?=
-# Objects of the repository that `make bench` generates.
-OBJECTS ?= 100000
 
 # Nothing that is started from here reports to anybody.
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench test-live lint audit format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder test-live lint audit format ui clean
 
 help: ## list the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv with everything in it, at the versions of constraints.txt (checks Java 17 and Python 3.11 first)
+setup: $(READY) ## make .venv with everything in it, at the versions of constraints.txt (checks Java 17 and Python 3.11 first), and warm up
 
 $(READY): pyproject.toml constraints.txt
 	@.ci/setup $(VENV)
+	@$(BIN)/lakegc warm-up || echo "Spark will start without an archive of its classes, which takes longer"
 	@touch $@
 
 demo: $(READY) ## watch a whole garbage collection of a repository made for it, with the proof at the end
@@ -46,9 +45,14 @@ test-deep: $(READY) $(EMULATORS) ## run the long searches, two hours on two core
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
 	$(BIN)/python -m tests.losses.mutate $(ARGS)
 
-bench: $(READY) ## measure: entries per second of the decoder; time, requests and peak memory of a mark (OBJECTS=100000)
-	$(BIN)/python benchmarks/decoder.py
-	$(BIN)/python benchmarks/mark.py --objects $(OBJECTS)
+bench: $(READY) ## measure marks: time, CPU, memory, Spark's tasks, requests, calls (docs/performance.md; ARGS="--help")
+	$(BIN)/python -m benchmarks.mark $(ARGS)
+
+bench-large: $(READY) ## measure the case of lakeFS's design document on a synthetic store (ARGS="--factor 0.01" for a hundredth of it)
+	$(BIN)/python -m benchmarks.large $(ARGS)
+
+bench-decoder: $(READY) ## measure how many entries of a range one core reads in a second
+	$(BIN)/python -m benchmarks.decoder $(ARGS)
 
 test-live: $(READY) ## run the tests that need a lakeFS server (without one they say how to name it)
 	$(BIN)/python -m pytest -rs tests/live $(ARGS)

@@ -1,6 +1,6 @@
 """How fast one core reads a range: entries a second, checksums, decompression and Arrow building included.
 
-    python benchmarks/decoder.py [--entries 50000] [--runs 31]
+    python -m benchmarks.decoder [--entries 50000] [--runs 31]
 
 Rates are per second of processor time, so that other work on the machine
 does not count; the rate by the clock on the wall is printed beside it.
@@ -9,8 +9,6 @@ The range is written here by the project's own writer, whose files are byte
 for byte those of a lakeFS server. The first read, which loads or compiles the
 machine code, is shown apart.
 """
-
-# ruff: noqa: INP001 - a folder of scripts is no package
 
 from __future__ import annotations
 
@@ -22,9 +20,6 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from spark_core.graveler import Entry, read_range, write_range
 

@@ -1,0 +1,112 @@
+"""A store whose objects below `data/` follow from a plan; everything else lies on disk, as in the store that it stands for.
+
+So what is measured works through its own contract, and no time goes into the
+files of millions of objects. A thousand keys count as one request, as on S3.
+Once this module is imported, `LocalStore` is the planned one.
+"""
+
+# ruff: noqa: INP001 - measured processes find this folder on PYTHONPATH
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from lakegc_bench_plan import Plan
+
+from spark_core.errors import NotFoundError
+from spark_core.storage import local
+from spark_core.storage.contract import DeleteOutcome, ObjectInfo, listing_batch
+from spark_core.storage.copies import Sight
+
+_PAGE = 1_000
+_BATCH = 10 * _PAGE
+_INSTANT = pa.timestamp("us", tz="UTC")
+
+
+@cache
+def _plan() -> Plan:
+    return Plan.read(Path(os.environ["LAKEGC_BENCH_PLAN"]))
+
+
+def _is_planned(key: str) -> bool:
+    return key.split("/", 1)[0] == "data"
+
+
+class PlannedStore(local.LocalStore):
+    """Answers for `data/` from the plan that `LAKEGC_BENCH_PLAN` names."""
+
+    def list(self, prefix: str, *more: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        """List the objects of one slice, or of all; options that the plan does not know are for the store on disk."""
+        if not _is_planned(prefix):
+            return super().list(prefix, *more, **options)
+        if more or options:
+            raise NotImplementedError(f"list({prefix!r}) with {more} and {options}: teach it to the synthetic store")
+        name = prefix.strip("/").partition("/")[2]
+        return self._slices(_plan().slice_names if not name else [name])
+
+    def _slices(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        plan = _plan()
+        for number in [number for name in names if (number := plan.slice_of(name)) is not None]:
+            first = number * plan.slice_objects
+            for start in range(first, first + plan.slice_objects, _BATCH):
+                end = min(start + _BATCH, first + plan.slice_objects)
+                for _ in range(start, end, _PAGE):
+                    self.requests["list"] += 1
+                objects = np.arange(start, end, dtype=np.int64)
+                modified = pa.array(plan.times(objects) * 1_000_000, pa.int64()).cast(_INSTANT)
+                yield listing_batch(plan.addresses(objects), pa.array(plan.sizes(objects)), modified)
+
+    def children(self, prefix: str) -> tuple[Any, pa.Table]:
+        """List one level: the slices are not on disk, nor is the folder that they are in."""
+        if not _is_planned(prefix):
+            folders, objects = super().children(prefix)
+            return (folders if prefix.strip("/") else sorted({*folders, "data/"})), objects
+        plan = _plan()
+        for _ in range(0, plan.slices, _PAGE):
+            self.requests["list"] += 1
+        none = listing_batch([], [], pa.array([], _INSTANT))
+        return sorted(f"data/{name}/" for name in plan.slice_names), pa.Table.from_batches([none])
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        if not _is_planned(key):
+            return super().head(key)
+        self.requests["head"] += 1
+        plan = _plan()
+        found = plan.object_of(key)
+        if found is None:
+            raise NotFoundError(f"{key} is not in {self.root}")
+        one = np.array([found], np.int64)
+        return ObjectInfo(key, int(plan.sizes(one)[0]), datetime.fromtimestamp(int(plan.times(one)[0]), UTC))
+
+    def sight(self, key: str) -> Sight:
+        """Describe one object so that it is recognized."""
+        if not _is_planned(key):
+            return super().sight(key)
+        found = self.head(key)
+        return Sight(key, found.size_bytes, found.last_modified.isoformat())
+
+    def delete(self, keys: Sequence[str], **options: Any) -> Any:
+        """Say of each object that it was deleted, in no time."""
+        if not all(map(_is_planned, keys)):
+            return super().delete(keys, **options)
+        pace = options.get("pace")
+        for _ in range(0, len(keys), _PAGE):
+            if pace is not None:
+                pace()
+            self.requests["delete"] += 1
+        return [DeleteOutcome(key, "deleted") for key in keys]
+
+    def probe_delete(self, key: str) -> DeleteOutcome:
+        """Say that an object that nobody has may be deleted."""
+        return DeleteOutcome(key, "already_gone")
+
+
+local.LocalStore = PlannedStore  # type: ignore[misc]

@@ -1,0 +1,160 @@
+"""Objects that exist only as numbers: name, date, size and fate of each follow from a plan."""
+
+# ruff: noqa: INP001 - measured processes find this folder on PYTHONPATH
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Numbers = NDArray[np.int64]
+
+# Of 19 old objects: the first 13 are committed, then 5 staged, and the last is what is to go.
+GROUP, COMMITTED, STAGED = 19, 13, 5
+_ALPHABET = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
+# 4000-01-01: slices are named by the seconds left until then.
+_REVERSE_FROM = 64_060_588_800
+_DAY = 86_400
+# The objects of a slice are written within this time.
+_SLICE_SECONDS = 3_000
+_YOUNG_SHARE = 0.05
+_SMALLEST, _SIZES = 1_000, 100_000_000
+_KEY_LENGTH = len("data/") + 20 + 1 + 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a synthetic namespace holds.
+
+    Attributes:
+        slices: Slices below `data/`, the newest twentieth of which is young.
+        slice_objects: Objects in each; a multiple of `GROUP`.
+        made_at: Seconds since 1970; the old slices lie between 90 and 3 days before.
+        served_at: The same, of the run: the young slices lie in the 20 hours before.
+        seed: Of sizes and checksums.
+    """
+
+    slices: int
+    slice_objects: int
+    made_at: int
+    served_at: int
+    seed: int = 14
+
+    @classmethod
+    def read(cls, file: Path) -> Plan:
+        """Read what `write` wrote."""
+        return cls(**json.loads(file.read_text()))
+
+    def write(self, file: Path) -> None:
+        """Write it down for the measured processes."""
+        file.write_text(json.dumps(asdict(self)))
+
+    @property
+    def old_slices(self) -> int:
+        """Slices whose objects are old enough."""
+        return self.slices - max(1, int(self.slices * _YOUNG_SHARE))
+
+    @property
+    def groups(self) -> int:
+        """Groups of old objects, each with one object that is to go."""
+        return self.old_slices * self.slice_objects // GROUP
+
+    @cached_property
+    def began(self) -> Numbers:
+        """When each slice begins, in seconds since 1970."""
+        young = self.slices - self.old_slices
+        old = np.linspace(self.made_at - 90 * _DAY, self.made_at - 3 * _DAY, self.old_slices).astype(np.int64)
+        return np.concatenate([old, self.served_at - np.linspace(20 * 3600, 3600, young).astype(np.int64)])
+
+    @cached_property
+    def slice_names(self) -> list[str]:
+        """Name of each slice."""
+        numbers = np.arange(self.slices, dtype=np.int64)
+        return [bytes(row).decode() for row in _xids(_REVERSE_FROM - self.began, numbers)]
+
+    def committed(self, numbers: Numbers) -> Numbers:
+        """Return the objects of these numbers among the committed ones."""
+        return numbers // COMMITTED * GROUP + numbers % COMMITTED
+
+    def staged(self, numbers: Numbers) -> Numbers:
+        """Return the objects of these numbers among the staged ones."""
+        return numbers // STAGED * GROUP + COMMITTED + numbers % STAGED
+
+    def times(self, objects: Numbers) -> Numbers:
+        """When objects were written, in seconds since 1970."""
+        within = objects % self.slice_objects * _SLICE_SECONDS // self.slice_objects
+        times: Numbers = self.began[objects // self.slice_objects] + within
+        return times
+
+    def sizes(self, objects: Numbers) -> Numbers:
+        """Sizes of objects; those that are to go share none with another one, so that none looks like its twin."""
+        size = _SMALLEST + (_mixed(objects, self.seed) % np.uint64(_SIZES)).astype(np.int64)
+        sizes: Numbers = size // 2 * 2 + (objects % GROUP == GROUP - 1)
+        return sizes
+
+    def checksums(self, objects: Numbers) -> list[str]:
+        """Checksums of objects, 32 hexadecimal digits."""
+        halves = zip(_mixed(objects, self.seed + 1), _mixed(objects, self.seed + 2), strict=True)
+        return [f"{int(one):016x}{int(two):016x}" for one, two in halves]
+
+    def addresses(self, objects: Numbers) -> pa.StringArray:
+        """Addresses of objects, relative to the namespace."""
+        slices = np.frombuffer("".join(self.slice_names).encode(), np.uint8).reshape(-1, 20)
+        rows = np.empty((len(objects), _KEY_LENGTH), np.uint8)
+        rows[:, :5] = np.frombuffer(b"data/", np.uint8)
+        rows[:, 5:25] = slices[objects // self.slice_objects]
+        rows[:, 25] = ord("/")
+        rows[:, 26:] = _xids(self.times(objects), objects)
+        offsets = np.arange(len(objects) + 1, dtype=np.int32) * _KEY_LENGTH
+        return pa.StringArray.from_buffers(len(objects), pa.py_buffer(offsets), pa.py_buffer(rows))
+
+    def object_of(self, key: str) -> int | None:
+        """Return the object that an address names; None if there is none."""
+        _, _, rest = key.partition("data/")
+        name, _, xid = rest.partition("/")
+        number = self.slice_of(name)
+        if number is None or len(xid) != 20:
+            return None
+        bits = 0
+        for character in xid:
+            bits = bits << 5 | b"0123456789abcdefghijklmnopqrstuv".find(character.encode())
+        counter = bits >> 4 & 0xFFFFFF
+        first = number * self.slice_objects
+        found = first + (counter - first) % (1 << 24)
+        if found >= first + self.slice_objects or self.addresses(np.array([found]))[0].as_py() != key:
+            return None
+        return found
+
+    def slice_of(self, name: str) -> int | None:
+        """Return the number of the slice of this name; None if there is none."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.slice_names)}
+
+
+def _xids(seconds: Numbers, counters: Numbers) -> Bytes:
+    """Print names as lakeFS does: 4 bytes of time, 5 of a process, 3 of a counter, in base 32."""
+    raw = np.empty((len(seconds), 12), np.uint8)
+    raw[:, :4] = (seconds % 2**32).astype(">u4").view(np.uint8).reshape(-1, 4)
+    raw[:, 4:9] = np.frombuffer(b"bench", np.uint8)
+    raw[:, 9:] = (counters % 2**24).astype(">u4").view(np.uint8).reshape(-1, 4)[:, 1:]
+    bits = np.zeros((len(seconds), 100), np.uint8)
+    bits[:, :96] = np.unpackbits(raw, axis=1)
+    return _ALPHABET[bits.reshape(-1, 20, 5) @ np.array([16, 8, 4, 2, 1], np.uint8)]
+
+
+def _mixed(numbers: Numbers, seed: int) -> NDArray[np.uint64]:
+    """Mix numbers well (splitmix64)."""
+    mixed = numbers.astype(np.uint64) + np.uint64(seed * 0x9E3779B97F4A7C15 % 2**64)
+    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ mixed >> np.uint64(31)

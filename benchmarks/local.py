@@ -1,0 +1,178 @@
+"""The generated repository on local files, made once, and a sandbox server of its own for each measured run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from benchmarks import runs
+from benchmarks.runs import REPOSITORY
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.dump import dump_refs
+from lakegc_dagster.sandbox.populate import populate
+
+# Raised when the same shape is made otherwise.
+_FORM = 3
+# Commits are two days apart, and the rule's threshold lies half-way between two of them: for a day it reaches no other one.
+_STEP_DAYS = 2
+_RETAINED_SHARE = 0.36
+_MADE_FOR = timedelta(hours=20)
+_MADE = "made.json"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a repository holds.
+
+    Attributes:
+        objects: Objects under `data/`.
+        commits: Commits on main.
+        branches: Branches along it.
+        slices: Slices of the objects.
+        garbage: Objects of the `objects` that nothing refers to.
+        staged: Objects of the `objects` that are staged.
+        sizes: Different sizes of objects: those that share one may be of the same content, which a mark has to find out.
+    """
+
+    objects: int
+    commits: int
+    branches: int
+    slices: int
+    garbage: int
+    staged: int
+    sizes: int
+
+    @classmethod
+    def of(cls, objects: int, *, commits: int | None = None, branches: int | None = None, slices: int = 3) -> Shape:
+        """Return the shape of so many objects; 105,000 are in 250 commits and 100 branches, 300 in 10 and 5."""
+        large = objects >= 10_000
+        return cls(
+            objects=objects,
+            commits=commits or (250 if large else 10),
+            branches=branches or (100 if large else 5),
+            slices=slices,
+            garbage=objects // 10,
+            staged=objects * 3 // 100,
+            sizes=2_000,
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """A repository that was made.
+
+    Attributes:
+        directory: Where it lies; never changed, runs get a copy.
+        expired: Objects that a mark ought to find.
+    """
+
+    directory: Path
+    expired: int
+
+
+def made(scratch: Path, shape: Shape) -> Made:
+    """Return the repository of a shape, made now unless it lies there from earlier today."""
+    name = hashlib.sha256(json.dumps([_FORM, asdict(shape)]).encode()).hexdigest()[:12]
+    directory = scratch / f"repository-{shape.objects}-{name}"
+    now = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
+    if (directory / _MADE).exists():
+        found = json.loads((directory / _MADE).read_text())
+        if now - datetime.fromisoformat(found["now"]) < _MADE_FOR:
+            return Made(directory, found["expired"])
+    if directory.exists():
+        shutil.rmtree(directory)
+    retention_days = _STEP_DAYS * round(_RETAINED_SHARE * shape.commits)
+    with Sandbox(directory) as sandbox:
+        population = populate(
+            sandbox,
+            REPOSITORY,
+            now=now,
+            objects=shape.objects - shape.garbage - shape.staged,
+            commits=shape.commits,
+            branches=shape.branches,
+            days=_STEP_DAYS * shape.commits,
+            retention_days=retention_days,
+            overwritten_share=0.5,
+            garbage=shape.garbage,
+            staged=shape.staged,
+            slices=shape.slices,
+            sizes=shape.sizes,
+        )
+        core = sandbox.core
+        repository = core.repository(REPOSITORY)
+        dump = dump_refs(core, repository)
+        staged = [change.entry for change in core.state.staged_from(repository.number, "main") if change.entry]
+    said = {
+        "now": now.isoformat(),
+        "expired": population.expired,
+        "retention_days": retention_days,
+        "dump": {
+            "commits_meta_range_id": dump.commits_metarange_id,
+            "branches_meta_range_id": dump.branches_metarange_id,
+            "tags_meta_range_id": dump.tags_metarange_id,
+        },
+        "staged": [
+            {
+                "path": entry.path.decode(),
+                "address": entry.address,
+                "size_bytes": entry.size_bytes,
+                "checksum": entry.checksum,
+            }
+            for entry in staged
+        ],
+    }
+    (directory / _MADE).write_text(json.dumps(said))
+    return Made(directory, population.expired)
+
+
+def told(found: Made) -> dict[str, Any]:
+    """Return what the making of a repository noted: `dump`, `staged`, `retention_days`."""
+    noted: dict[str, Any] = json.loads((found.directory / _MADE).read_text())
+    return noted
+
+
+def files(found: Made) -> dict[str, Path]:
+    """Return every file of a repository's namespace, by its key."""
+    root = found.directory / "blockstore" / REPOSITORY
+    return {str(file.relative_to(root)): file for file in root.rglob("*") if file.is_file()}
+
+
+@contextmanager
+def served(found: Made, scratch: Path, *, latency_ms: float) -> Iterator[runs.Served]:
+    """Serve a copy of a repository, which is thrown away at the end.
+
+    Objects are linked, not copied: nothing writes into a file that is there.
+    """
+    directory = scratch / "copy"
+    if directory.exists():
+        shutil.rmtree(directory)
+    shutil.copytree(found.directory / "blockstore", directory / "blockstore", copy_function=os.link)
+    for file in found.directory.iterdir():
+        if file.is_file():
+            shutil.copy2(file, directory)
+    try:
+        with runs.serving("benchmarks.serve", str(directory), "--latency-ms", str(latency_ms)) as (endpoint, pid):
+            keys = json.loads((directory / "credentials.json").read_text())
+            yield runs.Served(
+                settings={
+                    "server": {"endpoint": endpoint},
+                    "storage": {"local_path": str(directory / "blockstore")},
+                },
+                environment={
+                    "LAKEGC_ACCESS_KEY_ID": keys["access_key_id"],
+                    "LAKEGC_SECRET_ACCESS_KEY": keys["secret_access_key"],
+                },
+                server=endpoint.removeprefix("http://"),
+                beside={"server": pid},
+                expired=found.expired,
+            )
+    finally:
+        shutil.rmtree(directory)
