@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from dagster_aws.s3 import S3Resource
 
 from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
 from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
@@ -17,6 +16,8 @@ from lakegc_dagster.sensors import build_sensors
 from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
 
 if TYPE_CHECKING:
+    from dagster_aws.s3 import S3Resource
+
     from lakegc_dagster.azure_resources import AzureResource
 
 
@@ -28,7 +29,7 @@ def build_defs(
     Args:
         settings: The settings; a wiring where clock or observer are not the usual ones; None when there are no
             settings yet, then the asset graph is shown and every run says what is missing.
-        s3: The S3 resource to take credentials from; else the settings and the AWS environment are asked.
+        s3: The S3 resource to take credentials from; else the settings and the AWS chain are asked.
         azure: The Azure resource to take account and credentials from; else the settings and the Azure environment are asked.
 
     Raises:

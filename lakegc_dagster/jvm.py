@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,3 +55,39 @@ def start_quietly(settings: Settings) -> Path:
             ) from failure
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - as above; a context would start the session
     return log
+
+
+def end(*, seconds: float) -> int | None:
+    """End the Java process of this Python process, with Spark's session, and wait for it.
+
+    Args:
+        seconds: How long it may take; then it is killed.
+
+    Returns:
+        Its exit code; None when there was none, or it had to be killed.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    session, gateway = SparkSession.getActiveSession(), SparkContext._gateway  # noqa: SLF001 - as above
+    if gateway is None or gateway.proc is None:
+        return None
+    if session is not None:
+        session.stop()
+    # It ends when nobody can write to it any more.
+    gateway.proc.stdin.close()
+    try:
+        return int(gateway.proc.wait(seconds))
+    except subprocess.TimeoutExpired:
+        kill()
+        return None
+
+
+def kill() -> None:
+    """End the Java process of this Python process at once, whatever it does."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway  # noqa: SLF001 - as above
+    if gateway is not None and gateway.proc is not None:
+        gateway.proc.kill()
+        gateway.proc.wait()

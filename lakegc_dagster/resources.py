@@ -1,5 +1,6 @@
 """What assets are given: the Spark session, the stores' credentials, and the open run of a partition."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,21 +9,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
-from dagster_aws.s3 import S3Resource
 from dagster_pyspark import LazyPySparkResource
 from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
+from lakegc_dagster import engine
 from lakegc_dagster.azure_resources import NoAzure, with_azure
-from lakegc_dagster.failures import RETRY_AFTER, raising_failures
+from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.s3_resources import NoS3, with_s3
 from lakegc_dagster.settings import Settings, no_settings
-from lakegc_dagster.settings.sections import StorageSettings
+from spark_core.clocks import Clock, SystemClock
 from spark_core.cluster import prepare_cluster
 from spark_core.errors import LakegcError
 from spark_core.guards import CheckResult
-from spark_core.housekeeping import House
-from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -34,13 +34,14 @@ from spark_core.phases import (
 )
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.session import check_java, default_master, spark_config
-from spark_core.storage import StoreOptions
-from spark_core.sweep import Progress
 from spark_core.tables import DELETION_REPORT, Manifest, TableSpec
 
 if TYPE_CHECKING:
-    from lakegc_dagster.azure_resources import AzureResource
+    from dagster_aws.s3 import S3Resource
 
+    from lakegc_dagster.azure_resources import AzureResource
+    from spark_core.housekeeping import House
+    from spark_core.sweep import Progress
 
 # What a step has done before it is at work, or after it, where that is not simply nothing.
 _STATES = {DELETION_REPORT.name: SWEEP_STANDS, "house_keeping": NOTHING_BY_HOUSE_KEEPING}
@@ -57,7 +58,7 @@ class Observer(Protocol):
         """A table was stored."""
         ...
 
-    def progressed(self, table: str, progress: Progress) -> None:
+    def progressed(self, table: str, progress: "Progress") -> None:
         """A table that takes its time has come so far."""
         ...
 
@@ -73,7 +74,7 @@ class Observer(Protocol):
         """A table or its checks ended by an error that is none of lakegc's; what they had done."""
         ...
 
-    def kept_house(self, house: House) -> None:
+    def kept_house(self, house: "House") -> None:
         """House-keeping after the run has ended."""
         ...
 
@@ -84,7 +85,7 @@ class Unobserved:
     def started(self, table: str) -> None:
         """Let it pass."""
 
-    def progressed(self, table: str, progress: Progress) -> None:
+    def progressed(self, table: str, progress: "Progress") -> None:
         """Let it pass."""
 
     def stored(self, manifest: Manifest) -> None:
@@ -99,7 +100,7 @@ class Unobserved:
     def broke(self, table: str, state: str | None) -> None:
         """Let it pass."""
 
-    def kept_house(self, house: House) -> None:
+    def kept_house(self, house: "House") -> None:
         """Let it pass."""
 
 
@@ -168,11 +169,12 @@ class Runs(dg.ConfigurableResource[Any]):
 
     wiring: dg.ResourceDependency[Wiring]
     spark: dg.ResourceDependency[SparkResource]
-    s3: dg.ResourceDependency[S3Resource]
+    s3: dg.ResourceDependency[Any]
     azure: dg.ResourceDependency[Any]
 
     _environment: Environment | None = PrivateAttr(default=None)
     _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
+    _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(default_factory=lambda: defaultdict(Retries))
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
         """Start Spark in the background."""
@@ -215,7 +217,8 @@ class Runs(dg.ConfigurableResource[Any]):
             self.observer.failed(step, error)
 
         try:
-            with raising_failures(tell, retry_after=self.wiring.retry_after), phase(state):
+            retries = self._retries[partition_key, step]
+            with raising_failures(tell, retry_after=self.wiring.retry_after, retries=retries), phase(state):
                 yield self._open(*parse_partition_key(partition_key))
         except (dg.Failure, dg.RetryRequested):
             raise
@@ -242,7 +245,7 @@ class Runs(dg.ConfigurableResource[Any]):
         if self._environment is None:
             store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
             self._environment = Environment(
-                server=LakeFSServer(settings.server_options(), clock=self.wiring.clock),
+                server=engine.lakefs.LakeFSServer(settings.server_options(), clock=self.wiring.clock),
                 store_options=store_options,
                 spark=lambda: self.spark.spark_session,
                 clock=self.wiring.clock,
@@ -275,45 +278,22 @@ class Runs(dg.ConfigurableResource[Any]):
         return found
 
 
-def with_s3(options: StoreOptions, s3: S3Resource) -> StoreOptions:
-    """Put what an S3 resource says over the options; what it leaves open stays.
-
-    Args:
-        options: From the settings.
-        s3: As Dagster users configure it; without keys the AWS chain is used (environment, profile, role).
-    """
-    return replace(
-        options,
-        s3_endpoint=s3.endpoint_url or options.s3_endpoint,
-        s3_region=s3.region_name or options.s3_region,
-        s3_profile=s3.profile_name or options.s3_profile,
-        s3_access_key_id=s3.aws_access_key_id or options.s3_access_key_id,
-        s3_secret_access_key=s3.aws_secret_access_key or options.s3_secret_access_key,
-        s3_session_token=s3.aws_session_token or options.s3_session_token,
-    )
-
-
 def build_resources(
-    wiring: Wiring, s3: S3Resource | None = None, azure: "AzureResource | None" = None
+    wiring: Wiring, s3: "S3Resource | None" = None, azure: "AzureResource | None" = None
 ) -> dict[str, Any]:
     """Make the resources that assets name; nothing is started or asked.
 
     Args:
         wiring: Settings, clock, observer.
-        s3: The S3 resource of a code location that has one; else one is made from the settings.
+        s3: The S3 resource of a code location that has one; else the settings and the AWS chain are asked.
         azure: The Azure resource of a code location that has one; else the settings and Azure's usual chain are asked.
     """
     settings = wiring.settings
-    storage = StorageSettings() if settings is None else settings.storage
     session = (
         SparkResource(spark_config=spark_config(master=default_master()))
         if settings is None
         else SparkResource(spark_config=settings.spark_config(), ship_package=settings.spark.ship_package)
     )
-    if s3 is None:
-        s3 = S3Resource(
-            endpoint_url=storage.s3_endpoint, region_name=storage.s3_region, profile_name=storage.s3_profile
-        )
-    reached: AzureResource | NoAzure = NoAzure() if azure is None else azure
-    runs = Runs(wiring=wiring, spark=session, s3=s3, azure=reached)
-    return {"spark": session, "s3": s3, "azure": reached, "runs": runs}
+    stores: dict[str, Any] = {"s3": NoS3() if s3 is None else s3, "azure": NoAzure() if azure is None else azure}
+    runs = Runs(wiring=wiring, spark=session, **stores)
+    return {"spark": session, **stores, "runs": runs}

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
 
 from spark_core import errors
+from spark_core.class_archive import class_archive, find_java
 from spark_core.errors import LakegcError, SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
 
 # The reference job's own default, and what two cores can make good use of.
 CLUSTER_ADDRESS_PARTITIONS = 200
 LOCAL_ADDRESS_PARTITIONS = 4
+
+# Set by `spark-submit` for the Python programs that it starts: Java runs already.
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+# Options for the driver's Java; it takes the last word of those that contradict each other.
+_FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_DAEMON = "spark_core.spark_daemon"
+# Java's second compiler costs as much as it gains up to joins of 20 million objects (docs/performance.md).
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 _JAVA_VERSION = re.compile(r'version "(\d+)')
 
@@ -39,9 +53,25 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def speculates(spark: SparkSession) -> bool:
+    """Say whether Spark may run a slow task a second time beside the first."""
+    return str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true"
+
+
+def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
+    """Say whether a task that Spark gave up may still be at work, on an executor that the driver does not reach.
+
+    Args:
+        spark: The session that ran the tasks.
+        was_retried: Some attempt is known to have come before another one. Of two copies of a slow task only the one
+            that ended first tells, so where Spark makes such copies nothing more need be known.
+    """
+    return (was_retried or speculates(spark)) and not is_local(spark.sparkContext.master or "")
+
+
 def default_master() -> str | None:
     """Return the master where nobody named one: this machine, or what `spark-submit` was told when that started us."""
-    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+    return None if _GATEWAY in os.environ else "local[*]"
 
 
 def spark_config(
@@ -86,7 +116,49 @@ def spark_config(
             "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
             "spark.driver.memory": "2g",
         }
+        if _GATEWAY not in os.environ:
+            config |= _started_here(properties)
+            properties.pop(_FIRST_OPTIONS, None)
     return config | properties
+
+
+def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what makes a start on this machine cheap: options for the driver's Java, and the parent of its Python workers.
+
+    Args:
+        properties: The operator's own; their options for Java stand behind ours.
+    """
+    archive, first = class_archive(), properties.get(_FIRST_OPTIONS, _in_spark_defaults(_FIRST_OPTIONS))
+    # Java does not map one archive while it makes another.
+    making = any("ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, "")))
+    mapped = "" if archive is None or making else archive.options
+    started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, mapped, first)))}
+    if os.environ["PYSPARK_PYTHON"] == sys.executable:
+        started["spark.python.daemon.module"] = _DAEMON
+    return started
+
+
+def _in_spark_defaults(name: str) -> str:
+    """Return a property of the file that Spark itself takes properties from where a session names none; empty when it has none."""
+    directory = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    try:
+        lines = Path(directory, "spark-defaults.conf").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = [line.strip()[len(name) :] for line in lines if line.strip().startswith(name)]
+    return found[-1].lstrip(" \t=:") if found else ""
+
+
+def start_session(properties: Mapping[str, str]) -> SparkSession:
+    """Return the session of this process, started with these properties if there is none.
+
+    Args:
+        properties: Those of `spark_config`.
+    """
+    builder = SparkSession.builder
+    for name, value in properties.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def check_java() -> str:
@@ -95,14 +167,14 @@ def check_java() -> str:
     Raises:
         SettingsError: If there is no Java, or one older than 17.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    java = find_java()
     advice = (
         f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`; "
         "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c \"import jdk; print(jdk.install('17'))\"`) "
         "and set JAVA_HOME to its folder."
     )
-    if not java or not Path(java).exists():
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"
         raise SettingsError(f"Java: {where}. {advice}")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)

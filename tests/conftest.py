@@ -38,14 +38,9 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(scope="session")
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""
-    from pyspark.sql import SparkSession
-
-    from spark_core.session import spark_config
+    from spark_core.session import spark_config, start_session
     from tests.support.small_spark import SMALL_SPARK
 
-    builder = SparkSession.builder
-    for key, value in spark_config(master="local[2]", extra=SMALL_SPARK).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
     yield session
     session.stop()

@@ -91,6 +91,32 @@ def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
     raise SystemExit(guarded(body, debug=debug))
 
 
+@main.command("warm-up")
+@click.option("--again", is_flag=True, help="Make it anew although it is there.")
+@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+def warm_up(*, again: bool, debug: bool) -> NoReturn:
+    """Make what every later start of Spark finds ready; runs work without it, and take longer.
+
+    A small repository is collected in a temporary directory, and Java writes an
+    archive of the classes that this took, some 150 MB, into the user's cache
+    directory. It is used where the master is local, by this installation of
+    Spark and this Java; after either was renewed, make it again.
+
+    \b
+    Examples:
+      lakegc warm-up
+      XDG_CACHE_HOME=/var/cache/collector lakegc warm-up
+    """  # noqa: D301 - as above
+
+    def body() -> int:
+        from lakegc_dagster import console
+        from lakegc_dagster.warm_up import run_warm_up
+
+        return run_warm_up(console.console(), again=again)
+
+    raise SystemExit(guarded(body, debug=debug))
+
+
 _repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
 _repository = click.argument("repository")
 _key = click.option(

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from spark_core.graveler.jit import compiled
+from spark_core.jit import compiled
 
 # NumPy arrays of uint8, int64 and int32. Numbers are int64 throughout: mixed with unsigned ones, numba would compute in
 # floats. The type checker does not model that, so the arrays are opaque to it.

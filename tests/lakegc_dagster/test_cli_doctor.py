@@ -30,6 +30,8 @@ class Place:
         with sandbox.core.lock:
             repositories.create(sandbox.core, "repo", "local://repo")
             repositories.create(sandbox.core, "frozen", "local://frozen", read_only=True)
+            # Read-only ones are made over what is there.
+            (sandbox.blockstore / "frozen").mkdir()
         config = folder / "lakegc.toml"
         config.write_text(SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore))
         self.env = {

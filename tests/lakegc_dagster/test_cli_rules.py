@@ -19,6 +19,8 @@ def sandbox(tmp_path_factory):
         with running.core.lock:
             repositories.create(running.core, "repo", "local://repo")
             repositories.create(running.core, "frozen", "local://frozen", read_only=True)
+            # Read-only ones are made over what is there.
+            (running.blockstore / "frozen").mkdir()
         yield running
 
 

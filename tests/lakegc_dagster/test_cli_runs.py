@@ -36,6 +36,8 @@ class Place:
         self.story = upstream_scenario(sandbox, "repo", now=datetime.now(UTC))
         with sandbox.core.lock:
             repositories.create(sandbox.core, "frozen", "local://frozen", read_only=True)
+            # Read-only ones are made over what is there.
+            (sandbox.blockstore / "frozen").mkdir()
         config = folder / "lakegc.toml"
         config.write_text(SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore))
         self.env = {

@@ -62,6 +62,44 @@ def test_loading_starts_no_program_and_opens_no_socket_even_without_settings(tmp
     assert "Warning" not in loaded.stderr
 
 
+# What each process of Dagster would wait for, and only a run, or a user of that very store, needs. The bar is half a second of a
+# processor above Dagster and Spark; each of these takes a tenth and more of it.
+_NOT_TO_LOAD = (
+    "azure",
+    "boto3",
+    "botocore",
+    "dagster_aws",
+    "dagster_azure",
+    "google.cloud",
+    "lakefs_sdk",
+    "matplotlib",
+    "numba",
+    "obstore",
+    "pandas",
+    "rich",
+    "sqlalchemy",
+    "urllib3",
+    "spark_core.collect",
+    "spark_core.graveler",
+    "spark_core.housekeeping",
+    "spark_core.lakefs",
+    "spark_core.mark",
+    "spark_core.purge",
+    "spark_core.report",
+    "spark_core.sweep",
+)
+
+
+def test_loading_imports_nothing_that_only_a_run_needs():
+    code = (
+        "import sys; import dagster, pyspark.sql; before = set(sys.modules)\n"
+        "import lakegc_dagster.definitions\n"
+        f"print(sorted({set(_NOT_TO_LOAD)} & (set(sys.modules) - before)))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
 def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
     (tmp_path / "lakegc.toml").write_text(
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'

@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
+from lakegc_dagster.resources import Runs, SparkResource, Wiring, build_resources
 from spark_core.errors import (
     CorruptTableError,
     DeletionFailedError,
@@ -81,6 +82,39 @@ def test_the_same_work_elsewhere_is_waited_for_up_to_a_bound():
     assert attempts == RETRIES_BESIDE_THE_SAME + 1
     shown = failure_of(result).user_failure_data.description
     assert shown == "SameWorkError: the lease is that of the sweep of this run"
+
+
+@pytest.mark.parametrize("waits", [0, RETRIES + 1, RETRIES_BESIDE_THE_SAME - RETRIES])
+@pytest.mark.parametrize("heals_after", [RETRIES, RETRIES + 1])
+def test_a_long_wait_for_the_same_work_takes_no_try_from_a_server_that_is_silent_afterwards(
+    monkeypatch, waits, heals_after
+):
+    """The step is tried in one process, as its tries are by the code location's own executor."""
+    errors = [SameWorkError("the lease is that of the sweep of this run")] * waits + [
+        TransientError("no answer")
+    ] * heals_after
+    tries = iter(errors)
+
+    def open_next(_runs, _repository, _key):
+        error = next(tries, None)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(Runs, "_open", open_next)
+    monkeypatch.setattr(SparkResource, "start_ahead", lambda _spark: None)
+    seen = []
+
+    @dg.asset
+    def table(runs: Runs) -> None:
+        with runs.opened("repo|2026-11-20T02-00-00Z", "deletion_report"):
+            seen.append("made")
+
+    wiring = Wiring(settings=None, retry_after=timedelta(0))
+    runs = build_resources(wiring)["runs"]
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize([table], instance=instance, resources={"runs": runs}, raise_on_error=False)
+    assert result.success == (heals_after <= RETRIES)
+    assert len(list(tries)) == 0
 
 
 def test_what_another_marks_lease_says_fails_at_once():

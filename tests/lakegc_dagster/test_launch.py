@@ -10,7 +10,7 @@ import pytest
 
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import Settings
-from spark_core import guards, reference, tables
+from spark_core import guards, mark, reference, sweep, tables
 from spark_core.errors import (
     ClosedPartitionError,
     DeletionFailedError,
@@ -124,13 +124,11 @@ def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
 
 
 def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(home, ground, monkeypatch):
-    import lakegc_dagster.asset_checks as checks
-
     def incomplete(report):
         raise DeletionFailedError("1 of 2 objects were not deleted")
 
     key = new_key()
-    monkeypatch.setattr(checks.sweep, "require_complete", incomplete)
+    monkeypatch.setattr(sweep, "require_complete", incomplete)
     result = launch(home, "mark_and_sweep", ground.repository_id, key)
     assert not result.success
     assert isinstance(result.error, DeletionFailedError)
@@ -187,12 +185,10 @@ def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, 
 
 
 def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
-    import lakegc_dagster.assets.mark as assets
-
     def broken(run):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(assets.mark, "namespace_slices", broken)
+    monkeypatch.setattr(mark, "namespace_slices", broken)
     result = launch(home, "mark", ground.repository_id, new_key())
     assert not result.success
     assert result.error is None

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
-import dagster_pyspark.resources
 import pytest
 from dagster_aws.s3 import S3Resource
 
-from lakegc_dagster.resources import SparkResource, Wiring, build_resources, with_s3
+from lakegc_dagster.resources import SparkResource, Wiring, build_resources
+from lakegc_dagster.s3_resources import with_s3
 from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
@@ -45,7 +45,7 @@ def starting(monkeypatch):
         assert may_start.wait(10)
         return session
 
-    monkeypatch.setattr(dagster_pyspark.resources, "spark_session_from_config", start)
+    monkeypatch.setattr("dagster_pyspark.resources.spark_session_from_config", start)
     return may_start, session, threads
 
 
@@ -114,12 +114,10 @@ def settings(**storage):
     return Settings.model_validate({"server": {"endpoint": "http://127.0.0.1:9"}, "storage": storage})
 
 
-def test_the_s3_resource_says_what_the_settings_say():
-    resources = build_resources(Wiring(settings(s3_endpoint="http://minio:9000", s3_region="eu-1", s3_profile="gc")))
-    s3 = resources["s3"]
-    assert (s3.endpoint_url, s3.region_name, s3.profile_name) == ("http://minio:9000", "eu-1", "gc")
-    # Keys come from the AWS chain (environment, profile, role) unless somebody's own resource has them.
-    assert s3.aws_secret_access_key is None
+def test_without_an_s3_resource_the_settings_stand_as_they_are():
+    s3 = build_resources(Wiring(settings()))["s3"]
+    said = StoreOptions(s3_endpoint="http://minio:9000", s3_region="eu-1", s3_profile="gc")
+    assert with_s3(said, s3) == said
 
 
 def test_an_s3_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not_say():

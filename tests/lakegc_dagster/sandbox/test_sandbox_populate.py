@@ -37,6 +37,14 @@ def test_a_population_expires_as_many_objects_as_it_says(sandbox, objects, commi
     assert len({found.st_size for found in listing.values()}) == len(listing)
 
 
+def test_a_population_lies_in_as_many_slices_and_sizes_as_asked(sandbox):
+    told = populate(sandbox, "many", now=NOW, objects=90, commits=9, branches=1, garbage=5, staged=5, slices=4, sizes=7)
+    listing = _listing(sandbox, "many")
+    assert told.objects == len(listing) == 100
+    assert len({address.split("/")[1] for address in listing}) == 4
+    assert len({found.st_size for found in listing.values()}) == 7
+
+
 def test_a_populations_heads_list_as_many_paths_as_they_should(sdk, sandbox):
     populate(sandbox, "many", now=NOW, objects=400, commits=20, branches=2, garbage=0, staged=3)
     listed = sdk.objects.list_objects("many", "main", amount=1000).results

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from spark_core import cluster
-from spark_core.graveler import jit, kernels
+from spark_core import cluster, jit
+from spark_core.graveler import kernels
 
 ROOT = Path(__file__).resolve().parents[3]
 
