@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from lakegc_dagster import engine
 from lakegc_dagster.assets import VERDICT
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import guards, sweep, tables, verdict
+from spark_core import guards, tables
 from spark_core.errors import DeletionFailedError
 from spark_core.guards import CheckResult
 from spark_core.run import Run
@@ -27,14 +28,14 @@ def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
 
 def judge_mark(run: Run) -> Sequence[CheckResult]:
     """Read from the stored verdict what the checks of the whole mark said."""
-    return [result for result in verdict.results(run) if asset_of(result.table) == VERDICT]
+    return [result for result in engine.verdict.results(run) if asset_of(result.table) == VERDICT]
 
 
 def judge_report(report: StoredTable) -> CheckResult:
     """Say of a stored report whether the sweep deleted everything that it was to delete."""
     summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
     try:
-        sweep.require_complete(report)
+        engine.sweep.require_complete(report)
     except DeletionFailedError as left:
         summary, passed = str(left), False
     return CheckResult(_NOTHING_LEFT, report.manifest.table, passed, summary, report.manifest.facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 import dagster as dg
@@ -17,8 +18,29 @@ RETRY_AFTER = timedelta(seconds=30)
 RETRIES_BESIDE_THE_SAME = 40
 
 
+@dataclass
+class Retries:
+    """How often a step may be tried again; Dagster counts the tries of a step together, whatever they were for.
+
+    Attributes:
+        waits: Tries in this process that ended because the same work was under way elsewhere. A server that is silent
+            after a long wait is asked again as often as one that is silent at once.
+    """
+
+    waits: int = 0
+
+    def allowed(self, error: LakegcError) -> int:
+        """Return how many retries a step may have had, this one included, that ended by an error; 0 for none."""
+        if isinstance(error, SameWorkError):
+            self.waits += 1
+            return RETRIES_BESIDE_THE_SAME
+        return self.waits + RETRIES if isinstance(error, TransientError) else 0
+
+
 @contextmanager
-def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timedelta = RETRY_AFTER) -> Iterator[None]:
+def raising_failures(
+    seen: Callable[[LakegcError], None], *, retry_after: timedelta = RETRY_AFTER, retries: Retries | None = None
+) -> Iterator[None]:
     """Turn an engine error into the end of a Dagster step.
 
     A refusal is final: asking again cannot make a doubtful state safe, and an
@@ -29,6 +51,7 @@ def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timede
     Args:
         seen: Told of the error before it leaves.
         retry_after: How long a retry waits.
+        retries: Of the step, the same at each try of it; None where it is tried but once.
 
     Raises:
         Failure: For every engine error but a passing one.
@@ -43,15 +66,9 @@ def raising_failures(seen: Callable[[LakegcError], None], *, retry_after: timede
             metadata={"error": type(error).__name__},
             allow_retries=False,
         )
-        retries = _retries(error)
-        if not retries:
+        allowed = (retries or Retries()).allowed(error)
+        if not allowed:
             raise failure from error
         failure.__cause__ = error
         # Dagster shows the cause of the last request when there are no more retries.
-        raise dg.RetryRequested(max_retries=retries, seconds_to_wait=retry_after.total_seconds()) from failure
-
-
-def _retries(error: LakegcError) -> int:
-    if isinstance(error, TransientError):
-        return RETRIES
-    return RETRIES_BESIDE_THE_SAME if isinstance(error, SameWorkError) else 0
+        raise dg.RetryRequested(max_retries=allowed, seconds_to_wait=retry_after.total_seconds()) from failure

@@ -4,9 +4,10 @@ from typing import Any
 
 import dagster as dg
 
+from lakegc_dagster import engine
 from lakegc_dagster.metadata import manifest_metadata
 from lakegc_dagster.resources import Runs
-from spark_core import collect, tables
+from spark_core import tables
 from spark_core.tables import Draft, StoredTable
 
 
@@ -24,7 +25,7 @@ class TableIOManager(dg.IOManager):
         """Store a table; a lazy frame is computed by this, and one that is stored stays as it is."""
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
-            stored, page = collect.keep(run, obj)
+            stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
             metadata = manifest_metadata(stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}")
             context.add_output_metadata({**metadata, **page, "server_calls_so_far": run.server.requests.total()})

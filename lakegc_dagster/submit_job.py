@@ -118,16 +118,11 @@ def _say(shown: Console, job: Job) -> None:
 
 def _session(job: Job, conf: SparkConf) -> SparkSession:
     """Return the session that `spark-submit` configured, with what lakegc relies on where nothing else was said."""
-    from pyspark.sql import SparkSession
-
     from spark_core.cluster import prepare_cluster
+    from spark_core.session import start_session
 
-    builder = SparkSession.builder
-    given = dict(conf.getAll())
-    for name, value in {**job.settings.spark_config(), **given}.items():
-        builder = builder.config(name, value)
     # Instants are compared in UTC, whatever the cluster's own habit.
-    session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    session = start_session({**job.settings.spark_config(), **dict(conf.getAll()), "spark.sql.session.timeZone": "UTC"})
     prepare_cluster(session, ship_package=job.settings.spark.ship_package)
     return session
 

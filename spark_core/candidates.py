@@ -33,6 +33,8 @@ UPLOAD = "upload"
 STRANGER = "stranger"
 INHERITED = "inherited"
 
+STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
+
 # Old objects that are kept only because of their names and of a setting: what must never be silent.
 KEPT_BY_SETTING = {STRANGER: "strangers", INHERITED: "inherited", UPLOAD: "longest_upload_days"}
 

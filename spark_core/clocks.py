@@ -1,11 +1,13 @@
-"""How far another machine's clock stands from this one's, told by what it answers."""
+"""The clock that everything goes by, and how far another machine's stands from it, told by what that answers."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 
 from spark_core.errors import UnsafePlanError
 
@@ -21,6 +23,63 @@ AGES_UNKNOWN = (
 _RESOLUTION = timedelta(seconds=1)
 # A question that took longer says too little: the other clock was read at some moment in between.
 _LONGEST_QUESTION = timedelta(minutes=1)
+
+
+class Clock(Protocol):
+    """Tells the time and waits; injected so that tests move it instead of waiting."""
+
+    def now(self) -> datetime:
+        """Tell the time, aware and in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Count seconds from some moment, never backwards."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
+class SystemClock:
+    """The machine's own clock, which is not believed when it is set back.
+
+    A look at the repository, or a lease, would else be good for longer by as
+    much. What the machine counts since this clock was made stands against it;
+    that count may stand still while the machine sleeps, so the later one of both is the careful one.
+    """
+
+    def __init__(self) -> None:
+        self._began = _wall()
+        self._counted = time.monotonic()
+
+    def now(self) -> datetime:
+        """Tell the time, aware and in UTC."""
+        return max(_wall(), self._by_count())
+
+    def wall(self) -> datetime:
+        """Tell what the machine shows, set back or not: what readings of other clocks are compared with."""
+        return _wall()
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far this clock is ahead of what the machine shows, because that was set back; never negative."""
+        return max(self._by_count() - _wall(), timedelta(0))
+
+    def _by_count(self) -> datetime:
+        return self._began + timedelta(seconds=time.monotonic() - self._counted)
+
+    def monotonic(self) -> float:
+        """Count seconds from some moment, never backwards."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise SettingsError(
-            "this is a Spark Connect session: it has no accumulators and no way to add files, which lakegc needs",
+            "this is a Spark Connect session: it has no way to add files, which lakegc needs",
             "Use a classic session: spark-submit, or a cluster with dedicated (single-user) access.",
         )
     context = spark.sparkContext

@@ -36,7 +36,7 @@ PRUNED_TABLES = (*tables.MARK_TABLES, MISSING_ADDRESSES, REFERENCE_ADDRESSES)
 # rest that begins with an underscore, manifests, verdicts and reports stay.
 _PARTS = re.compile(
     rf"{re.escape(tables.ROOT)}(?:"
-    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/part-\d{{5}}-\d{{3}}-[0-9a-f]{{32}}-[0-9a-f]{{8}}\.parquet"
+    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{tables.PART}"
     rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/_diffs-[0-9a-f]{{32}}-\d{{5}}\.parquet"
     rf"|{JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
-from spark_core.datasources import read_partitions
 from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
 from spark_core.tables import ROOT
+from spark_core.tasks import read_partitions
 
 JOURNAL_FORMAT = 2
 # Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.

@@ -47,7 +47,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from spark_core.clocks import MAX_CLOCK_SKEW, require_near, require_not_set_back
+from spark_core.clocks import MAX_CLOCK_SKEW, SystemClock, require_near, require_not_set_back
 from spark_core.errors import (
     LakegcError,
     LeaseHeldError,
@@ -56,7 +56,6 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
-from spark_core.lakefs import SystemClock
 from spark_core.lease_log import FOLDER, Owner, Record, State, Work, last_record, live, newest_epoch, places, write
 from spark_core.run import Run
 from spark_core.storage import ObjectStore

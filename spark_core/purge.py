@@ -7,7 +7,6 @@ driver itself, with the same code.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,17 +22,14 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
-from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_core import holds, recorded, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
-from spark_core.datasources import frame_of, interleaved, read_partitions, shared_counts, tasks_for, write_partitions
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.holds import Holds
 from spark_core.lease import Lease
-from spark_core.mark.expired import alive_hash
 from spark_core.model import RunKey
 from spark_core.pacing import Pacer
 from spark_core.quarantine import ends_at, folder, runs
@@ -44,6 +40,7 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.copies import Sight, same_content, told_same
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.tables import Part
+from spark_core.tasks import dealt, frame_of, interleaved, run_tasks, tasks_for
 
 RECORDS = f"{tables.ROOT}purges/"
 
@@ -183,7 +180,7 @@ def looking(run: Run) -> Look:
             plan = names.distinct()
             if not reached:
                 of_mark = (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
-                reached.append(_reached(plan, [mark[name].frame(run.spark, ["address"]) for name in of_mark]))
+                reached.append(_reached(plan, [mark[name].frame(run.spark, ["address_hash"]) for name in of_mark]))
             found = again(run, plan, mark)
             needed = reached[0].unionByName(found.frame.select("address")).distinct()
             # To the end, while what it is made of is held.
@@ -206,11 +203,10 @@ def _names(run: Run, some: Rows) -> DataFrame:
 
 
 def _reached(plan: DataFrame, alive: Sequence[DataFrame]) -> DataFrame:
-    hashes = [frame.select(alive_hash()) for frame in alive]
     hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
     # Read to its end now: the plan of the next look is a smaller one.
     return (
-        hashed.join(hashes[0].unionByName(hashes[1]), on="address_hash", how="left_semi")
+        hashed.join(alive[0].unionByName(alive[1]), on="address_hash", how="left_semi")
         .select("address")
         .localCheckpoint()
     )
@@ -596,8 +592,8 @@ def _over(run: Run, planned: str, done: Purged) -> tuple[Rows, int]:
         Columns of `_OVER`, and how many rows.
     """
     places = _places(run)
-    found, strangers = list[pa.RecordBatch](), Counter[str]()
-    read = partial(_list, run.store, lambda count: strangers.update(strangers=count))
+    found, strangers = list[pa.RecordBatch](), list[int]()
+    read = partial(_list, run.store, strangers.append)
     count = 0
     for batch in interleaved(places, read, threads=run.options.read_threads) if places else ():
         found.append(batch)
@@ -605,25 +601,25 @@ def _over(run: Run, planned: str, done: Purged) -> tuple[Rows, int]:
         if count > tables.DRIVER_ROWS:
             break
     else:
-        done.strangers += strangers["strangers"]
+        done.strangers += sum(strangers)
         return pa.Table.from_batches(found, _OVER).sort_by([("run", "ascending"), ("address", "ascending")]), count
     return _listed_by_tasks(run, places, planned, done)
 
 
 def _listed_by_tasks(run: Run, places: Sequence[_Place], planned: str, done: Purged) -> tuple[DataFrame, int]:
     """List by executors, and write down what is to be purged: what is deleted cannot be listed once more."""
-    strangers = shared_counts(run.spark)
     tasks = min(-(-len(places) // run.options.read_threads), run.options.range_partitions)
-    listed = read_partitions(
-        run.spark,
-        _OVER,
-        [tuple(places[number::tasks]) for number in range(tasks)],
-        partial(_list_many, run.store, strangers, run.options.read_threads),
+    target = tables.Target(run.store, planned, tables.new_attempt(), _OVER)
+    receipts = tables.removed_on_failure(
+        target,
+        lambda: run_tasks(
+            run.spark,
+            dealt(places, tasks),
+            partial(tables.write_read, target, partial(_list_many, run.store, run.options.read_threads)),
+        ),
     )
-    target = tables.Target(run.store, planned, uuid.uuid4().hex, _OVER)
-    receipts = write_partitions(listed, partial(tables.write_parts, target), partial(tables.remove_parts, run.store))
-    parts = [part for receipt in receipts for part in receipt.parts]
-    done.strangers += strangers.value["strangers"]
+    parts = tables.parts_of(receipts)
+    done.strangers += tables.summed(receipts)[1]["strangers"]
     return tables.frame_of_parts(run.spark, run.store, _OVER, parts), sum(part.rows for part in parts)
 
 
@@ -639,10 +635,12 @@ def _places(run: Run) -> list[_Place]:
 
 
 def _list_many(
-    store: ObjectStore, counts: Accumulator[Counter[str]], threads: int, places: Sequence[_Place]
+    store: ObjectStore, threads: int, places: Sequence[_Place], figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    read = partial(_list, store, lambda count: counts.add(Counter(strangers=count)))
-    yield from interleaved(places, read, threads=threads)
+    # A list, because threads add to it at once.
+    strangers: list[int] = []
+    yield from interleaved(places, partial(_list, store, strangers.append), threads=threads)
+    figures["strangers"] += sum(strangers)
 
 
 def _list(store: ObjectStore, count_strangers: Callable[[int], object], place: _Place) -> Iterator[pa.RecordBatch]:

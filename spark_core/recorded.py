@@ -25,15 +25,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_core import tables
-from spark_core.datasources import tasks_for
 from spark_core.errors import LakegcError
 from spark_core.lease import Lease
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import is_local, surfacing_errors
+from spark_core.session import may_be_at_work, surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.sweep.deadline import Deadline, DeadlinePassedError
 from spark_core.tables import Part
+from spark_core.tasks import tasks_for
 
 # Rows that wait in a task's memory until they are written down.
 RECORD_ROWS = 50_000
@@ -199,9 +199,8 @@ def work_on(
         at = min(held.expires_at - margin, until or held.expires_at)
         deadline = Deadline.after(at - run.now(), run.store)
     total = _by_tasks(run, rows, count, partial(_map_task, orders, deadline))
-    # On an executor that was lost a task that Spark gave up may still be at work, until its time is over.
-    may_go_on = (total.retried or total.lost) and not is_local(run.spark.sparkContext.master or "")
-    if held is not None and at is not None and may_go_on:
+    # Until its time is over.
+    if held is not None and at is not None and may_be_at_work(run.spark, was_retried=total.retried or total.lost):
         held.leave_under_way(at)
     return total
 

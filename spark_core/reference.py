@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core.datasources import read_partitions
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
+from spark_core.tasks import dealt, read_partitions
 
 ROOT = "_lakefs/retention/gc/unified/"
 SUMMARY = "summary.json"
@@ -270,7 +270,7 @@ def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, p
     Raises:
         CorruptTableError: If a file is no Parquet of one string column, or their rows are not as many as the summary says.
     """
-    rows = read_partitions(spark, _PARTS, _dealt(mark.parts, partitions), partial(_describe, store)).collect()
+    rows = read_partitions(spark, _PARTS, dealt(mark.parts, partitions), partial(_describe, store)).collect()
     parts = tuple(sorted((Part(row["key"], row["rows"], row["sha256"]) for row in rows), key=lambda part: part.key))
     named = sum(part.rows for part in parts)
     if named != mark.summary.num_deleted_objects:
@@ -286,13 +286,7 @@ def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, p
 def frame(spark: SparkSession, store: ObjectStore, parts: Sequence[Part], *, partitions: int) -> DataFrame:
     """Give the addresses of parts whose hashes are known: column address, as written."""
     filled = [part for part in parts if part.rows]
-    return read_partitions(spark, ADDRESSES, _dealt(filled, partitions), partial(_read, store))
-
-
-def _dealt(items: Sequence[Any], partitions: int) -> list[tuple[Any, ...]]:
-    """Deal out to at most so many tasks: a mark has hundreds of tiny files."""
-    count = min(len(items), partitions)
-    return [tuple(items[number::count]) for number in range(count)]
+    return read_partitions(spark, ADDRESSES, dealt(filled, partitions), partial(_read, store))
 
 
 def _describe(store: ObjectStore, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -25,13 +25,13 @@ import pyarrow.parquet as pq
 import pyspark.sql.functions as sf
 
 from spark_core import reference, tables, verdict
-from spark_core.datasources import write_partitions
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
 from spark_core.namespace import Namespace
 from spark_core.reference import ADDRESSES, SUCCESS, SUMMARY, Summary
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.tables import StoredTable
+from spark_core.tasks import run_over
 from spark_core.verdict import Verdict
 
 _FOLDERS = ("deleted", "deleted.text")
@@ -167,7 +167,8 @@ def _clear_own_leftovers(run: Run, target: _Target) -> None:
 def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
     if expired.manifest.rows:
         frame = expired.frame(run.spark, ["address"])
-        written = sum(write_partitions(frame, partial(_write_part, target), partial(_leave, target)))
+        # What a failure leaves is no mark without its summary, and the next attempt takes it away.
+        written = sum(run_over(frame, partial(_write_part, target)))
     else:
         # As Spark does: one file without rows, so that a reader finds the column.
         written = _write_part(target, 0, iter(()))
@@ -177,10 +178,6 @@ def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
             "without its summary no job takes that for a mark",
             "Run again.",
         )
-
-
-def _leave(target: _Target, receipts: list[int]) -> None:
-    """Leave what was written: without its summary it is no mark, and the next attempt takes it away."""
 
 
 def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch]) -> int:

@@ -64,7 +64,7 @@ class Parts:
     Attributes:
         now: The run's clock.
         quick: What takes no longer is read again by every look.
-        read: Part -> when its last whole reading began and ended.
+        read: Part -> when its last whole reading began and ended; also of branches that are gone.
         oldest: When the oldest part was begun that a deletion relies on: as it was when the hidden
             entries were last read, which are read last of all that is staged.
     """
@@ -88,16 +88,13 @@ class Parts:
         self._least_age = least_age
 
     def order(self, branches: Iterable[str]) -> list[str]:
-        """Put all branches in the order in which to read them, and forget those that are gone.
+        """Put branches in the order in which to read them.
 
         Returns:
             First those that were never read, then the oldest.
         """
-        names = sorted(branches)
-        for gone in self.read.keys() - {*names, SCAN, HIDDEN}:
-            del self.read[gone]
         never = datetime.min.replace(tzinfo=self.now().tzinfo)
-        return sorted(names, key=lambda name: self.read.get(name, (never, never))[0])
+        return sorted(sorted(branches), key=lambda name: self.read.get(name, (never, never))[0])
 
     def begin(self, part: str) -> bool:
         """Say whether to read a part now; if so, its reading has begun."""
@@ -117,5 +114,13 @@ class Parts:
     def end(self, part: str) -> None:
         """Note that a part was read to its end."""
         self.read[part] = self._begun[part], self.now()
-        if part == HIDDEN:
-            self.oldest = min(began for began, _ in self.read.values())
+
+    def end_hidden(self, branches: Iterable[str]) -> None:
+        """Note that the hidden entries were read to their end, which makes the look as old as its oldest part is now.
+
+        Args:
+            branches: Those that are there; what was staged on another one went with it.
+        """
+        self.end(HIDDEN)
+        relied_on = {*branches, SCAN, HIDDEN}
+        self.oldest = min(began for part, (began, _) in self.read.items() if part in relied_on)

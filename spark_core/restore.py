@@ -22,7 +22,6 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import lease, quarantine, recorded, tables
-from spark_core.datasources import read_partitions
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError, TransientError
 from spark_core.journal import Journal
 from spark_core.journal import Part as JournalPart
@@ -43,6 +42,7 @@ from spark_core.tables import (
     StoredTable,
     TableSpec,
 )
+from spark_core.tasks import read_partitions
 
 FOLDER = f"{tables.ROOT}restores/"
 

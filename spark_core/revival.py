@@ -24,14 +24,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_core import tables
-from spark_core.datasources import frame_of, shared_counts
+from spark_core import schemas, tables
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.holds import Holds
 from spark_core.mark import twins
 from spark_core.mark.commits import ReadCommits, heads_now, read_commits
-from spark_core.mark.committed import ADDRESSES, Metarange, Reader, distinct_ranges, map_ranges
-from spark_core.mark.expired import alive_hash
+from spark_core.mark.committed import Metarange, Reader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
 from spark_core.mark.sizes import HeadEntries, absent, said_sizes, sizes_of_later
 from spark_core.mark.uncommitted import Staged, read_staged
@@ -40,6 +38,7 @@ from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.tables import StoredTable
+from spark_core.tasks import counted, frame_of, read_counted
 
 # Rows of a result that the driver holds; a larger one stays with the executors.
 HELD = 10_000
@@ -48,7 +47,8 @@ STAGED = "staged"
 UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
 
 _FOUND = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)])
-_REACHED = pa.schema([*ADDRESSES, pa.field("why", pa.string())])
+_REACHED = pa.schema([*schemas.COMMITTED_ADDRESSES, pa.field("why", pa.string())])
+_HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class Known:
     Attributes:
         metaranges: Id -> whether its entries were read with their paths, as those of a branch head.
         addresses: What they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why. None where nothing was read.
-        head_ranges: Ranges (range_id) of which the mark or `addresses` has every entry with its path.
+        head_ranges: Ids of ranges of which the mark or `addresses` has every entry with its path; None: not read yet.
         later: Objects (address, size_bytes) that heads reach and the mark's listing has not, and their neighbours.
     """
 
     metaranges: Mapping[str, bool] = field(default_factory=dict)
     addresses: DataFrame | None = None
-    head_ranges: DataFrame | None = None
+    head_ranges: pa.Array | None = None
     later: DataFrame | None = None
 
 
@@ -97,7 +97,8 @@ def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revive
     """Return `read_again` with a memory, for one sweep: what one call read of the server's tables the next ones do not.
 
     What was read stays with the executors. Where one is lost with it, everything is read once more, as a sweep that is begun
-    anew does; so it is where rows are missing, as counts of tasks that Spark began twice may say.
+    anew does; so it is where rows are missing. What an earlier call saw alive stays alive all the same; where that is lost
+    as well, the sweep ends.
     """
     last: list[Revived] = []
 
@@ -107,7 +108,7 @@ def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revive
         except (PySparkException, Py4JJavaError, IncompleteReadError) as failure:
             if not last and not isinstance(failure, IncompleteReadError):
                 raise
-            last[:] = [read_again(run, plan, mark=mark)]
+            last[:] = [read_again(run, plan, mark=mark, alive=last[0].frame if last else None)]
         return last[0]
 
     return again
@@ -115,7 +116,12 @@ def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], Revive
 
 @surfacing_errors()
 def read_again(
-    run: Run, plan: DataFrame, *, mark: Mapping[str, StoredTable], previous: Revived | None = None
+    run: Run,
+    plan: DataFrame,
+    *,
+    mark: Mapping[str, StoredTable],
+    previous: Revived | None = None,
+    alive: DataFrame | None = None,
 ) -> Revived:
     """Find the objects of a plan that something refers to now.
 
@@ -134,6 +140,7 @@ def read_again(
             `schemas.EXPIRED_ADDRESSES`.
         mark: The mark's tables by name; only `uncommitted_addresses` is not looked at.
         previous: What an earlier call in the same sweep returned; what it found is found again.
+        alive: Where nothing is to be relied on but that: `frame` of such a call.
 
     Returns:
         What must be kept, and why.
@@ -148,7 +155,7 @@ def read_again(
     prefix: str = mark[tables.NAMESPACE_SLICES.name].manifest.facts["table_prefix"]
     if previous is None:
         parts, known, searched = Parts(run.now, run.options.reread_every * QUICK), Known(), Known()
-        found, budget = None, None
+        found, budget = alive, None
     else:
         parts, known, searched = previous.parts, previous.known, previous.searched
         found, budget = previous.frame, max(parts.quick, began - previous.ended)
@@ -176,7 +183,7 @@ def read_again(
                 run, committed.commits, _heads_of(mark[tables.RETAINED_COMMITS.name]), read_at=committed.began
             )
             known, search = _twins(run, _without(plan, found), mark, known, heads, is_news=is_news)
-            parts.end(HIDDEN)
+            parts.end_hidden(branch.id for branch in committed.commits.refs.branches)
             searched, twin_facts = known, search.facts
             if search.found is not None:
                 found = _settled(_union(found, search.found))
@@ -218,9 +225,15 @@ def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _Staged
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)
     # Counted and compared, so the rows that were counted must be those that are compared.
-    hashes = staged.frame.select(alive_hash()).persist()
-    held.callback(hashes.unpersist)
-    return _StagedNow(hashes, _require_all_staged(run, staged, hashes))
+    told = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
+    held.callback(told.unpersist)
+    hashes, rows, figures = counted(told)
+    return _StagedNow(hashes, _require_all_staged(run, staged.facts(figures), rows))
+
+
+def _hashes(staged: Staged, task: Any, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
+    for batch in staged.read(task, figures):
+        yield batch.select(_HASHES.names)
 
 
 @dataclass(frozen=True)
@@ -258,14 +271,12 @@ def _require_commits(run: Run, commits: ReadCommits) -> None:
         )
 
 
-def _require_all_staged(run: Run, staged: Staged, held: DataFrame) -> Mapping[str, Any]:
-    """Read what is staged to the end, and return its figures; the counterpart of the check `uncommitted_was_read_whole`.
+def _require_all_staged(run: Run, facts: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
+    """Return the figures of what is staged, read to its end; the counterpart of the check `uncommitted_was_read_whole`.
 
     Raises:
         IncompleteReadError: If Spark holds other rows than the files and the diffs have.
     """
-    rows = held.count()
-    facts = staged.facts()
     if (facts["files_read"], rows) != (facts["files"], facts["file_rows"] + facts["from_diffs"]):
         raise IncompleteReadError(
             f"repository {run.repository.id}: of what is staged, read again just before deleting, {facts['files_read']} of "
@@ -308,25 +319,20 @@ class _Reached:
         new = [metarange for id_, metarange in sorted(now.items()) if before.get(id_) not in (True, metarange.is_head)]
         if not new:
             return cls(known, {"new_metaranges": 0, "metaranges_read": 0, "ranges_read": 0, "entries_read": 0})
+        reader = Reader.of(run, prefix)
         old_ranges = known.head_ranges
         if old_ranges is None:
             heads = [Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head]
-            # Not counted: what is missing of these is read again below.
-            again = Reader.of(run, prefix, shared_counts(run.spark))
-            old_ranges = distinct_ranges(run, again, heads).select("range_id").localCheckpoint()
-        counts = shared_counts(run.spark)
-        reader = Reader.of(run, prefix, counts)
-        named = distinct_ranges(run, reader, new).localCheckpoint()
-        ranges = named.join(old_ranges, on="range_id", how="left_anti").localCheckpoint()
-        count, entries = _sums(ranges, "count")
-        addresses = (
-            ranges.repartition(max(1, min(count, run.options.range_partitions)))
-            .mapInArrow(partial(map_ranges, reader, saying_why=True), spark_type(_REACHED))
-            .localCheckpoint()
-        )
-        read = Counter(counts.value)
-        _require_all(run, {"metaranges": len(new)}, "metarange_rows", _sums(named, "times")[1], read)
-        _require_all(run, {"ranges": count, "entries": entries}, "addresses", addresses.count(), read)
+            old_ranges = distinct_ranges(run, reader, heads)[0]["range_id"]
+        named, read = distinct_ranges(run, reader, new)
+        ranges = named.filter(pc.invert(pc.is_in(named["range_id"], old_ranges)))
+        tasks = tasks_of(ranges, run.options.range_partitions)
+        held = read_counted(run.spark, _REACHED, tasks, partial(_read_saying_why, reader)).localCheckpoint()
+        addresses, rows, more = counted(held)
+        read.update(more)
+        _require_all(run, {"metaranges": len(new)}, "metarange_rows", pc.sum(named["times"]).as_py() or 0, read)
+        entries = pc.sum(ranges["count"]).as_py() or 0
+        _require_all(run, {"ranges": ranges.num_rows, "entries": entries}, "addresses", rows + read["left_out"], read)
         facts = {
             "new_metaranges": len(new),
             "metaranges_read": read["metaranges"],
@@ -337,18 +343,21 @@ class _Reached:
             Known(
                 {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
                 addresses if known.addresses is None else known.addresses.unionByName(addresses),
-                old_ranges.unionByName(ranges.where("is_head").select("range_id")),
+                pa.chunked_array(
+                    [*_chunks(old_ranges), *_chunks(ranges.filter(ranges["is_head"])["range_id"])], pa.string()
+                ),
                 known.later,
             ),
             facts,
         )
 
 
-def _sums(frame: DataFrame, column: str) -> tuple[int, int]:
-    """Count the rows, and add up a column."""
-    row = frame.agg(sf.count("*"), sf.sum(column)).first()
-    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
-    return row[0], row[1] or 0
+def _read_saying_why(reader: Reader, ranges: pa.Table, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
+    yield from read_ranges(reader, ranges, figures, saying_why=True)
+
+
+def _chunks(ids: pa.ChunkedArray) -> list[pa.Array]:
+    return [ids.combine_chunks()]
 
 
 def _require_all(run: Run, wanted: Mapping[str, int], what: str, held: int, read: Counter[str]) -> None:
@@ -362,11 +371,9 @@ def _require_all(run: Run, wanted: Mapping[str, int], what: str, held: int, read
         read: The figures, as tasks counted.
 
     Raises:
-        IncompleteReadError: If anything is missing. A task that Spark ran again may have counted twice.
+        IncompleteReadError: If anything is missing.
     """
-    lacking = any(read[name] < count for name, count in wanted.items())
-    read_once = all(read[name] == count for name, count in wanted.items())
-    if lacking or held > read[what] or (read_once and held != read[what]):
+    if held != read[what] or any(read[name] != count for name, count in wanted.items()):
         reached = " and ".join(f"{count} {name}" for name, count in wanted.items())
         raise IncompleteReadError(
             f"repository {run.repository.id}: of {reached} that commits reach anew, {' and '.join(str(read[name]) for name in wanted)} "
@@ -389,7 +396,7 @@ def _referenced(staged: Sequence[DataFrame], committed: _Committed, plan: DataFr
     """Return address and why of what is staged (address_hash), reached or held by its address; an address may come twice."""
     alive = [one.select("address_hash", sf.lit(STAGED).alias("why")) for one in staged]
     if committed.known.addresses is not None:
-        alive.append(committed.known.addresses.select(alive_hash(), "why"))
+        alive.append(committed.known.addresses.select("address_hash", "why"))
     found = []
     if alive:
         causes = reduce(DataFrame.unionByName, alive).groupBy("address_hash").agg(sf.min("why").alias("why"))

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import SparkSession
 
 from spark_core import reference, tables
 from spark_core.candidates import Limits
-from spark_core.clocks import MAX_CLOCK_SKEW, ClockReading, require_begun, require_near, require_not_set_back
+from spark_core.clocks import (
+    MAX_CLOCK_SKEW,
+    Clock,
+    ClockReading,
+    SystemClock,
+    require_begun,
+    require_near,
+    require_not_set_back,
+)
 from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.lakefs import Clock, LakeFSServer, SystemClock
 from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
@@ -28,6 +35,10 @@ from spark_core.preconditions import (
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.storage.probes import read_clock
 from spark_core.tables import Draft, Manifest, StoredTable, TableSpec
+
+if TYPE_CHECKING:
+    # Whoever only shows what a run is need not import how the server is asked.
+    from spark_core.lakefs import LakeFSServer
 
 # Below the time that a server usually lets an upload wait for its reference, a minimum age is an unsafe one.
 _USUAL_GRACE = timedelta(hours=24)

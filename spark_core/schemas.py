@@ -57,14 +57,26 @@ NAMESPACE_SLICES = pa.schema(
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("last_modified", INSTANT, nullable=False),
         pa.field("checksum", pa.string()),
+        # How it stands by its name and age: candidate, protected, young, upload, stranger, inherited (see `candidates`).
+        pa.field("standing", pa.string(), nullable=False),
+        pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
 
-# 2. A staged object inside the namespace. Duplicates allowed (pages and diffs overlap).
-UNCOMMITTED_ADDRESSES = pa.schema(
+# What the server's scans and diffs tell of a staged object. Duplicates allowed (pages and diffs overlap).
+STAGED_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("created_at", INSTANT),
+    ]
+)
+
+# 2. A staged object inside the namespace. Duplicates allowed.
+UNCOMMITTED_ADDRESSES = pa.schema(
+    [
+        *STAGED_ADDRESSES,
+        # Of the object that it keeps: see `mark.alive`.
+        pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
 
@@ -86,8 +98,8 @@ RETAINED_COMMITS = pa.schema(
     ]
 )
 
-# 4. An address that a retained commit reaches. Key: address, head_path. Relative inside the namespace; entries
-# outside it stand here only where a branch head has them, with their absolute address.
+# 4. An address that a retained commit reaches. Duplicates allowed (tasks leave out only their own). Relative inside the
+# namespace; entries outside it stand here only where a branch head has them, with their absolute address.
 COMMITTED_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -95,6 +107,10 @@ COMMITTED_ADDRESSES = pa.schema(
         # Path of the entry where a branch head has it, else null; with the checksum it finds twins.
         pa.field("head_path", pa.binary()),
         pa.field("checksum", pa.string()),
+        # Whether a branch head has it below data/, so that its object should be listed.
+        pa.field("is_live", pa.bool_(), nullable=False),
+        # Of the object that it keeps: see `mark.alive`.
+        pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
 

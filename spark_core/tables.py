@@ -9,22 +9,23 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
-from spark_core.datasources import frame_of, read_partitions, write_partitions
 from spark_core.errors import (
     OF_A_RUN,
     ChainError,
     ClosedPartitionError,
     CorruptTableError,
+    LakegcError,
     NotFoundError,
     ObjectExistsError,
     SettingsError,
@@ -34,6 +35,7 @@ from spark_core.model import RunKey
 from spark_core.schemas import spark_type
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
+from spark_core.tasks import frame_of, read_partitions, run_over, run_tasks
 
 ROOT = "_lakefs/retention/gc/"
 MANIFEST_FORMAT = 2
@@ -52,9 +54,14 @@ _ROWS_OF_A_TASK = 1_000
 # Rows of small parts of a larger one that one task reads, one part after the other.
 _ROWS_READ_TOGETHER = 100_000
 
+Task = TypeVar("Task")
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
 _OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
+
+# What `write_parts` calls its files.
+PART = r"(?:part|_expired)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
+_PART = re.compile(PART)
 
 # Of a draft: whatever is stored already may be replaced.
 ANYTHING = "anything"
@@ -140,6 +147,7 @@ class Manifest:
         parents: Table name -> sha256 of the manifest it was made from.
         parts: Its files.
         facts: Figures and answers recorded while it was made; JSON values only.
+        beside: Files beside the table, which only later steps of lakegc read.
     """
 
     table: str
@@ -152,6 +160,7 @@ class Manifest:
     parents: Mapping[str, str]
     parts: tuple[Part, ...]
     facts: Mapping[str, Any]
+    beside: tuple[Part, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -186,6 +195,7 @@ class Manifest:
             "parents": dict(self.parents),
             "parts": [vars(part) for part in self.parts],
             "facts": dict(self.facts),
+            **({"beside": [vars(part) for part in self.beside]} if self.beside else {}),
         }
         # Once there and back, so that the digest is of what a reader finds.
         return seal(json.loads(json.dumps(document)))
@@ -222,6 +232,7 @@ class Manifest:
                 parents=document["parents"],
                 parts=tuple(Part(**part) for part in document["parts"]),
                 facts=document["facts"],
+                beside=tuple(Part(**part) for part in document.get("beside", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise CorruptTableError(
@@ -230,25 +241,55 @@ class Manifest:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Rows that tasks read from somewhere, and write to the table as they come.
+
+    Attributes:
+        spark: The session.
+        tasks: One picklable value per task, as for `run_tasks`.
+        read: Yields the rows of one task, and counts into its figures what it did for them. Runs on an executor.
+    """
+
+    spark: Callable[[], SparkSession]
+    tasks: Sequence[Any]
+    read: Callable[[Any, Counter[str]], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows that lie in the table's folder already, as parts of the given attempt.
+
+    Attributes:
+        attempt: Unique id of the materialization, part of every name.
+        receipts: What was written.
+        beside: What was written beside the table, for later steps of lakegc alone.
+    """
+
+    attempt: str
+    receipts: Sequence[Receipt]
+    beside: Sequence[Receipt] = ()
+
+
+@dataclass(frozen=True)
 class Draft:
     """A table that is decided but not yet stored.
 
     Attributes:
         spec: Which table.
-        content: A lazy frame, or a small table that is already in memory.
+        content: A lazy frame, what tasks read, what is written already, or a small table in memory.
         reading_began: Before the first source was read.
         parents: Manifests it was made from.
-        facts: Called after the content is stored, so that it can tell what only the action knows.
+        facts: Gets the figures of all tasks, once the content is stored.
         measure: Counts per batch that are summed up into the facts while the table is written.
         replaces: sha256 of the manifest that it replaces, None for none; what somebody else has stored meanwhile stands.
         close: Called at the end, whether the table could be stored or not: takes away what only the content was read from.
     """
 
     spec: TableSpec
-    content: DataFrame | pa.Table
+    content: DataFrame | pa.Table | Source | Written
     reading_began: datetime
     parents: Sequence[Manifest]
-    facts: Callable[[], Mapping[str, Any]] = field(default=dict)
+    facts: Callable[[Counter[str]], Mapping[str, Any]] = lambda _: {}
     measure: Measure | None = None
     replaces: str | None = ANYTHING
     close: Callable[[], None] = lambda: None
@@ -354,6 +395,11 @@ def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.
         raise CorruptTableError(
             part.key, None, f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}", OF_A_RUN
         )
+    missing = [name for name in schema.names if name not in parquet.schema_arrow.names]
+    if missing:
+        raise CorruptTableError(
+            part.key, None, f"lacks the columns {missing}: it was written by an earlier lakegc", OF_A_RUN
+        )
     for batch in parquet.iter_batches(batch_size=20_000, columns=schema.names):
         yield batch.select(schema.names).cast(schema)
 
@@ -443,19 +489,14 @@ def store_table(
     """
     require_open(store, draft.spec, run)
     _require_replaceable(store, draft, run)
-    attempt = uuid.uuid4().hex
     where = folder(draft.spec, run)
     # What lies there before; parts that somebody else writes meanwhile are theirs.
     earlier = _parts_in(store, where)
-    write = partial(write_parts, Target(store, where, attempt, draft.spec.schema, draft.measure))
-    if isinstance(draft.content, pa.Table):
-        receipts = [write(0, iter(draft.content.cast(draft.spec.schema).to_batches()))]
-    else:
-        receipts = write_partitions(draft.content, write, partial(remove_parts, store))
-    measured: Counter[str] = Counter()
-    for receipt in receipts:
-        measured.update(receipt.measured)
-    facts = {**measured, **draft.facts()}
+    attempt = draft.content.attempt if isinstance(draft.content, Written) else new_attempt()
+    target = Target(store, where, attempt, draft.spec.schema, draft.measure)
+    receipts = removed_on_failure(target, lambda: _write(draft, target))
+    measured, figures = summed(receipts)
+    facts = {**measured, **draft.facts(figures)}
     manifest = Manifest(
         table=draft.spec.name,
         repository=repository,
@@ -465,18 +506,32 @@ def store_table(
         reading_began=draft.reading_began,
         reading_ended=now(),
         parents={parent.table: parent.sha256 for parent in draft.parents},
-        parts=tuple(sorted((part for receipt in receipts for part in receipt.parts), key=lambda part: part.key)),
+        parts=parts_of(receipts),
         facts=facts,
+        beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     require_open(store, draft.spec, run)
     try:
         _require_replaceable(store, draft, run)
         _put_manifest(store, draft, run, manifest)
     except ChainError:
-        remove_parts(store, receipts)
+        remove_attempt(store, where, attempt)
         raise
     _remove_unnamed(store, earlier, where, manifest)
     return manifest
+
+
+def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
+    content = draft.content
+    match content:
+        case Written():
+            return content.receipts
+        case Source():
+            return run_tasks(content.spark(), content.tasks, partial(write_read, target, content.read))
+        case pa.Table():
+            return [write_parts(target, 0, iter(content.cast(target.schema).to_batches()))]
+        case _:
+            return run_over(content, partial(write_parts, target))
 
 
 def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
@@ -542,10 +597,26 @@ class Receipt:
     Attributes:
         parts: The files.
         measured: What `Target.measure` counted in them.
+        figures: What reading the rows counted.
     """
 
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+
+def summed(receipts: Sequence[Receipt]) -> tuple[Counter[str], Counter[str]]:
+    """Add up what receipts measured, and their figures."""
+    measured, figures = Counter[str](), Counter[str]()
+    for receipt in receipts:
+        measured.update(receipt.measured)
+        figures.update(receipt.figures)
+    return measured, figures
+
+
+def parts_of(receipts: Sequence[Receipt]) -> tuple[Part, ...]:
+    """Return the files of all tasks, by name."""
+    return tuple(sorted((part for receipt in receipts for part in receipt.parts), key=lambda part: part.key))
 
 
 @dataclass(frozen=True)
@@ -558,6 +629,7 @@ class Target:
         attempt: Unique id, part of every name.
         schema: Columns.
         measure: Counts per batch that are summed up.
+        name: How the files are called: `part`, or what begins with an underscore for files that are none of the table's.
     """
 
     store: ObjectStore
@@ -565,6 +637,7 @@ class Target:
     attempt: str
     schema: pa.Schema
     measure: Measure | None = None
+    name: str = "part"
 
 
 def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) -> Receipt:
@@ -589,27 +662,52 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     filled = (batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows)
     pending = next(filled, None)
     while pending is not None:
-        key = f"{target.folder}part-{number:05d}-{len(parts):03d}-{unique}.parquet"
+        key = f"{target.folder}{target.name}-{number:05d}-{len(parts):03d}-{unique}.parquet"
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return Receipt(tuple(parts), measured)
 
 
-def remove_parts(store: ObjectStore, receipts: list[Receipt]) -> None:
+def write_read(
+    target: Target, read: Callable[[Task, Counter[str]], Iterator[pa.RecordBatch]], number: int, task: Task
+) -> Receipt:
+    """Write what a task reads; runs on an executor."""
+    figures = Counter[str]()
+    written = write_parts(target, number, read(task, figures))
+    return replace(written, figures=dict(figures))
+
+
+def new_attempt() -> str:
+    """Return the id of a materialization; it is part of the name of every file that is written for it."""
+    return uuid.uuid4().hex
+
+
+def removed_on_failure(target: Target, write: Callable[[], Task]) -> Task:
+    """Do what writes parts; where it fails, take away what is written."""
+    try:
+        return write()
+    except BaseException:
+        with suppress(LakegcError):
+            remove_attempt(target.store, target.folder, target.attempt)
+        raise
+
+
+def remove_attempt(store: ObjectStore, where: str, attempt: str) -> None:
     """Take away what tasks wrote of an attempt that failed as a whole."""
-    keys = [part.key for receipt in receipts for part in receipt.parts]
-    if keys:
-        store.delete(keys)
+    _remove(store, [key for key in _parts_in(store, where) if attempt in key])
+
+
+def _remove(store: ObjectStore, keys: Sequence[str]) -> None:
+    for begin in range(0, len(keys), store.delete_batch_size):
+        store.delete(keys[begin : begin + store.delete_batch_size])
 
 
 def _parts_in(store: ObjectStore, where: str) -> set[str]:
     found = (key for batch in store.list(where) for key in batch.column("key").to_pylist())
-    return {key for key in found if key.endswith(".parquet") and f"{where}part-" in key}
+    return {key for key in found if _PART.fullmatch(key.removeprefix(where))}
 
 
 def _remove_unnamed(store: ObjectStore, earlier: set[str], where: str, manifest: Manifest) -> None:
     """Delete the parts of earlier attempts, and those of this one that a task which was run again left behind."""
     own = {key for key in _parts_in(store, where) if manifest.attempt in key}
-    left = sorted((earlier | own) - {part.key for part in manifest.parts})
-    for begin in range(0, len(left), store.delete_batch_size):
-        store.delete(left[begin : begin + store.delete_batch_size])
+    _remove(store, sorted((earlier | own) - {part.key for part in (*manifest.parts, *manifest.beside)}))

@@ -1,22 +1,26 @@
 """The asset of the sweep: the only place where Dagster asks the engine to delete."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from lakegc_dagster import engine
 from lakegc_dagster.assets.declared import table_asset
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.resources import Runs
-from spark_core import collect, sweep, tables
+from spark_core import tables
+
+if TYPE_CHECKING:
+    from spark_core.sweep import Progress
 
 
 @table_asset(tables.DELETION_REPORT, "sweep", deps=[verdict])
 def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Any:  # Dagster takes no union
     """Deletes the expired addresses of a mark whose stored verdict passed, and says what happened to each object."""
 
-    def tell(progress: sweep.Progress) -> None:
+    def tell(progress: "Progress") -> None:
         context.log.info(str(progress))
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
     with runs.making(context.partition_key, tables.DELETION_REPORT) as run:
-        return collect.delete(run, tell, again=context.retry_number > 0)
+        return engine.collect.delete(run, tell, again=context.retry_number > 0)

@@ -16,9 +16,9 @@ from lakegc_dagster.sandbox.objects import DEFAULT_CONTENT_TYPE
 from lakegc_dagster.sandbox.server import Sandbox
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, StagedChange
 from lakegc_dagster.sandbox.times import to_seconds
+from lakegc_dagster.sandbox.xids import IdSource
 from spark_core.graveler import CommitRecord, Entry
 
-# Every object of one population has its own size, so that no two look like the same content.
 _SMALLEST_BYTES = 1000
 
 
@@ -46,8 +46,10 @@ class Population:
 class _Writer:
     """Writes objects without content: sparse files of different sizes."""
 
-    def __init__(self, core: Core, repository: RepositoryRecord) -> None:
+    def __init__(self, core: Core, repository: RepositoryRecord, ids: IdSource, sizes: int | None) -> None:
         self._core = core
+        self._ids = ids
+        self._sizes = sizes
         self._directory = core.blockstore.directory(repository.storage_namespace)
         self._made: set[Path] = set()
         self.written = 0
@@ -55,8 +57,8 @@ class _Writer:
     def write(self, path: str) -> Entry:
         """Write one object at the clock's instant and return its entry; it is not staged."""
         now = self._core.now()
-        address = self._core.ids.object_address()
-        size = _SMALLEST_BYTES + self.written
+        address = self._ids.object_address()
+        size = _SMALLEST_BYTES + (self.written % self._sizes if self._sizes else self.written)
         self.written += 1
         file = self._directory / address
         if file.parent not in self._made:
@@ -86,6 +88,8 @@ def populate(
     overwritten_share: float = 0.25,
     garbage: int = 2_500,
     staged: int = 1_000,
+    slices: int | None = None,
+    sizes: int | None = None,
 ) -> Population:
     """Make a repository with a long history on main and branches along it.
 
@@ -105,6 +109,8 @@ def populate(
         overwritten_share: Share of a commit's objects, 0 to 1, that are hot.
         garbage: Objects that nothing ever referred to, two days old.
         staged: Objects staged on main, two days old.
+        slices: Slices that the objects lie in; by default as many as a server makes that works as long.
+        sizes: Different sizes that objects have; by default each has its own, so that no two look like the same content.
 
     Returns:
         What a collection at `now` ought to find.
@@ -122,7 +128,7 @@ def populate(
         with sandbox.clock.at(now - timedelta(days=days)):
             repository = repositories.create(core, repository_id, f"local://{repository_id}")
             head = core.head(repository, core.branch(repository, "main"))
-        writer = _Writer(core, repository)
+        writer = _Writer(core, repository, _ids(core, objects + garbage + staged, slices), sizes)
         made: list[CommitRecord] = []
         for number, paths in enumerate(batches):
             # Half a step off whole days, so that no rule's threshold falls on a commit.
@@ -155,6 +161,12 @@ def populate(
         retained_commits=len(active),
         expired=hot * versions + garbage,
     )
+
+
+def _ids(core: Core, objects: int, slices: int | None) -> IdSource:
+    if slices is None:
+        return core.ids
+    return IdSource(core.now, slice_objects=-(-objects // slices), slice_age=timedelta.max)
 
 
 def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:

@@ -56,10 +56,15 @@ class IdSource:
 
     Args:
         now: The sandbox's clock.
+        slice_objects: Objects after which a slice is replaced.
+        slice_age: Time after which a slice is replaced.
     """
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, now: Callable[[], datetime], *, slice_objects: int = _SLICE_OBJECTS, slice_age: timedelta = _SLICE_AGE
+    ) -> None:
         self._now = now
+        self._most_objects, self._longest = slice_objects, slice_age
         # Random where a real server puts machine and process: a restart within one frozen second gives new names.
         self._process = secrets.token_bytes(5)
         self._counter = secrets.randbelow(1 << 20)
@@ -84,8 +89,8 @@ class IdSource:
         now = self._now()
         if (
             self._slice_started is None
-            or self._slice_objects >= _SLICE_OBJECTS
-            or abs(now - self._slice_started) >= _SLICE_AGE
+            or self._slice_objects >= self._most_objects
+            or abs(now - self._slice_started) >= self._longest
         ):
             self._slice = self.descending()
             self._slice_started = now

@@ -180,7 +180,8 @@ class RepositorySettings(Section):
             `ask_all` asks every branch about all.
         longest_upload_days: How long an upload through the server may take: its object's name and date are of its beginning.
         branches_at_once: Branches that the server is asked about side by side.
-        strangers: What becomes of objects below `data/` whose names lakeFS did not give: `keep` or `collect`.
+        strangers: What becomes of objects below `data/` whose names lakeFS did not give: `keep` or `collect`. An entry that
+            names one by another name of the store, such as an access point, does not keep it; put a hold on those.
         inherited: What becomes of objects that are older than the repository: `keep` or `collect`.
         explain_ranges: Ranges of expired commits read to tell why an object may go.
         max_expired_share: Refuse when more than this share of the objects would go ...

@@ -101,9 +101,8 @@ def heads_are_readable(run: Run, manifests: Manifests) -> CheckResult:  # noqa: 
         lacking.append(f"{retained} of {heads} heads are retained")
     for what in ("metaranges", "ranges"):
         wanted, read = committed[f"head_{what}"], committed[f"head_{what}_read"]
-        # A retried Spark task counts twice, so more than wanted is no fault.
-        if read < wanted:
-            lacking.append(f"only {read} of their {wanted} {what} were read")
+        if read != wanted:
+            lacking.append(f"{'only ' if read < wanted else ''}{read} of their {wanted} {what} were read")
     return CheckResult(
         "heads_are_readable",
         "committed_addresses",
@@ -133,13 +132,13 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         facts.get("metarange_rows", 0),
         facts.get("metarange_rows_read"),
     )
-    # A retried Spark task counts twice, so more than wanted is no fault; each file's own count was compared when read.
+    stored = manifests["committed_addresses"].rows + facts.get("addresses_left_out", 0)
     passed = (
-        facts["metaranges_read"] >= metaranges
-        and rows is not None
-        and (held == rows if facts["metaranges_read"] == metaranges else held <= rows)
-        and facts["ranges_read"] >= facts["ranges"]
-        and facts["entries_read"] >= facts["entries"]
+        facts["metaranges_read"] == metaranges
+        and held == rows
+        and facts["ranges_read"] == facts["ranges"]
+        and facts["entries_read"] == facts["entries"]
+        and facts["addresses_read"] == stored
     )
     return CheckResult(
         "ranges_were_read_whole",
@@ -150,15 +149,16 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
             ""
             if passed
             else f", of which only {facts['metaranges_read']}, {facts['ranges_read']} and {facts['entries_read']} were read, and "
-            f"Spark holds {held} of {'unknown' if rows is None else rows} rows of metaranges. Mark again under "
-            "a new run key."
+            f"{held} of {'unknown' if rows is None else rows} rows of metaranges and {stored} of {facts['addresses_read']} addresses "
+            "came out of it. Mark again under a new run key."
         ),
         {
             "metaranges": metaranges,
             "metaranges_read": facts["metaranges_read"],
             "metarange_rows": held,
             "metarange_rows_read": rows,
-            **{name: facts[name] for name in ("ranges", "ranges_read", "entries", "entries_read")},
+            **{name: facts[name] for name in ("ranges", "ranges_read", "entries", "entries_read", "addresses_read")},
+            "addresses_left_out": facts.get("addresses_left_out", 0),
         },
         limit="no metarange, range or entry unread",
     )

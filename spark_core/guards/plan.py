@@ -181,7 +181,7 @@ def hidden_entries_were_asked(run: Run, manifests: Manifests) -> CheckResult:
 
 
 def waiting_words(twins: Mapping[str, Any]) -> str:
-    """Say how much waits because branches could not be asked, and which setting lets it go; empty for nothing.
+    """Say how much waits because branches could not be asked, and what lets it go; empty for nothing.
 
     Args:
         twins: Figures of the search for hidden entries.
@@ -195,12 +195,15 @@ def waiting_words(twins: Mapping[str, Any]) -> str:
         f"{waiting:,} object{'' if waiting == 1 else 's'} ({bytes_text(twins['unchecked_bytes'])}) "
         f"wait{'s' if waiting == 1 else ''}, because a branch may read from {'it' if waiting == 1 else 'them'}"
     )
-    if planned <= limit and made < limit:
-        return (
-            f"{wait} under a path that is no UTF-8, which no request can name: rename it and mark under a new run key"
-        )
     enough = f" (to about {planned:,})" if planned > limit else ""
-    return f"{wait} and twin_calls = {limit:,} did not suffice to ask: raise twin_calls{enough} and mark under a new run key"
+    helps = []
+    if planned > limit or made >= limit:
+        helps.append((f"twin_calls = {limit:,} did not suffice to ask", f"raise twin_calls{enough}"))
+    # A mark of an earlier version does not tell.
+    if twins.get("is_held_up") or not helps:
+        helps.append(("paths that are no UTF-8 hold up its listing", "rename those paths"))
+    causes, ways = (" and ".join(words) for words in zip(*helps, strict=True))
+    return f"{wait} and {causes}: {ways} and mark under a new run key"
 
 
 def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:

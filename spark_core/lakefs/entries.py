@@ -23,10 +23,13 @@ class CallBudget:
     Attributes:
         left: Calls left.
         made: Calls made.
+        is_held_up: A listing ended early: more paths that are no UTF-8 begin alike than a page shows, and no request
+            gets behind them.
     """
 
     left: int
     made: int = 0
+    is_held_up: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def take(self, calls: int = 1) -> bool:
@@ -59,14 +62,14 @@ def addresses_on(
         server: The server.
         repository_id: Repository name.
         ref: Branch, tag or commit.
-        paths: What to look for, in any order.
+        paths: What to look for, in any order. Of one that is no UTF-8, how it begins and U+FFFD behind that.
         budget: Bounds the calls. None for no bound.
         unasked: Given the paths that were not asked about; to be passed with a budget.
 
     Yields:
         Path and absolute physical address. Nothing for a path that is not
-        there; more than one for texts that stand for several paths (the server
-        shows bytes that are no UTF-8 as U+FFFD). The same may come twice.
+        there. The server shows bytes that are no UTF-8 as U+FFFD; what is shown
+        so may be any of the paths, and comes wherever it is met. The same may come twice.
 
     Raises:
         IncompleteReadError: If the listing does not get ahead. Where paths that
@@ -84,7 +87,7 @@ def addresses_on(
         after = max(after, just_before(_certain(left[0])), key=str.encode)
         listed = server.list_entries(repository_id, ref, after=after)
         for path, physical_address in listed.entries:
-            if path in wanted:
+            if path in wanted or _UNREADABLE in path:
                 yield path, physical_address
         if not listed.has_more:
             return
@@ -92,6 +95,7 @@ def addresses_on(
         reached = _reached(listed)
         if reached.encode() <= after.encode():
             if budget is not None and _UNREADABLE in shown:
+                budget.is_held_up = True
                 not_asked.update(left)
                 return
             raise _stuck(repository_id, ref, shown, after)
@@ -125,6 +129,7 @@ def pages_of(server: LakeFSServer, repository_id: str, ref: str, *, budget: Call
         reached = _reached(listed)
         if reached.encode() <= after.encode():
             if _UNREADABLE in listed.entries[-1][0]:
+                budget.is_held_up = True
                 return
             raise _stuck(repository_id, ref, listed.entries[-1][0], after)
         after = reached

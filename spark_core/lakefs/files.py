@@ -17,7 +17,7 @@ from spark_core.errors import AddressError, CorruptTableError, IncompleteReadErr
 from spark_core.graveler.layout import LAKEFS_CHECKED
 from spark_core.lakefs.values import PreparedUncommitted, RefsDump
 from spark_core.model import Refs
-from spark_core.schemas import SERVER_UNCOMMITTED, UNCOMMITTED_ADDRESSES
+from spark_core.schemas import SERVER_UNCOMMITTED, STAGED_ADDRESSES
 from spark_core.storage import ObjectStore
 
 DEFAULT_PREFIX = "_lakefs"
@@ -108,7 +108,7 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
         key: One of `uncommitted_files`.
 
     Yields:
-        Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
+        Columns of `schemas.STAGED_ADDRESSES`; duplicates allowed.
 
     Raises:
         CorruptTableError: If one of the two columns is missing or of another type. Others that a newer server may write
@@ -158,10 +158,10 @@ def _staged(key: str, batch: pa.RecordBatch) -> pa.RecordBatch:
             "Find the entry that has it and report the form.",
         )
     try:
-        instants = created.cast(pa.timestamp("s", tz="UTC")).cast(UNCOMMITTED_ADDRESSES.field("created_at").type)
+        instants = created.cast(pa.timestamp("s", tz="UTC")).cast(STAGED_ADDRESSES.field("created_at").type)
     except pa.ArrowInvalid as error:
         raise CorruptTableError(key, None, f"a creation date is no instant: {error}") from error
-    return pa.record_batch([addresses, instants], schema=UNCOMMITTED_ADDRESSES)
+    return pa.record_batch([addresses, instants], schema=STAGED_ADDRESSES)
 
 
 def read_refs_dump(

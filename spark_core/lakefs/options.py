@@ -1,73 +1,14 @@
-"""How to reach the server, how long to wait for it, and the clock that waiting goes by."""
+"""How to reach the server, and how long to wait for it."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from spark_core.errors import SettingsError
 
 _API = "/api/v1"
-
-
-class Clock(Protocol):
-    """Tells the time and waits; injected so that tests move it instead of waiting."""
-
-    def now(self) -> datetime:
-        """Tell the time, aware and in UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Count seconds from some moment, never backwards."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-def _wall() -> datetime:
-    return datetime.now(UTC)
-
-
-class SystemClock:
-    """The machine's own clock, which is not believed when it is set back.
-
-    A look at the repository, or a lease, would else be good for longer by as
-    much. What the machine counts since this clock was made stands against it;
-    that count may stand still while the machine sleeps, so the later one of both is the careful one.
-    """
-
-    def __init__(self) -> None:
-        self._began = _wall()
-        self._counted = time.monotonic()
-
-    def now(self) -> datetime:
-        """Tell the time, aware and in UTC."""
-        return max(_wall(), self._by_count())
-
-    def wall(self) -> datetime:
-        """Tell what the machine shows, set back or not: what readings of other clocks are compared with."""
-        return _wall()
-
-    @property
-    def ahead(self) -> timedelta:
-        """How far this clock is ahead of what the machine shows, because that was set back; never negative."""
-        return max(self._by_count() - _wall(), timedelta(0))
-
-    def _by_count(self) -> datetime:
-        return self._began + timedelta(seconds=time.monotonic() - self._counted)
-
-    def monotonic(self) -> float:
-        """Count seconds from some moment, never backwards."""
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True)

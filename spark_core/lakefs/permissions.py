@@ -7,11 +7,11 @@ is none. So the answer that it cannot be done says that it may be.
 
 from __future__ import annotations
 
-from spark_core.clocks import ClockReading
+from spark_core.clocks import Clock, ClockReading, SystemClock
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.answers import unreadable
 from spark_core.lakefs.calls import UNKNOWN_ENDPOINT, Answer, Call
-from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
+from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import Transport
 
 # The kinds of tasks, as their ids begin, and one that nobody was given.

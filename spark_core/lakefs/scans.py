@@ -53,7 +53,7 @@ from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.lakefs.values import PreparedUncommitted
 from spark_core.model import Repository
 from spark_core.namespace import AddressType, Namespace
-from spark_core.schemas import UNCOMMITTED_ADDRESSES
+from spark_core.schemas import STAGED_ADDRESSES
 
 # What one scan lost without a sign, the next one finds ...
 SCANS = 2
@@ -164,7 +164,7 @@ def diff_addresses(
         repository: The repository.
         namespace: Addresses outside it are left out.
         keep: Gets what is found, at most `LOT` rows at once and in any order: columns of
-            `schemas.UNCOMMITTED_ADDRESSES`, created_at null; duplicates allowed.
+            `schemas.STAGED_ADDRESSES`, created_at null; duplicates allowed.
         at_once: Branches that are read side by side.
         turns: Says which branches are read; None for all of them.
 
@@ -231,8 +231,8 @@ def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
     another_name = pc.if_else(may_be_own(absolute), absolute, None)
     relative = pc.coalesce(namespace.relative_batch(absolute, full), another_name).drop_null()
     # The listing of a branch does not say when an entry was staged.
-    created = pa.nulls(len(relative), UNCOMMITTED_ADDRESSES.field("created_at").type)
-    return pa.record_batch([relative, created], schema=UNCOMMITTED_ADDRESSES)
+    created = pa.nulls(len(relative), STAGED_ADDRESSES.field("created_at").type)
+    return pa.record_batch([relative, created], schema=STAGED_ADDRESSES)
 
 
 def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[list[str]]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_core.clocks import ClockReading
+from spark_core.clocks import Clock, ClockReading, SystemClock
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.graveler.layout import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
-from spark_core.lakefs.options import Clock, ServerOptions, SystemClock
+from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import Transport
 from spark_core.lakefs.values import (
     EntriesPage,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import urllib3.exceptions
 
 from spark_core import __version__
-from spark_core.clocks import ClockReading, http_date, narrower
+from spark_core.clocks import Clock, ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
 from spark_core.lakefs.failures import Failures, ServerAwayError
-from spark_core.lakefs.options import Clock, ServerOptions
+from spark_core.lakefs.options import ServerOptions
 
 if TYPE_CHECKING:
     # Imported where a call is made: executors import this package, and never call the server.

@@ -98,7 +98,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         "expired_commits": len(refs.commits)
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
     }
-    return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda: facts)
+    return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda _: facts)
 
 
 def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: datetime) -> Heads:

@@ -144,8 +144,10 @@ def heads_of(
     That is the earliest of: the date of the commit, the last writing of its metarange, and when a run of ours first saw
     the branch there. The server takes a commit's own date before it seals, but an author may give another; a merge is
     dated after it sealed, and its metarange written before; a metarange is written anew for every commit of equal
-    content. A date that lies ahead is no date: that of the nearest commit on the main line counts that has one, as a
-    commit is not older than those it was made from.
+    content. It is not written where a merge, revert or cherry-pick takes over that of another commit: its date is then
+    from before the operation, and the branch is asked about more than it need be. A date that lies ahead is no date:
+    that of the nearest commit on the main line counts that has one, as a commit is not older than those it was made
+    from.
 
     Args:
         refs: All of them.

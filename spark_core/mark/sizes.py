@@ -13,11 +13,11 @@ import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
 from spark_core import schemas
-from spark_core.datasources import interleaved, read_partitions
 from spark_core.namespace import xid_time_batch
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.storage import ObjectStore
+from spark_core.tasks import interleaved, read_partitions
 
 _SIZES = pa.schema(
     [
@@ -39,12 +39,14 @@ class HeadEntries:
         are_sizes_said: Whether any entry has another size than its object, also of a retained commit that is no head:
             a copy of it, under an unsigned name, says the same size.
         listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
+        any_outside: Whether any of them lies outside `data/`; True where nobody counted.
     """
 
     frame: DataFrame
     absent: DataFrame | None
     are_sizes_said: bool
     listing: DataFrame
+    any_outside: bool = True
 
 
 def said_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:

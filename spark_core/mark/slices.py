@@ -11,14 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
 
+from spark_core import candidates as rule
 from spark_core import schemas, tables
-from spark_core.datasources import counting, interleaved, read_partitions, shared_counts
+from spark_core.address_hashes import hashed
+from spark_core.candidates import Limits
+from spark_core.collectable import NOT_NAMEABLE
 from spark_core.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.run import Run, preflight
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft
+from spark_core.tables import Draft, Source
+from spark_core.tasks import counting, dealt, interleaved
 
 DATA = "data/"
 
@@ -36,7 +39,7 @@ def namespace_slices(run: Run) -> Draft:
     """List every object under `data/` with its size and age; `data/` is listed once.
 
     Every object is kept, old or young: later steps compare the live addresses
-    with the whole listing and only then apply the cutoff. A slice is one direct
+    with the whole listing. How each one stands by its name and age is told at once, as the cutoff is fixed. A slice is one direct
     child of `data/`, which bounds a unit of parallelism without assuming how
     deep sharded names go.
 
@@ -57,22 +60,14 @@ def namespace_slices(run: Run) -> Draft:
     if run.options.flat:
         # Old servers put every object there, so it is no listing for the driver.
         tasks.append(_Listing(root=True))
-    counts = shared_counts(run.spark)
     listed_by_driver = Counter(run.store.requests)
-    frame = read_partitions(
-        run.spark,
-        schemas.NAMESPACE_SLICES,
-        tasks,
-        partial(_read, run.store, counts, run.options.read_threads),
-    )
 
-    def facts() -> Mapping[str, Any]:
-        requests = Counter(counts.value) + listed_by_driver
-        return {**answers, "slices": len(slices), "requests": dict(requests)}
+    def facts(figures: Counter[str]) -> Mapping[str, Any]:
+        return {**answers, "slices": len(slices), "requests": dict(figures + listed_by_driver)}
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        frame,
+        Source(lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads)),
         began,
         parents=(),
         facts=facts,
@@ -86,24 +81,20 @@ def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -
     A task lists `threads` slices at once, so with no more of them in each all are listed side by side; more tasks would only
     make more parts.
     """
-    count = min(-(-len(slices) // threads), partitions)
-    tasks = [_Listing(prefixes=tuple(slices[number::count])) for number in range(count)]
+    tasks = [_Listing(prefixes=some) for some in dealt(slices, min(-(-len(slices) // threads), partitions))]
     if direct.num_rows:
         tasks.append(_Listing(found=direct))
     return tasks
 
 
 def _read(
-    store: ObjectStore, counts: Accumulator[Counter[str]], threads: int, task: _Listing
+    store: ObjectStore, limits: Limits, threads: int, task: _Listing, figures: Counter[str]
 ) -> Iterator[pa.RecordBatch]:
-    with counting(counts, store.requests):
+    with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
-        if found is not None:
-            for batch in found.to_batches():
-                yield _with_slice(batch)
-            return
-        for batch in interleaved(task.prefixes, store.list, threads=threads):
-            yield _with_slice(batch)
+        listed = interleaved(task.prefixes, store.list, threads=threads) if found is None else found.to_batches()
+        for batch in listed:
+            yield _judged(batch, store, limits)
 
 
 def _flat_objects(store: ObjectStore) -> pa.Table:
@@ -112,11 +103,23 @@ def _flat_objects(store: ObjectStore) -> pa.Table:
     return at_root.filter(collectable_batch(at_root.column("key").combine_chunks(), flat=True))
 
 
-def _with_slice(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Add the slice to a store's listing."""
+def _judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
+    """Add to a store's listing the slice, how each object stands by its name and age, and the hash of its address."""
     keys = batch.column("key")
+    standing = rule.standings(keys, batch.column("last_modified"), limits)
+    if store.unsafe_names != NOT_NAMEABLE:
+        # What this kind of store would not delete under exactly its own name; the common ones are part of the rule.
+        standing = pc.if_else(pc.match_substring_regex(keys, store.unsafe_names), rule.PROTECTED, standing)
     return pa.record_batch(
-        [slice_batch(keys), keys, batch.column("size_bytes"), batch.column("last_modified"), batch.column("checksum")],
+        [
+            slice_batch(keys),
+            keys,
+            batch.column("size_bytes"),
+            batch.column("last_modified"),
+            batch.column("checksum"),
+            standing,
+            hashed(keys),
+        ],
         schema=schemas.NAMESPACE_SLICES,
     )
 

@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from spark_core import schemas, tables
-from spark_core.datasources import frame_of, interleaved
 from spark_core.errors import NotFoundError
 from spark_core.mark.sizes import HeadEntries
 from spark_core.namespace import xid_time_batch
 from spark_core.schemas import spark_type
 from spark_core.storage import ObjectStore
+from spark_core.tasks import frame_of, interleaved
 
 # What a path may hide: a candidate whose key it has, any candidate, or any dishonest one.
 SIZED, ANY, DISHONEST = 0, 1, 2
@@ -83,27 +83,42 @@ class Candidates:
     has_md5: bool = False
 
 
-def candidates_of(frame: DataFrame, moments: Sequence[int], *, all_dishonest: bool) -> Candidates:
+def candidates_of(
+    spark: SparkSession, rows: pa.Table | DataFrame, moments: Sequence[int], *, all_dishonest: bool
+) -> Candidates:
     """Tell of each candidate on how many branches it may hide.
 
     Its time is the later one of its name and of its last modification.
 
     Args:
-        frame: Columns of `schemas.NAMESPACE_SLICES`, or those of them that matter here.
+        spark: The session.
+        rows: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`, others are left out; held by the
+            driver where they are few.
         moments: Of each branch the moment from which something can hide there, microseconds, sorted.
         all_dishonest: Whether every candidate may be.
 
     Returns:
         The candidates; a few on the driver, many with the executors.
     """
-    frame = frame.select("address", "size_bytes", "last_modified")
+    wanted = ["address", "size_bytes", "last_modified"]
     levelled = partial(_levelled, np.array(moments, dtype=np.int64), all_dishonest=all_dishonest)
-    few = frame.limit(tables.DRIVER_ROWS + 1).toArrow()
-    if few.num_rows <= tables.DRIVER_ROWS:
-        table = pa.Table.from_batches([levelled(batch) for batch in few.to_batches()], CANDIDATES)
-        found = frame_of(frame.sparkSession, table, spark_type(CANDIDATES))
-    else:
-        found = frame.mapInArrow(partial(_map_levelled, levelled), spark_type(CANDIDATES)).localCheckpoint()
+    few = rows if isinstance(rows, pa.Table) else rows.select(wanted).limit(tables.DRIVER_ROWS + 1).toArrow()
+    if isinstance(rows, pa.Table) or few.num_rows <= tables.DRIVER_ROWS:
+        table = pa.Table.from_batches([levelled(batch) for batch in few.select(wanted).to_batches()], CANDIDATES)
+        dishonest = table.filter(table["is_dishonest"])
+        return Candidates(
+            frame_of(spark, table, spark_type(CANDIDATES)),
+            table.num_rows,
+            pc.max(table["branches"]).as_py() or 0,
+            pc.max(dishonest["branches"]).as_py() or 0,
+            dishonest.num_rows > 0,
+        )
+    # Held when it is first run, which is to count it.
+    found = (
+        rows.select(wanted)
+        .mapInArrow(partial(_map_levelled, levelled), spark_type(CANDIDATES))
+        .localCheckpoint(eager=False)
+    )
     row = found.agg(
         sf.count("*"),
         sf.coalesce(sf.max("branches"), sf.lit(0)),

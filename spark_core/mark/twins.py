@@ -25,7 +25,6 @@ from pyspark.sql import DataFrame
 
 from spark_core import quarantine
 from spark_core.collectable import own_name
-from spark_core.datasources import frame_of, interleaved
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
 from spark_core.mark.heads import Heads
@@ -44,6 +43,7 @@ from spark_core.mark.suspects import (
     with_suspect,
 )
 from spark_core.run import Run
+from spark_core.tasks import frame_of, interleaved
 
 NAMED = 20
 
@@ -85,6 +85,11 @@ class Twins:
     undecided: DataFrame | None
     facts: Mapping[str, Any]
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether there is anything to take out."""
+        return bool(self.facts["kept_objects"] or self.facts["unchecked_objects"])
+
     def without_twins(self, candidates: DataFrame) -> DataFrame:
         """Take out what is live, and what could not be decided."""
         for found in (self.live, self.undecided):
@@ -112,12 +117,13 @@ NONE = Twins(
         "objects_asked": 0,
         "planned_calls": 0,
         "twin_calls": 0,
+        "is_held_up": False,
         **_NOTHING_FOUND,
     },
 )
 
 
-def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, grace: timedelta) -> Twins:
+def find(run: Run, candidates: pa.Table | DataFrame, heads: HeadEntries, since: Heads, *, grace: timedelta) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
 
     The cheapest of three ways is taken: around single paths, a whole branch, or
@@ -128,7 +134,8 @@ def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, g
 
     Args:
         run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to the store.
-        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`.
+        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`; held by the driver where
+            they are few.
         heads: What branch heads have.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
@@ -152,6 +159,7 @@ def find(run: Run, candidates: DataFrame, heads: HeadEntries, since: Heads, *, g
     search = _Search(run, [branch for _, branch in moments], heads)
     return search.find(
         candidates_of(
+            run.spark,
             candidates,
             [when for when, _ in moments],
             all_dishonest=heads.are_sizes_said or run.options.hidden_entries == "ask_all",
@@ -219,7 +227,9 @@ class _Search:
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
         """Search, and sum up."""
-        suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
+        suspects = _Suspects.none()
+        if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
+            suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
         plan = self._plan(candidates, suspects)
         objects_asked = 0
         if self.run.store.tells_content and plan.of_paths > 0:
@@ -262,6 +272,7 @@ class _Search:
             "objects_asked": objects_asked,
             "planned_calls": plan.calls + objects_asked,
             "twin_calls": self.limit,
+            "is_held_up": self.budget.is_held_up,
             "are_sizes_said": self.heads.are_sizes_said,
             **_kept("kept", candidates, live),
             **_kept("unchecked", candidates, undecided_frame),
@@ -271,7 +282,8 @@ class _Search:
     def _plan(self, candidates: Candidates, suspects: _Suspects) -> _Plan:
         """Choose for each branch between its paths and all its entries; what does not fit is listed oldest first.
 
-        Candidates that may be dishonest may hide under any path of their branches. A path costs a call at most.
+        Candidates that may be dishonest may hide under any path of their branches. A path costs a call at most; one that
+        is no UTF-8 as many as it takes to list all that begins as it does up to there.
         """
         # A path concerns the first so many branches, so each branch has those of all behind it.
         from_last = accumulate(suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1))
@@ -348,14 +360,7 @@ class _Search:
         unasked: set[str] = set()
         server, repository_id, branch = self.run.server, self.run.repository.id, self.branches[number]
         try:
-            found = addresses_on(
-                server,
-                repository_id,
-                branch,
-                [path for path in wanted if path is not None],
-                budget=self.budget,
-                unasked=unasked,
-            )
+            found = addresses_on(server, repository_id, branch, wanted, budget=self.budget, unasked=unasked)
             yield self._shown(list(found))
         except NotFoundError:
             if self._is_there(branch):
@@ -363,8 +368,7 @@ class _Search:
             return
         with self.lock:
             self.asked.add(number)
-            # No request can name a path that is no UTF-8: None stands for them.
-            for path in (*unasked, *([None] if None in wanted else [])):
+            for path in unasked:
                 for hides, key, reach, is_outside in wanted[path]:
                     if reach > number:
                         first, outside = self.unasked.get((hides, key), (number, is_outside))
@@ -451,17 +455,17 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Lot:
-    """Paths that are asked about together: path (None: no UTF-8) -> hides, key, branches, is_outside of each row."""
+    """Paths that are asked about together: path (U+FFFD for what is no UTF-8) -> hides, key, branches, is_outside of each row."""
 
-    paths: Mapping[str | None, list[tuple[int, int, int, bool]]]
+    paths: Mapping[str, list[tuple[int, int, int, bool]]]
 
     @classmethod
     def of(cls, rows: pa.Table, first: int) -> _Lot:
         """Take the rows that concern a branch from the first one on."""
-        paths: dict[str | None, list[tuple[int, int, int, bool]]] = {}
+        paths: dict[str, list[tuple[int, int, int, bool]]] = {}
         for row in rows.filter(pc.greater(rows["branches"], first)).to_pylist():
             about = (row["hides"], row["key"], row["branches"], row["is_outside"])
-            paths.setdefault(_text(row["head_path"]), []).append(about)
+            paths.setdefault(row["head_path"].decode(errors="replace"), []).append(about)
         return cls(paths)
 
 
@@ -485,6 +489,11 @@ class _Suspects:
     def count(self) -> int:
         """All of them."""
         return sum(self.reach.values())
+
+    @classmethod
+    def none(cls) -> _Suspects:
+        """Tell that there are none, where time alone rules all of them out."""
+        return cls(SUSPECTS.empty_table(), None, {}, 0)
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Suspects:
@@ -541,13 +550,6 @@ def _known_as(uri: str) -> str | None:
     """Return the object that an address outside may be by another name of the store; in quarantine, its key there."""
     begin = uri.rfind(f"{quarantine.FOLDER}run_id=")
     return own_name(uri) if begin < 0 else uri[begin:]
-
-
-def _text(path: bytes) -> str | None:
-    try:
-        return path.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _kept(what: str, candidates: Candidates, chosen: DataFrame | None) -> dict[str, Any]:

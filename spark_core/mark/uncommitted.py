@@ -12,20 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.accumulators import Accumulator
-from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas, tables
-from spark_core.datasources import frame_of, read_partitions, shared_counts
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
+from spark_core.mark.alive import alive_hashes
 from spark_core.renewal import SCAN, Parts
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft, Part, StoredTable, read_part
+from spark_core.tables import Draft, Part, Source, StoredTable, read_part
+from spark_core.tasks import counting, dealt
 
-# Addresses of diffs that the driver holds; more are put down in the run's folder.
-HELD = 100_000
+# Addresses of diffs that the driver holds, and sends with the tasks; more are put down in the run's folder.
+HELD = 10_000
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
@@ -57,7 +56,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        staged.frame,
+        Source(lambda: run.spark, staged.tasks, staged.read),
         began,
         parents=(slices.manifest,),
         facts=staged.facts,
@@ -66,23 +65,29 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     )
 
 
+# What a task reads: files of the server's scans, files that rows of diffs were put down in, or such rows themselves.
+_Task = tuple[str | Part | pa.RecordBatch, ...]
+
+
 @dataclass(frozen=True)
 class Staged:
-    """What is staged, read from the server to its end; its rows still lie in files.
+    """What is staged: the server has told all of it, and its rows still lie in files.
 
     Attributes:
-        frame: Columns of `schemas.UNCOMMITTED_ADDRESSES`; duplicates allowed.
-        facts: Figures of it, complete once the frame was read.
-        close: Takes the files away that lakegc itself put the rows of diffs in; the frame cannot be read any more then.
+        tasks: What executors read.
+        read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, of one of them; counts into its figures.
+        facts: Makes of the figures of all tasks what is told of it.
+        close: Takes the files away that lakegc itself put the rows of diffs in; nothing can be read any more then.
     """
 
-    frame: DataFrame
-    facts: Callable[[], Mapping[str, Any]]
+    tasks: Sequence[_Task]
+    read: Callable[[_Task, Counter[str]], Iterator[pa.RecordBatch]]
+    facts: Callable[[Mapping[str, int]], Mapping[str, Any]]
     close: Callable[[], None]
 
 
 def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
-    """Read what is staged now: the server's scans, and the diff of every branch; see `uncommitted_addresses`.
+    """Let the server tell what is staged now: its scans, and the diff of every branch; see `uncommitted_addresses`.
 
     Args:
         run: The run.
@@ -103,40 +108,38 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             parts.end(SCAN)
     # Scans of one id have the same files.
     files = list(dict.fromkeys(file for scan in scans for file in uncommitted_files(run.store, scan, prefix)))
-    counts = shared_counts(run.spark)
-    frame = read_partitions(run.spark, schemas.UNCOMMITTED_ADDRESSES, files, partial(_read, run.store, counts))
     diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
     try:
         read = diff_addresses(
             run.server, run.repository, run.namespace, diffs.keep, at_once=run.options.branches_at_once, turns=parts
         )
-        staged = frame.unionByName(diffs.frame(run.spark))
     except BaseException:
         # Also of a mark that was interrupted: nobody else knows of these files.
         diffs.close()
         raise
 
-    def facts() -> Mapping[str, Any]:
-        files_read, file_rows = _read_of(files, counts.value)
+    def facts(figures: Mapping[str, int]) -> Mapping[str, Any]:
         return {
             "server_runs": [scan.run_id for scan in scans],
             "pages": sum(scan.pages for scan in scans),
             # Scans of one id have the same files, and claim them twice.
             "pages_with_data": sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
             "files": len(files),
-            "files_read": files_read,
-            "file_rows": file_rows,
+            "files_read": figures.get("files", 0),
+            "file_rows": figures.get("file_rows", 0),
             "from_diffs": read.rows,
             "branches_read": read.branches,
             "branches_gone": read.gone,
             "branches_appeared": read.appeared,
         }
 
-    return Staged(staged, facts, diffs.close)
+    told = [*files, *diffs.parts, *diffs.held]
+    tasks = dealt(told, min(-(-len(told) // run.options.read_threads), run.options.range_partitions))
+    return Staged(tasks, partial(_read, run.store), facts, diffs.close)
 
 
 class _Diffs:
-    """Rows of diffs on their way to Spark: few are held, more go to Parquet files of their own.
+    """Rows of diffs on their way to the executors: few are held, more go to Parquet files of their own.
 
     The underscore in their names keeps them out of Parquet readers' sight, like a manifest.
     """
@@ -144,47 +147,45 @@ class _Diffs:
     def __init__(self, store: ObjectStore, folder: str) -> None:
         self._store = store
         self._name = f"{folder}_diffs-{uuid.uuid4().hex}"
-        self._held: list[pa.RecordBatch] = []
-        self._parts: list[Part] = []
+        self.held: list[pa.RecordBatch] = []
+        self.parts: list[Part] = []
 
     def keep(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-        if sum(held.num_rows for held in self._held) < HELD:
+        self.held.append(batch)
+        if sum(held.num_rows for held in self.held) < HELD:
             return
-        key = f"{self._name}-{len(self._parts):05d}.parquet"
-        written = self._store.write_parquet(key, iter(self._held), schemas.UNCOMMITTED_ADDRESSES)
-        self._parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-        self._held = []
-
-    def frame(self, spark: SparkSession) -> DataFrame:
-        schema = schemas.UNCOMMITTED_ADDRESSES
-        # A few rows, which would otherwise be a part for each core.
-        frame = frame_of(spark, pa.Table.from_batches(self._held, schema)).coalesce(1)
-        if not self._parts:
-            return frame
-        return frame.unionByName(read_partitions(spark, schema, self._parts, partial(read_part, self._store, schema)))
+        key = f"{self._name}-{len(self.parts):05d}.parquet"
+        written = self._store.write_parquet(key, iter(self.held), schemas.STAGED_ADDRESSES)
+        self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
+        self.held = []
 
     def close(self) -> None:
-        keys = [part.key for part in self._parts]
+        keys = [part.key for part in self.parts]
         # What the store does not let go of is left for house-keeping, which knows the name; the rows are read already.
         with suppress(LakegcError):
             for begin in range(0, len(keys), self._store.delete_batch_size):
                 self._store.delete(keys[begin : begin + self._store.delete_batch_size])
 
 
-def _read(store: ObjectStore, counts: Accumulator[Counter[str]], file: str) -> Iterator[pa.RecordBatch]:
-    rows = 0
-    for batch in read_uncommitted(store, file):
-        rows += batch.num_rows
+def _read(store: ObjectStore, task: _Task, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
+    with counting(figures, store.requests):
+        for told in task:
+            if isinstance(told, pa.RecordBatch):
+                batches = iter((told,))
+            elif isinstance(told, Part):
+                batches = read_part(store, schemas.STAGED_ADDRESSES, told)
+            else:
+                batches = _counted(read_uncommitted(store, told), figures)
+            for batch in batches:
+                hashes = alive_hashes(batch.column("address"))
+                yield pa.record_batch([*batch.columns, hashes], schema=schemas.UNCOMMITTED_ADDRESSES)
+
+
+def _counted(batches: Iterator[pa.RecordBatch], figures: Counter[str]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        figures["file_rows"] += batch.num_rows
         yield batch
-    counts.add(Counter({f"times {file}": 1, f"rows {file}": rows}))
-
-
-def _read_of(files: Sequence[str], counts: Mapping[str, int]) -> tuple[int, int]:
-    """Return how many of the files were read to their end, and their rows; a file that a retried task read twice counts once."""
-    times = {file: counts.get(f"times {file}", 0) for file in files}
-    rows = [counts.get(f"rows {file}", 0) // count for file, count in times.items() if count]
-    return len(rows), sum(rows)
+    figures["files"] += 1
 
 
 def _measure(batch: pa.RecordBatch) -> Mapping[str, int]:

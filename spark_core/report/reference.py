@@ -14,15 +14,14 @@ from pyspark.sql import DataFrame
 from spark_core import reference, tables
 from spark_core.candidates import CANDIDATE, Limits, standings_of
 from spark_core.collectable import NOT_NAMEABLE, collectable_batch
-from spark_core.datasources import rebalanced
 from spark_core.errors import ChainError
 from spark_core.holds import Holds
-from spark_core.mark.expired import alive_address
 from spark_core.report.values import KEPT_BY_SETTING, Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import surfacing_errors
 from spark_core.tables import Draft, StoredTable
+from spark_core.tasks import rebalanced
 
 NAMED = 100
 
@@ -79,7 +78,7 @@ def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
         rebalanced(standing),
         began,
         parents=[table.manifest for table in stored.values()],
-        facts=lambda: {"mark_id": facts["mark_id"]},
+        facts=lambda _: {"mark_id": facts["mark_id"]},
     )
 
 
@@ -167,15 +166,14 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
         .mapInArrow(partial(_map_listed, run.limits, held), spark_type(_LISTED))
     )
     # The smallest number wins, as the mark asks commits before anything else.
+    expired = stored["expired_addresses"].frame(spark, ["address"]).select(sf.xxhash64("address").alias("address_hash"))
     known = (
         stored["committed_addresses"]
-        .frame(spark, ["address"])
-        .select(alive_address(), sf.lit(1).alias("known"))
-        .unionByName(
-            stored["uncommitted_addresses"].frame(spark, ["address"]).select(alive_address(), sf.lit(2).alias("known"))
-        )
-        .unionByName(stored["expired_addresses"].frame(spark, ["address"]).withColumn("known", sf.lit(3)))
-        .groupBy("address")
+        .frame(spark, ["address_hash"])
+        .withColumn("known", sf.lit(1))
+        .unionByName(stored["uncommitted_addresses"].frame(spark, ["address_hash"]).withColumn("known", sf.lit(2)))
+        .unionByName(expired.withColumn("known", sf.lit(3)))
+        .groupBy("address_hash")
         .agg(sf.min("known").alias("known"))
     )
     there = sf.col("size_bytes").isNotNull()
@@ -196,7 +194,8 @@ def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) ->
         .otherwise(TWIN)
     )
     return (
-        named.join(known, on="address", how="left")
+        named.withColumn("address_hash", sf.xxhash64("address"))
+        .join(known, on="address_hash", how="left")
         .join(listed.withColumnRenamed("standing", "listed_as"), on="address", how="left")
         .select(
             "address",

@@ -179,18 +179,32 @@ class LocalStore(ObjectStore):
         )
 
     def _enter(self, prefix: str, *, create: bool = False) -> int:
-        """Open the directory of a prefix, one segment at a time and never over a link; the caller closes it."""
+        """Open the directory of a prefix, one segment at a time and never over a link; the caller closes it.
+
+        Raises:
+            TransientError: If the namespace's own directory is not there, which only the server makes, or `data/` on the
+                way to what is below it: a mount may have gone away, so nothing can be said to be gone.
+        """
         directory = self._open_blockstore()
-        for segment in f"{self.namespace.path}/{prefix}".split("/"):
-            if not segment:
-                continue
+        root, below = ([name for name in path.split("/") if name] for path in (self.namespace.path, prefix))
+        # A fresh repository has no `data/`; asked for itself it is empty then.
+        needed = len(root) + (prefix != "data/" and below[:1] == ["data"])
+        for number, segment in enumerate([*root, *below]):
             try:
-                if create:
+                if create and number >= len(root):
                     with suppress(FileExistsError):
                         os.mkdir(segment, dir_fd=directory)
                         # What is written inside is only as durable as the name of the directory.
                         os.fsync(directory)
                 inner = _open_directory(segment, directory)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                if number < needed:
+                    raise TransientError(
+                        f"the directory of {self.root}{segment + '/' if number >= len(root) else ''} is not there: a mount "
+                        "may have gone away",
+                        "Look at the mount, and at local_path, and run again.",
+                    ) from error
+                raise
             finally:
                 os.close(directory)
             directory = inner
@@ -374,21 +388,13 @@ class LocalStore(ObjectStore):
         except IsADirectoryError:
             return Answer("refused", "it is a directory or no plain file")
         except (FileNotFoundError, NotADirectoryError):
-            return self._absent()
+            return Answer("already_gone")
         except OSError as error:
             refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
             return Answer("refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING)
-        except (AddressError, SettingsError) as error:
-            return Answer("refused", error.found)
+        except (AddressError, SettingsError, TransientError) as error:
+            return Answer("failed" if isinstance(error, TransientError) else "refused", error.found)
         return Answer("deleted")
-
-    def _absent(self) -> Answer:
-        """Say that a file is gone, unless the namespace's own directory is as well: then a mount may have gone away."""
-        try:
-            os.close(self._enter(""))
-        except (OSError, SettingsError):
-            return Answer("failed", f"the directory of {self.root} cannot be opened: a mount may have gone away")
-        return Answer("already_gone")
 
 
 def _open_directory(name: str, directory: int) -> int:

@@ -12,12 +12,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
 from spark_core import lease, quarantine, revival, tables, verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
-from spark_core.journal import Journal, Part
+from spark_core.journal import Journal
 from spark_core.journal import folder as journal_folder
 from spark_core.phases import Deleting, phase
 from spark_core.run import Run
@@ -32,6 +29,7 @@ from spark_core.sweep.plan import require_same_mark, require_settled, require_un
 from spark_core.sweep.progress import OnProgress, Progress, unheard
 from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
 from spark_core.tables import Draft, StoredTable
+from spark_core.tasks import Settled, settled
 
 __all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep", "unheard"]
 
@@ -99,37 +97,39 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 ends = [until for until in (held.earlier_until, swept.lost_until) if until is not None]
                 gone = settle_left(run, journal, max(ends, default=None), [row[0] for row in swept.tally.left])
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
+    told = None if swept is None else _report(run, expired, journal)
     return Draft(
         tables.DELETION_REPORT,
-        empty_report() if swept is None else _report(run, expired, journal),
+        empty_report() if told is None else told.frame if told.rows is None else told.rows,
         began,
         parents=(expired.manifest,),
-        facts=lambda: _facts(run, expired, swept, earlier),
+        facts=lambda _: _facts(run, expired, swept, earlier),
         measure=measure,
         replaces=None if earlier is None else earlier.manifest.sha256,
+        close=lambda: None if told is None else told.release(),
     )
 
 
 @surfacing_errors()
-def _report(run: Run, expired: StoredTable, journal: Journal) -> DataFrame | pa.Table:
-    told = report(expired.frame(run.spark), journal.frame(run.spark, _whole(run, journal, expired.manifest.rows)))
-    # A row per object of the plan at most.
-    return told.toArrow() if expired.is_small else told
+def _report(run: Run, expired: StoredTable, journal: Journal) -> Settled:
+    """Tell the report of a sweep that is done from its journal, which has an outcome of each object of the plan.
 
-
-def _whole(run: Run, journal: Journal, planned: int) -> Sequence[Part]:
-    """List the journal of a sweep that is done: it has an outcome for each object, or the listing is not whole.
+    Objects are counted, not the journal's rows: one that failed before, or whose task ran twice, has several.
 
     Raises:
-        IncompleteReadError: If it was not whole twice.
+        IncompleteReadError: If an object had none, twice: the journal was not listed whole.
     """
+    planned = expired.manifest.rows
     for _ in range(2):
-        parts = journal.parts()
-        told = sum(part.rows for part in parts if part.kind == "outcome")
-        if told >= planned:
-            return parts
+        rows = report(expired.frame(run.spark), journal.frame(run.spark, journal.parts()))
+        # A row per object of the plan at most.
+        told = settled(rows, is_small=expired.is_small)
+        count = told.frame.count() if told.rows is None else told.rows.num_rows
+        if count == planned:
+            return told
+        told.release()
     raise IncompleteReadError(
-        f"run {run.key} of {run.repository.id}: the journal as it is listed tells of {told} of {planned} objects, and each was "
+        f"run {run.key} of {run.repository.id}: the journal as it is listed tells of {count} of {planned} objects, and each was "
         f"written down ({journal.folder})",
         "Run the same command again.",
     )

@@ -19,7 +19,7 @@ from spark_core.lease import Lease
 from spark_core.phases import Deleting
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import is_local, surfacing_errors
+from spark_core.session import may_be_at_work, speculates, surfacing_errors
 from spark_core.sweep.batches import BATCH_ROWS, TALLY, Dispose, Orders, Tally, run_task
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.outcomes import settled
@@ -153,7 +153,7 @@ def delete_in_rounds(
                 told = _round(left, look.frame, spread.tasks, orders)
             total.add(told)
             sent.round_ended(total.objects["deleted"])
-            if _may_have_lost_one(run, told):
+            if may_be_at_work(run.spark, was_retried=told.retries > 0):
                 lost_until = until
             meter.settled += told.settled
             meter.kept, meter.failed = total.objects["kept"], total.objects["refused"] + total.objects["failed"]
@@ -256,17 +256,7 @@ def _spread(run: Run, rows: int) -> _Spread:
     if limit is None:
         return _Spread(min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK))), None)
     tasks = min(batches, at_once)
-    return _Spread(tasks, limit / (tasks * (2 if _speculates(run) else 1)))
-
-
-def _speculates(run: Run) -> bool:
-    """Say whether Spark may run a slow task a second time beside the first."""
-    return run.spark.conf.get("spark.speculation", "false") == "true"
-
-
-def _may_have_lost_one(run: Run, told: Tally) -> bool:
-    """Say whether a task that Spark gave up may still be at work on an executor that the driver does not reach."""
-    return (bool(told.retries) or _speculates(run)) and not is_local(run.spark.sparkContext.master or "")
+    return _Spread(tasks, limit / (tasks * (2 if speculates(run.spark) else 1)))
 
 
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:

@@ -50,7 +50,7 @@ class Case:
         ]
         facts = {"planned_objects": len(GO), **quarantine.facts(self.run)}
         content = pa.Table.from_pylist(rows, schema=schemas.DELETION_REPORT)
-        self.run.keep(Draft(tables.DELETION_REPORT, content, self.run.now(), (), facts=lambda: facts))
+        self.run.keep(Draft(tables.DELETION_REPORT, content, self.run.now(), (), facts=lambda _: facts))
         return self
 
     def objects(self):

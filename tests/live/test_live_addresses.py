@@ -4,6 +4,8 @@ import pytest
 
 from spark_core.errors import RepositoryStateError
 from tests.support.live_collection import collect, require_exactly_the_dead_gone
+from tests.support.live_repository import import_or_skip
+from tests.support.live_server import LiveError
 from tests.support.pipeline import mark_and_conclude, mark_only
 
 pytestmark = pytest.mark.spark
@@ -162,23 +164,28 @@ def test_a_namespace_inside_another_one_is_refused_both_ways(repository, make, s
 
 def test_an_import_from_elsewhere_is_no_business_of_a_collection(repository, make, spark):
     source = make()
-    address = source.upload("main", "source", b"imported")
-    uri = f"{source.namespace}/{address}"
-    answer = repository.ask(
-        "POST",
-        "/branches/main/import",
-        data={
-            "paths": [{"path": uri, "destination": "imported", "type": "object"}],
-            "commit": {"message": "import"},
-        },
-    )
-    if answer.status >= 400:
-        pytest.skip(f"this server imports nothing here: {answer.body[:100]!r}")
-    while not repository.call("GET", "/branches/main/import", query={"id": answer.json["id"]})["completed"]:
-        pass
-    repository.note_head("main")
+    source.upload("main", "source", b"imported")
+    import_or_skip(repository, "main", "imported", source.stat("main", "source")["physical_address"])
     gone = repository.upload("main", "imported", b"other")
     repository.reset("main")
     done = collect(repository, spark)
     assert done.gone == {gone}
     assert repository.get("main", "imported") == b"imported"
+
+
+def test_an_object_of_its_own_that_a_repository_imports_in_another_spelling_is_kept(repository, spark):
+    """The server refuses to import from the repository's own namespace, but only as it spells that namespace itself."""
+    again = repository.upload("main", "a", b"dead, then imported")
+    gone = repository.upload("main", "b", b"dropped")
+    repository.reset("main")
+    uri = f"{repository.store.namespace}/{again}"
+    with pytest.raises(LiveError):
+        repository.import_object("main", "as it is spelt", uri)
+    if repository.server.is_local:
+        here = repository.server.server_path or repository.server.local_path
+        uri = uri.replace("local://", f"local://{here}/")
+    else:
+        uri = uri.replace("://", "://x@")
+    import_or_skip(repository, "main", "again", uri)
+    assert require_exactly_the_dead_gone(repository, spark).gone == {gone}
+    assert repository.get("main", "again") == b"dead, then imported"

@@ -3,10 +3,12 @@
 import hashlib
 import time
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
 from tests.support.live_collection import collect
+from tests.support.live_repository import import_or_skip
 from tests.support.pipeline import mark_and_conclude
 
 pytestmark = pytest.mark.spark
@@ -48,12 +50,15 @@ def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is
     lost = _say(repository, "main", "p", b"the content", size=0)
     repository.commit("main")
     repository.store.delete(lost)
+    assert repository.ask("GET", "/refs/main/objects", query={"path": "p"}).status == 410
     twin = _say(repository, "main", "p", b"the content", size=0)
     _require_hidden(repository, "main", "p")
     dead = _dropped(repository)
     assert collect(repository, spark, **EXACT).gone == {dead}
-    assert twin in repository.data()
-    assert repository.get("main", "p") == b"the content"
+    assert repository.store.relative(repository.stat("main", "p")["physical_address"]) == twin
+    # The server finds the object again, and sends as many bytes as the entry says: none. The store has all of them.
+    assert repository.get("main", "p") == b""
+    assert repository.store.keys("data/")[twin] == len(b"the content")
 
 
 def test_a_dishonest_twin_of_an_honest_entry_is_kept(repository, spark):
@@ -66,8 +71,8 @@ def test_a_dishonest_twin_of_an_honest_entry_is_kept(repository, spark):
     gone = collect(repository, spark, **EXACT).gone
     assert gone == {dead}
     assert twin in repository.data()
-    # As many bytes as were said, or all there are.
-    assert repository.stat("main", "p")["size_bytes"] == 10
+    # A whole read promises ten bytes and breaks off behind the last one that is there, so the entry tells.
+    assert repository.store.relative(repository.stat("main", "p")["physical_address"]) == twin
 
 
 def test_what_was_staged_before_the_head_was_made_is_gone_and_nobody_is_asked(repository, spark):
@@ -97,9 +102,15 @@ def test_a_branch_that_rests_is_asked_and_an_active_one_is_not(repository, spark
     assert {twin} <= repository.data()
 
 
-@pytest.mark.parametrize("operation", ["merge", "revert", "cherry_pick"])
-def test_each_operation_that_moves_a_head_drops_what_hid_there(repository, spark, operation):
-    """The server seals the staging area when it begins, and drops it when it ends, over hidden entries, too."""
+@pytest.mark.parametrize(
+    ("operation", "content"), [*product(["merge", "revert", "cherry_pick"], ["new", "old"]), ("import", "new")]
+)
+def test_each_operation_that_moves_a_head_drops_what_hid_there(repository, make, spark, operation, content):
+    """The server seals the staging area when it begins, and drops it when it ends, over hidden entries, too.
+
+    Where one side is what both grew from, the head's metarange becomes the other side's, and no file is written. The
+    date of the file is then from before the twin, so the branch is asked about it.
+    """
     repository.upload("main", "p", b"same bytes")
     repository.commit("main")
     repository.branch("dev")
@@ -107,19 +118,35 @@ def test_each_operation_that_moves_a_head_drops_what_hid_there(repository, spark
     picked = repository.commit("dev")
     if operation == "revert":
         repository.merge("dev", "main")
+    if content == "new":
+        repository.upload("main", "own", b"of main alone")
+        repository.commit("main")
+    if operation == "import":
+        source = make()
+        source.upload("main", "source", b"imported")
+        elsewhere = source.stat("main", "source")["physical_address"]
+    before = {commit["meta_range_id"] for commit in repository.commits.values()}
     twin = repository.upload("main", "p", b"same bytes")
     _require_hidden(repository, "main", "p")
     time.sleep(3)
+    # A branch that rested since before the twin would have to be asked.
+    repository.upload("dev", "later", b"later")
+    repository.commit("dev")
     if operation == "merge":
-        repository.merge("dev", "main")
+        repository.merge(picked, "main")
     elif operation == "revert":
         repository.revert("main", picked, parent_number=0)
+    elif operation == "import":
+        import_or_skip(repository, "main", "imported", elsewhere)
     else:
         repository.cherry_pick("main", picked)
+    head = repository.note_head("main")
+    assert (repository.commits[head]["meta_range_id"] in before) == (content == "old")
     assert repository.store.relative(repository.stat("main", "p")["physical_address"]) != twin
     done = collect(repository, spark, **EXACT)
     assert done.gone == {twin}
-    assert done.facts["twins"]["calls"] == 0
+    twins = done.facts["twins"]
+    assert (twins["branches_asked"], twins["calls"]) == ((0, 0) if content == "new" else (1, 1))
 
 
 def test_an_empty_commit_elsewhere_writes_the_metarange_again_and_makes_no_twin_older(repository, spark):

@@ -168,7 +168,7 @@ def test_27_two_tables_were_made_again_out_of_order(tmp_path: Path) -> None:
             tables.COMMITTED_ADDRESSES.schema.empty_table(),
             manifests["namespace_slices"].reading_began,
             [manifests["retained_commits"]],
-            facts=lambda: dict(manifests["committed_addresses"].facts),
+            facts=lambda _: dict(manifests["committed_addresses"].facts),
         )
     ).manifest
     with pytest.raises(ChainError, match=r"committed_addresses began at .*, before retained_commits ended at"):

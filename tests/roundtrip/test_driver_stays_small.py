@@ -19,6 +19,7 @@ from spark_core.storage.local import LocalStore
 from spark_core.sweep.aftermath import settle_left
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.written_run import any_name
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=3)
@@ -192,16 +193,6 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
         assert more_calls == calls, what
 
 
-class Totals:
-    """Stands for Spark's accumulator where there is no Spark."""
-
-    def __init__(self):
-        self.value = Counter()
-
-    def add(self, counts):
-        self.value += counts
-
-
 @pytest.mark.parametrize(("count", "tasks"), [(0, []), (1, [1]), (8, [8]), (9, [5, 4]), (10_000, [200] * 50)])
 def test_slices_make_no_more_tasks_than_list_them_side_by_side(count, tasks):
     names = [f"data/{number:05}/" for number in range(count)]
@@ -217,7 +208,7 @@ def test_flat_objects_are_listed_by_an_executor_and_not_by_the_driver(tmp_path):
     store = open_store(
         Namespace.parse("local://lake", server_path=str(tmp_path)), StoreOptions(local_path=str(tmp_path))
     )
-    totals = Totals()
-    batches = list(slices._read(store, totals, 2, slices._Listing(root=True)))
+    figures, limits = Counter(), any_name(NOW, flat=True)
+    batches = list(slices._read(store, limits, 2, slices._Listing(root=True), figures))
     assert pa.Table.from_batches(batches).column("address").to_pylist() == ["0123456789abcdef0123456789abcdef"]
-    assert totals.value["list"] == 1
+    assert figures["list"] == 1

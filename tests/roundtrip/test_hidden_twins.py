@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.sandbox import objects
+from lakegc_dagster.sandbox import merge, objects, refs
 from spark_core import mark, report, sweep
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import mark_and_conclude
@@ -155,6 +155,25 @@ def test_a_branch_that_rests_is_asked_about_what_was_uploaded_since_and_an_activ
     assert plan == garbage
     assert (facts["branches"], facts["branches_asked"], facts["calls"]) == (3, 1, 1)
     assert place.reads("p", "resting") == twin
+
+
+@pytest.mark.parametrize("is_unchanged", [True, False], ids=["unchanged", "changed"])
+def test_a_merge_into_an_unchanged_branch_writes_no_metarange_and_that_branch_is_asked(place, *, is_unchanged):
+    """The head takes over the other side's metarange, whose date is from before what the merge dropped."""
+    place.committed(50, "p")
+    place.branch(50, "dev")
+    place.committed(45, "more", b"more", branch="dev")
+    if not is_unchanged:
+        place.committed(44, "own", b"of main alone")
+    dropped = place.upload(30, "p")
+    place.committed(3, "later", b"later", branch="dev")
+    with place.ago(2):
+        merged = merge.merge(place.core, place.name, "dev~1", "main")
+        source = refs.resolve(place.core, place.core.repository(place.name), "dev~1").commit
+    assert (merged.metarange_id == source.metarange_id) == is_unchanged
+    plan, facts = place.plan()
+    assert plan == {dropped}
+    assert (facts["branches_asked"], facts["calls"]) == ((1, 1) if is_unchanged else (0, 0))
 
 
 def test_an_empty_commit_elsewhere_on_the_same_metarange_makes_no_twin_older(place):

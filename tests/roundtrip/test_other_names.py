@@ -3,11 +3,11 @@
 import hashlib
 from datetime import UTC, datetime, timedelta
 
-import pyspark.sql.functions as sf
+import pyarrow as pa
 import pytest
 
 from spark_core import quarantine, report, sweep
-from spark_core.mark.expired import alive_address
+from spark_core.mark.alive import kept_addresses
 from spark_core.report import summary
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
@@ -78,7 +78,7 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
     assert {group.name: group.objects for group in found.kept} == {summary.COMMITTED: 1, summary.TWIN: 1}
 
 
-def test_an_address_of_what_is_alive_is_that_of_the_object_inside(spark):
+def test_an_address_of_what_is_alive_is_that_of_the_object_inside():
     own = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
     sharded = "data/!ab/c/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
     legacy = "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw"
@@ -95,6 +95,6 @@ def test_an_address_of_what_is_alive_is_that_of_the_object_inside(spark):
         f"{aside}data/imports/photo.jpg": f"{aside}data/imports/photo.jpg",
         f"s3://an-access-point/repo/{aside}{own}": f"{aside}{own}",
     }
-    frame = spark.createDataFrame([(address,) for address in expected], "address string")
-    shown = frame.select(sf.col("address").alias("said"), alive_address()).collect()
-    assert {row.said: row.address for row in shown} == expected
+    assert kept_addresses(pa.array(expected)).to_pylist() == list(expected.values())
+    assert kept_addresses(pa.array([own])).to_pylist() == [own]
+    assert kept_addresses(pa.array([], pa.string())).to_pylist() == []

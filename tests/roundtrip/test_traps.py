@@ -179,6 +179,7 @@ def test_11_40_a_repository_deleted_a_moment_ago_answers_as_if_empty_and_is_refu
     with pytest.raises(RepositoryStateError, match=r"has no branch: it is bare, or it was deleted a moment ago"):
         _in_diffs(server, name, Namespace.parse(replies[26].body["storage_namespace"], server_path=golden.SERVER_PATH))
     # Its list of commits is the header and nothing else.
+    (tmp_path / "d").mkdir()
     store = open_store(Namespace.parse("local://d", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
     store.put("_lakefs/retention/gc/commits/run_id=r/commits.csv", b"commit_id,expired,metarange_id\n")
     with pytest.raises(RepositoryStateError, match=r"retains no commit at all"):

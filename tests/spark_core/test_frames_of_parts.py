@@ -31,8 +31,8 @@ def test_driver_and_executors_read_the_same_rows_in_the_same_columns(stored, spa
     small = stored.frame(spark)
     monkeypatch.setattr(tables, *BY_EXECUTORS[limit])
     large = stored.frame(spark)
-    assert "BatchScan" not in _plan(small)
-    assert "BatchScan" in _plan(large)
+    assert "MapInArrow" not in _plan(small)
+    assert "MapInArrow" in _plan(large)
     assert sorted(small.collect()) == sorted(large.collect())
     assert len(small.collect()) == len(OBJECTS)
     assert small.dtypes == large.dtypes

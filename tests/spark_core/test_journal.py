@@ -4,17 +4,15 @@ import random
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from spark_core import journal as journals
-from spark_core import schemas, sweep
+from spark_core import schemas
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
-    IncompleteReadError,
     LakegcError,
     ObjectExistsError,
     UnsafePlanError,
@@ -147,17 +145,3 @@ def test_a_sweep_goes_on_with_quarantine_as_it_began(journal, quarantine):
     assert journal.bind("repo", quarantine=quarantine) is True
     with pytest.raises(UnsafePlanError, match=f"begun with quarantine = {str(quarantine).lower()}"):
         journal.bind("repo", quarantine=not quarantine)
-
-
-def test_a_listing_that_tells_of_fewer_objects_than_were_planned_is_made_again_and_then_refused(journal, monkeypatch):
-    journal.bind("repo")
-    journal.intend("ab.1.0.7.0", entries(x="intended", y="intended"))
-    journal.conclude("ab.1.0.7.0", entries(x="deleted", y="deleted"))
-    whole, answers = journal.parts(), []
-    monkeypatch.setattr(Journal, "parts", lambda _: answers.pop(0))
-    run = SimpleNamespace(key="k", repository=SimpleNamespace(id="repo"))
-    answers[:] = [[], whole]
-    assert sweep._whole(run, journal, 2) == whole
-    answers[:] = [[], [part for part in whole if part.kind == "intent"]]
-    with pytest.raises(IncompleteReadError, match="tells of 0 of 2 objects"):
-        sweep._whole(run, journal, 2)

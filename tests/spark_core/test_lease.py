@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import lease, lease_log
+from spark_core import clocks, lease, lease_log
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
     CorruptTableError,
@@ -25,7 +25,7 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
-from spark_core.lakefs import SystemClock, options
+from spark_core.lakefs import SystemClock
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
 from spark_core.storage.probes import CLOCK
@@ -386,7 +386,7 @@ def test_a_machine_whose_clock_is_hours_ahead_does_not_end_a_lease_that_is_good(
 
 def test_a_lease_is_not_taken_by_a_run_that_began_before_its_machines_clock_was_set_back(run, monkeypatch):
     fast = [timedelta(days=6)]
-    monkeypatch.setattr(options, "_wall", lambda: datetime.now(UTC) + fast[0])
+    monkeypatch.setattr(clocks, "_wall", lambda: datetime.now(UTC) + fast[0])
     began = replace(run, environment=replace(run.environment, clock=SystemClock()))
     fast[0] = timedelta(0)
     with pytest.raises(UnsafePlanError, match=r"was set back by 6 days, 0:00:00 since this process began.*start again"):

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from spark_core import clocks
 from spark_core.clocks import ClockReading
 from spark_core.errors import RepositoryStateError, SettingsError, UnsafePlanError
-from spark_core.lakefs import Clock, SystemClock, options
+from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import Branch, Repository, RunKey
 from spark_core.namespace import Namespace
 from spark_core.preconditions import (
@@ -213,7 +214,7 @@ class _Machine:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.ahead = folder, timedelta(0)
         (folder / "docs").mkdir()
-        monkeypatch.setattr(options, "_wall", self.wall)
+        monkeypatch.setattr(clocks, "_wall", self.wall)
         self.server: Any = SimpleNamespace(
             repository=lambda _: repository("local://docs"),
             repositories=lambda: [repository("local://docs")],

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 
 from spark_core import holds, purge, quarantine, tables
-from spark_core.datasources import frame_of
 from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.purge import Needed, Purged
 from spark_core.quarantine import ends_at, key_of
 from spark_core.storage.deletion import Answer
+from spark_core.tasks import frame_of
 from tests.support.written_run import NOW, written_run
 
 MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}

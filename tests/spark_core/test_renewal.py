@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import revival, sweep
@@ -36,9 +37,12 @@ class Reader:
         for name in [*self.parts.order(self.takes), HIDDEN]:
             if self.parts.begin(name):
                 self.clock.instant += self.takes.get(name, timedelta(0))
+                if name == HIDDEN:
+                    self.parts.end_hidden(self.takes)
+                    continue
                 self.parts.end(name)
                 done.append(name)
-        return done[:-1] if done[-1:] == [HIDDEN] else done
+        return done
 
     def wait(self, minutes: float) -> None:
         self.clock.instant += timedelta(minutes=minutes)
@@ -79,8 +83,15 @@ class TestParts:
         reader.wait(20)
         del reader.takes["a"]
         reader.read()
-        assert reader.parts.read.keys() == {"b", HIDDEN}
         assert reader.parts.oldest >= NOW + timedelta(minutes=22)
+
+    def test_to_put_some_branches_in_order_forgets_nothing_of_the_others(self):
+        reader = Reader(a=1, big=12)
+        reader.read()
+        read = dict(reader.parts.read)
+        assert reader.parts.order(["a"]) == ["a"]
+        assert reader.parts.read == read
+        assert reader.read(QUICK) == ["a"], "and a second look keeps what the slow one was read for"
 
     def test_what_was_read_a_moment_ago_is_not_read_twice_by_one_look(self):
         reader = Reader(a=0.1, big=12, z=0.1)
@@ -105,7 +116,7 @@ class TestParts:
         parts.begin(SCAN)
         parts.end(SCAN)
         parts.begin(HIDDEN)
-        parts.end(HIDDEN)
+        parts.end_hidden(["a"])
         assert parts.oldest == parts.read["a"][0]
 
 
@@ -262,6 +273,24 @@ def test_a_branch_that_gets_an_entry_in_the_middle_of_a_look_keeps_its_object_an
     slow.clock.instant += 8 * MINUTE
     objects.reset(slow.core, slow.name, "a", "reset")
     assert slow.found(look()) == {"old/3"}, "what was seen alive stays alive"
+
+
+@pytest.mark.spark
+def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everything_is_read_anew(slow, monkeypatch):
+    look, read_again = slow.looks(), revival.read_again
+    slow.stage("a", "old/3")
+    assert slow.found(look()) == {"old/3"}
+    objects.reset(slow.core, slow.name, "a", "reset")
+
+    def losing_what_was_read(*given, previous=None, **named):
+        if previous is not None:
+            raise PySparkException("Checkpoint block rdd_1_0 not found!")
+        return read_again(*given, **named)
+
+    monkeypatch.setattr(revival, "read_again", losing_what_was_read)
+    slow.log.clear()
+    assert slow.found(look()) == {"old/3"}
+    assert sorted(slow.log) == ["a", "big", "main", "z"], "and all of it was read"
 
 
 @pytest.mark.spark

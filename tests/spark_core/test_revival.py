@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
 from spark_core import holds
-from spark_core.datasources import frame_of
 from spark_core.errors import (
     CorruptTableError,
     IncompleteReadError,
@@ -21,11 +20,12 @@ from spark_core.errors import (
     RepositoryStateError,
     TransientError,
 )
-from spark_core.mark.committed import distinct_ranges, map_ranges
+from spark_core.mark.committed import distinct_ranges, read_ranges
 from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.revival import UNCHECKED_TWIN, look_again, read_again
 from spark_core.run import Run
+from spark_core.tasks import frame_of
 from tests.support.pipeline import Marked, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -283,21 +283,17 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
 
     def staged_less(*arguments):
         staged = read_staged(*arguments)
-        return replace(staged, frame=staged.frame.offset(1))
+        return replace(staged, read=lambda task, figures: (batch.slice(1) for batch in staged.read(task, figures)))
 
     def metaranges_less(run, reader, metaranges):
         return distinct_ranges(run, reader, metaranges[:-1])
 
     def rows_of_metaranges_less(run, reader, metaranges):
-        return distinct_ranges(run, reader, metaranges).offset(1)
+        ranges, figures = distinct_ranges(run, reader, metaranges)
+        return ranges.slice(1), figures
 
-    def counted_twice(run, reader, metaranges):
-        # As where Spark ran the tasks of a lost executor again.
-        reader.counts.add(Counter(metaranges=len(metaranges), metarange_rows=1))
-        return distinct_ranges(run, reader, metaranges)
-
-    def ranges_less(reader, batches, *, saying_why):
-        for batch in map_ranges(reader, batches, saying_why=saying_why):
+    def ranges_less(reader, ranges, figures):
+        for batch in read_ranges(reader, ranges, figures, saying_why=True):
             yield batch.slice(1)
 
     def frame_less(session, rows):
@@ -307,8 +303,7 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
         ({"read_staged": staged_less}, "rows of diffs were read, of which Spark holds"),
         ({"distinct_ranges": metaranges_less}, "of 1 metaranges that commits reach anew, 0 were read"),
         ({"distinct_ranges": rows_of_metaranges_less}, "they have 1 metarange rows, of which Spark holds 0"),
-        ({"map_ranges": ranges_less}, "addresses, of which Spark holds"),
-        ({"map_ranges": ranges_less, "distinct_ranges": counted_twice}, "addresses, of which Spark holds"),
+        ({"_read_saying_why": ranges_less}, "addresses, of which Spark holds"),
         ({"frame_of": frame_less}, "Spark lost 1 of 2 objects that something refers to again"),
     )
     for meddling, message in losses:
@@ -321,19 +316,19 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
 
 
 def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
-    asked = []
+    asked, first, second = [], SimpleNamespace(frame="seen alive"), SimpleNamespace(frame="more of it")
 
-    def answer(_run, _plan, *, mark, previous=None):
-        asked.append(previous)
-        if previous == "first" or mark == "broken":
+    def answer(_run, _plan, *, mark, previous=None, alive=None):
+        asked.append((previous, alive))
+        if previous is first or mark == "broken":
             raise PySparkException("Checkpoint block rdd_7_0 not found")
-        return "second" if len(asked) > 1 else "first"
+        return second if len(asked) > 1 else first
 
     monkeypatch.setattr("spark_core.revival.read_again", answer)
     look = look_again()
-    assert look(None, None, {}) == "first"
-    assert look(None, None, {}) == "second"
-    assert asked == [None, "first", None]
+    assert look(None, None, {}) is first
+    assert look(None, None, {}) is second
+    assert asked == [(None, None), (first, None), (None, "seen alive")]
     for again in (look, look_again()):
         with pytest.raises(PySparkException):
             again(None, None, "broken")
@@ -342,8 +337,8 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
 def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(monkeypatch):
     asked = []
 
-    def answer(_run, _plan, *, mark, previous=None):
-        asked.append(previous)
+    def answer(_run, _plan, *, mark, previous=None, alive=None):
+        asked.append(previous or alive)
         if mark == "broken" or len(asked) == 1:
             raise IncompleteReadError("rows are missing")
         return "whole"

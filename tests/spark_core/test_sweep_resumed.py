@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import journal, lease_log, revival, sweep, tables, verdict
-from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError
+from spark_core import journal, lease_log, revival, schemas, sweep, tables, verdict
+from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, IncompleteReadError
 from spark_core.model import Branch
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
@@ -180,6 +181,33 @@ def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_
     assert len(set(read_by[-1])) == 4, "none of them twice"
     stored = case.run.keep(draft)
     assert told(case.rows(stored)) == WANTED
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("driver_rows", [tables.DRIVER_ROWS, 0], ids=["few objects", "many objects"])
+def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(case, monkeypatch, driver_rows):
+    monkeypatch.setattr(tables, "DRIVER_ROWS", driver_rows)
+    expired = case.run.load(tables.EXPIRED_ADDRESSES)
+    written = journal.Journal(case.run.store, str(case.run.key), expired.manifest.sha256)
+
+    def conclude(batch, outcome, *addresses):
+        rows = {"size_bytes": 4, "outcome": outcome, "error": None, "at": case.run.now()}
+        told = [{"address": address, **rows} for address in addresses]
+        written.conclude(batch, pa.RecordBatch.from_pylist(told, schema=schemas.JOURNAL))
+
+    conclude("ab.1.0.7.0", "deleted", *GO, GONE, CHANGED)
+    # A task that ran twice: nine rows, and nothing of the ninth object.
+    conclude("ab.1.0.8.0", "already_gone", GONE)
+    without = written.parts()
+    conclude("ab.1.0.7.1", "kept", AGAIN)
+    answers = [without, written.parts()]
+    monkeypatch.setattr(journal.Journal, "parts", lambda _: answers.pop(0))
+    whole = sweep._report(case.run, expired, written)
+    assert whole.frame.count() == 9
+    whole.release()
+    answers[:] = [without] * 2
+    with pytest.raises(IncompleteReadError, match="tells of 8 of 9 objects"):
+        sweep._report(case.run, expired, written)
 
 
 @pytest.mark.spark

@@ -26,8 +26,8 @@ def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_atte
 def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
     """A cluster may repeat a task while its first try is cut off and still writes; what is stored must stay as it was hashed."""
     run = written_run(tmp_path, spark=None).run
-    target = tables.Target(run.store, "_lakefs/x/", "attempt", schemas.UNCOMMITTED_ADDRESSES, None)
-    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.UNCOMMITTED_ADDRESSES)
+    target = tables.Target(run.store, "_lakefs/x/", "attempt", schemas.STAGED_ADDRESSES, None)
+    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.STAGED_ADDRESSES)
     tries = [tables.write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
     keys = [part.key for receipt in tries for part in receipt.parts]
     assert len(set(keys)) == 2

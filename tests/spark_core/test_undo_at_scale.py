@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 from spark_core import holds, purge, quarantine, recorded, restore, schemas, tables
-from spark_core.datasources import frame_of, tasks_for
 from spark_core.errors import IncompleteReadError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.holds import Hold
 from spark_core.journal import Journal
 from spark_core.purge import Needed, Purged
 from spark_core.recorded import Tally
 from spark_core.sweep.aftermath import settle_left
+from spark_core.tasks import frame_of, tasks_for
 from tests.support.faults import ERROR, Faults, FaultyStore
 from tests.support.written_run import NOW, written_run
 

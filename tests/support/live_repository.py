@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from tests.support.live_server import LiveError, LiveServer, wait_until_old
 
 
@@ -148,6 +150,22 @@ class LiveRepository:
         )
         self.last_write = time.time()
 
+    def import_object(self, branch: str, path: str, uri: str) -> None:
+        """Import one object of the store to a path, by a commit, and wait for it.
+
+        Raises:
+            LiveError: If the server takes no such import.
+            AssertionError: If it took it, and failed.
+        """
+        data = {"paths": [{"path": uri, "destination": path, "type": "object"}], "commit": {"message": "import"}}
+        started = self.call("POST", f"/branches/{branch}/import", data=data)
+        while not (status := self.call("GET", f"/branches/{branch}/import", query={"id": started["id"]}))["completed"]:
+            # What failed is never completed.
+            assert not status.get("error"), status["error"]
+            time.sleep(0.1)
+        self.note_head(branch)
+        self.last_write = time.time()
+
     def stage(
         self, branch: str, path: str, physical_address: str, *, size_bytes: int = 1, checksum: str = "said"
     ) -> Any:
@@ -276,6 +294,14 @@ class LiveRepository:
                 assert address is not None, (ref, path)
                 assert data == self.contents[address], (ref, path, address)
         return len(wanted)
+
+
+def import_or_skip(repository: LiveRepository, branch: str, path: str, uri: str) -> None:
+    """Import one object of the store, or skip the test where the server takes no such import."""
+    try:
+        repository.import_object(branch, path, uri)
+    except LiveError as refused:
+        pytest.skip(f"this server takes no such import (on a local blockstore: import_enabled): {refused}")
 
 
 def short(commit_id: str) -> str:

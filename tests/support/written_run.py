@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from spark_core import tables
-from spark_core.candidates import Limits
+from spark_core.address_hashes import hashed
+from spark_core.candidates import Limits, standing
 from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.mark.sums import Sums
 from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace, slice_of
 from spark_core.run import Environment, Run, RunOptions
@@ -30,7 +32,7 @@ class Written:
 
     def _keep(self, spec, rows, parents=(), **facts):
         content = pa.Table.from_pylist(rows, schema=spec.schema)
-        return self.run.keep(Draft(spec, content, self.run.now(), parents, facts=lambda: facts)).manifest
+        return self.run.keep(Draft(spec, content, self.run.now(), parents, facts=lambda _: facts)).manifest
 
     def mark(self, listed, *, committed=(), staged=(), expired=(), commits=(), twins=None):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address -> reason."""
@@ -44,13 +46,18 @@ class Written:
                         "size_bytes": size,
                         "last_modified": modified,
                         "checksum": None,
+                        "standing": standing(address, modified, self.run.limits),
+                        "address_hash": hash_of(address),
                     }
                     for address, (size, modified) in listed.items()
                 ],
                 cutoff=self.run.cutoff.isoformat(),
                 options=dict(self.run.deciding_options),
             ),
-            self._keep(tables.UNCOMMITTED_ADDRESSES, [{"address": address, "created_at": None} for address in staged]),
+            self._keep(
+                tables.UNCOMMITTED_ADDRESSES,
+                [{"address": address, "created_at": None, "address_hash": hash_of(address)} for address in staged],
+            ),
             self._keep(
                 tables.RETAINED_COMMITS,
                 [
@@ -68,7 +75,17 @@ class Written:
             ),
             self._keep(
                 tables.COMMITTED_ADDRESSES,
-                [{"address": address, "size_bytes": 1, "head_path": None, "checksum": None} for address in committed],
+                [
+                    {
+                        "address": address,
+                        "size_bytes": 1,
+                        "head_path": None,
+                        "checksum": None,
+                        "is_live": False,
+                        "address_hash": hash_of(address),
+                    }
+                    for address in committed
+                ],
             ),
         ]
         rows = [
@@ -81,7 +98,21 @@ class Written:
             }
             for address, reason in dict(expired).items()
         ]
-        return self._keep(tables.EXPIRED_ADDRESSES, rows, parents, twins=twins or NO_TWINS)
+        sums = Sums()
+        sums.add(
+            pa.RecordBatch.from_pylist(rows, schema=tables.EXPIRED_ADDRESSES.schema),
+            self.run.key.instant,
+            self.run.limits,
+        )
+        fates = {}
+        for address, (size, modified) in listed.items():
+            fate = next(
+                (name for name, known in (("committed", committed), ("staged", staged)) if address in known),
+                standing(address, modified, self.run.limits),
+            )
+            objects, size_bytes = fates.get(fate, (0, 0))
+            fates[fate] = [objects + 1, size_bytes + size]
+        return self._keep(tables.EXPIRED_ADDRESSES, rows, parents, twins=twins or NO_TWINS, fates=fates, **sums.facts())
 
     def conclude(self, **refused):
         """Store a verdict with these checks refused; name -> sentence."""
@@ -124,6 +155,11 @@ class Written:
         )
 
 
+def hash_of(address):
+    """Hash one address as the tables have it."""
+    return hashed(pa.array([address]))[0].as_py()
+
+
 def any_name(cutoff, *, flat=False):
     """Make limits by which objects of any name below data/ may go that are older than a cutoff."""
     return Limits(cutoff, cutoff, NOW - timedelta(days=36_500), flat, strangers="collect", inherited="collect")
@@ -131,7 +167,7 @@ def any_name(cutoff, *, flat=False):
 
 def written_run(folder, spark):
     """Open a run over an empty local namespace, at `NOW`, minimum age a day; its tests give objects short names."""
-    (folder / "repo").mkdir(exist_ok=True)
+    (folder / "repo/data").mkdir(parents=True, exist_ok=True)
     namespace = Namespace.parse("local://repo", server_path=str(folder))
     store_options = StoreOptions(local_path=str(folder))
     clock = FakeClock(NOW)

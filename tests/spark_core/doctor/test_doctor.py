@@ -245,9 +245,16 @@ def test_a_local_path_that_is_not_the_servers_is_found(look, lakefs, blockstore)
 def test_a_local_path_without_anything_that_the_server_wrote_is_found(look, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     probes = look(local_path=tmp_path / "elsewhere")
+    assert failed(probes) == ["store: list"]
+    assert "a mount may have gone away" in probes["store: list"].found
+    assert "local_path" in probes["store: list"].next_step
+    assert not list((tmp_path / "elsewhere").iterdir())
+    root = tmp_path / "elsewhere" / "repo"
+    root.mkdir()
+    probes = look(local_path=tmp_path / "elsewhere")
     assert failed(probes) == ["store: read"]
     assert "has neither _lakefs/dummy" in probes["store: read"].found
-    assert not list((tmp_path / "elsewhere").iterdir())
+    assert not list(root.iterdir())
 
 
 def test_a_local_path_that_is_not_there_keeps_the_store_from_being_looked_at(look, tmp_path):

@@ -81,7 +81,7 @@ def test_a_page_that_ends_with_a_path_that_is_no_utf8_hides_nothing_behind_it() 
     branch = RawBranch({b"k\x80", "ké".encode(), b"z"}, 1)
     # The earlier path brings the listing to the page that ends badly.
     found = dict(addresses_on(branch, "docs", "main", ["a", "ké"]))  # type: ignore[arg-type]
-    assert found == {"ké": "ké".encode().hex()}
+    assert found == {"k\ufffd": "6b80", "ké": "ké".encode().hex()}
 
 
 def test_a_page_full_of_paths_that_are_no_utf8_leaves_the_rest_unasked_or_refuses() -> None:
@@ -105,6 +105,12 @@ def test_pages_show_all_that_a_branch_has_or_say_that_more_follows(there: set[by
     assert budget.made == len(pages) <= calls
     if pages and not pages[-1].has_more:
         assert {uri for listed in pages for _, uri in listed.entries} == {path.hex() for path in branch.paths}
+
+
+def test_a_path_that_is_no_utf8_is_found_by_how_it_begins_however_the_server_shows_the_rest() -> None:
+    branch = RawBranch({b"j", b"k/\xe2\x82/x", b"k/y", b"z"}, 2)
+    asked = ["k/\ufffd", "z"]
+    assert dict(addresses_on(branch, "docs", "main", asked))["k/\ufffd/x"] == b"k/\xe2\x82/x".hex()  # type: ignore[arg-type]
 
 
 def test_threads_that_share_a_budget_take_no_more_than_there_is() -> None:

@@ -20,7 +20,7 @@ from spark_core.lakefs import (
     uncommitted_files,
 )
 from spark_core.namespace import Namespace
-from spark_core.schemas import SERVER_UNCOMMITTED, UNCOMMITTED_ADDRESSES
+from spark_core.schemas import SERVER_UNCOMMITTED, STAGED_ADDRESSES
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support import golden
 
@@ -139,7 +139,7 @@ def test_every_file_of_a_scan_is_read(paged: ObjectStore) -> None:
     files = uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 6))
     batches = [batch for file in files for batch in read_uncommitted(paged, file)]
     assert len(files) == 6
-    assert {batch.schema for batch in batches} == {UNCOMMITTED_ADDRESSES}
+    assert {batch.schema for batch in batches} == {STAGED_ADDRESSES}
     assert sum(batch.num_rows for batch in batches) == 304
     assert batches[0].column("created_at")[0].as_py().timestamp() == 1795245717
 

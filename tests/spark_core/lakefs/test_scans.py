@@ -15,7 +15,7 @@ from spark_core.lakefs import DiffsRead, LakeFSServer, diff_addresses, scan_unco
 from spark_core.lakefs.scans import MAX_ROUNDS, MAX_SCANS
 from spark_core.model import Repository
 from spark_core.namespace import Namespace
-from spark_core.schemas import UNCOMMITTED_ADDRESSES
+from spark_core.schemas import STAGED_ADDRESSES
 from tests.support.golden import SERVER_PATH, expected
 from tests.support.recorded_server import RecordedServer
 from tests.support.scripted_server import Asked, Reply, ScriptedServer, in_turn
@@ -74,7 +74,7 @@ def read(
 ) -> tuple[pa.Table, DiffsRead]:
     kept: list[pa.RecordBatch] = []
     found = diff_addresses(server, repository(name, default_branch), namespace, kept.append, at_once=at_once)
-    table = pa.Table.from_batches(kept, UNCOMMITTED_ADDRESSES)
+    table = pa.Table.from_batches(kept, STAGED_ADDRESSES)
     # Counted as they are kept, or the table would seem to have more rows than were read.
     assert found.rows == table.num_rows
     return table, found
@@ -89,7 +89,7 @@ def test_the_diffs_find_what_the_scan_of_a_local_store_leaves_out(tmp_path: Path
         server = LakeFSServer(recorded.options())
         namespace = Namespace.parse("local://merges", server_path=SERVER_PATH)
         table = diffs(server, "merges", namespace)
-    assert table.schema == UNCOMMITTED_ADDRESSES
+    assert table.schema == STAGED_ADDRESSES
     found = set(table["address"].to_pylist())
     staged = {
         entry["address"]

@@ -1,5 +1,6 @@
 """Rules that one call shows and another one knows nothing of, and users who may not dump."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -180,4 +181,6 @@ def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
         {"commit_id": head.id, "reason": "head of main", "retained_until": None},
         {"commit_id": held.id, "reason": f"hold audit: commit {held.id[:12]}", "retained_until": None},
     ]
-    assert draft.facts()["holds"] == [{"name": "audit", "kind": "commit", "value": held.id, "commit_id": held.id}]
+    assert draft.facts(Counter())["holds"] == [
+        {"name": "audit", "kind": "commit", "value": held.id, "commit_id": held.id}
+    ]

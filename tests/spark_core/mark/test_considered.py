@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core import candidates, schemas
+from spark_core.address_hashes import hashed
 from spark_core.candidates import CANDIDATE, INHERITED, PROTECTED, STRANGER, UPLOAD, YOUNG, Limits, standing, standings
 from spark_core.collectable import NOT_NAMEABLE
-from spark_core.mark.expired import _map_considered, _map_safely_named, safely_named
-from spark_core.mark.slices import _measure
+from spark_core.mark.slices import _judged, _measure
 from spark_core.model import RunKey
+from spark_core.namespace import slice_of
 from spark_core.report.cautions import cautions
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -33,7 +35,7 @@ def _listing(*rows):
             {"slice": "s", "address": address, "size_bytes": 1, "last_modified": modified, "checksum": None}
             for address, modified in rows
         ],
-        schema=schemas.NAMESPACE_SLICES,
+        schema=pa.schema(list(schemas.NAMESPACE_SLICES)[:5]),
     )
 
 
@@ -232,7 +234,18 @@ def test_a_column_of_standings_equals_its_rows(rows, flat, strangers, inherited)
     assert standings(addresses, modified, limits).to_pylist() == [standing(*row, limits) for row in rows]
 
 
-def test_what_only_a_setting_keeps_goes_on_to_be_counted_and_nothing_else():
+def _judge(listing, limits, unsafe_names=NOT_NAMEABLE):
+    """Judge objects as a task does that lists them; address -> standing."""
+    columns = [listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")]
+    found = _judged(
+        pa.record_batch(columns, schema=schemas.OBJECT_LISTING), SimpleNamespace(unsafe_names=unsafe_names), limits
+    )
+    assert found.column("address_hash").equals(hashed(found.column("address")))
+    assert found.column("slice").to_pylist() == [slice_of(address) for address in found.column("address").to_pylist()]
+    return dict(zip(found.column("address").to_pylist(), found.column("standing").to_pylist(), strict=True))
+
+
+def test_how_an_object_stands_is_told_when_it_is_listed():
     old = CUTOFF - timedelta(days=30)
     young = f"data/{SLICE}/{_xid(CUTOFF)}"
     part = f"data/{SLICE}/{_xid(CUTOFF - timedelta(days=3))}.part_00001"
@@ -240,23 +253,22 @@ def test_what_only_a_setting_keeps_goes_on_to_be_counted_and_nothing_else():
     listing = _listing(
         (own, old), ("data/x.csv", old), (part, CUTOFF - timedelta(days=2)), (young, old), ("dummy", old)
     )
-    (kept,) = _map_considered(replace(LIMITS, strangers="keep"), iter([listing]))
-    assert dict(zip(kept["address"].to_pylist(), kept["standing"].to_pylist(), strict=True)) == {
+    assert _judge(listing, replace(LIMITS, strangers="keep")) == {
         own: CANDIDATE,
         "data/x.csv": STRANGER,
         part: UPLOAD,
+        young: YOUNG,
+        "dummy": PROTECTED,
     }
 
 
 def test_what_a_store_would_take_for_another_name_is_no_candidate():
-    listing = _listing(("data/s/a\\b", CUTOFF), ("data/s/ab", CUTOFF))
-    (kept,) = _map_safely_named(rf"{NOT_NAMEABLE}|\\", iter([listing]))
-    assert kept.column("address").to_pylist() == ["data/s/ab"]
+    old = CUTOFF - timedelta(days=30)
+    listing = _listing(("data/s/a\\b", old), ("data/s/ab", old))
+    assert _judge(listing, LIMITS, rf"{NOT_NAMEABLE}|\\") == {"data/s/a\\b": PROTECTED, "data/s/ab": CANDIDATE}
 
 
-def test_the_common_rule_of_names_needs_no_step_of_its_own():
-    listing = object()
-    assert safely_named(NOT_NAMEABLE)(listing) is listing
+def test_what_no_client_names_safely_is_no_candidate_anywhere():
     assert _kept(_listing(("data/s/../x", CUTOFF - MOMENT), ("data/s/a\tb", CUTOFF - MOMENT))) == []
 
 

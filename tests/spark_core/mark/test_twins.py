@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,8 +17,8 @@ import pytest
 
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas, tables
-from spark_core.datasources import frame_of
 from spark_core.errors import NotFoundError, RepositoryStateError
+from spark_core.guards.plan import waiting_words
 from spark_core.lakefs import EntriesPage
 from spark_core.mark import twins
 from spark_core.mark.heads import Head, Heads
@@ -25,6 +26,7 @@ from spark_core.mark.sizes import HeadEntries
 from spark_core.model import Branch
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
+from spark_core.tasks import frame_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -32,6 +34,7 @@ GRACE = timedelta(hours=24)
 # With a margin of no more than a minimum age of nothing, a day more or less decides.
 EXACT = {"allow_unsafe_min_age": True, "min_age": timedelta(0)}
 
+_LISTED = pa.schema(list(schemas.NAMESPACE_SLICES)[:5])
 _HEADS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -58,9 +61,18 @@ class Branches:
         self.calls[branch] += 1
         if branch in self.gone:
             raise NotFoundError("branch not found")
-        ordered = sorted(self.shown[branch].items(), key=lambda item: item[0].encode())
-        behind = [item for item in ordered if item[0].encode() > after.encode()]
+        ordered = sorted((_bytes(path), address) for path, address in self.shown[branch].items())
+        behind = [(_shown(path), address) for path, address in ordered if path > after.encode()]
         return EntriesPage(behind[: self.page], has_more=len(behind) > self.page)
+
+
+def _bytes(path):
+    return path.encode("utf-8", "surrogateescape")
+
+
+def _shown(path):
+    """Show each byte that is no UTF-8 as U+FFFD, as the server does."""
+    return re.sub("[\udc80-\udcff]", "\ufffd", path.decode("utf-8", "surrogateescape"))
 
 
 @dataclass
@@ -115,8 +127,8 @@ class Ground:
         ]
         return frame_of(
             self.spark,
-            pa.Table.from_pylist(rows, schema=schemas.NAMESPACE_SLICES),
-            spark_type(schemas.NAMESPACE_SLICES),
+            pa.Table.from_pylist(rows, schema=_LISTED),
+            spark_type(_LISTED),
         )
 
     def _heads(self):
@@ -124,7 +136,7 @@ class Ground:
             {
                 "address": address,
                 "size_bytes": size,
-                "head_path": path.encode("utf-8", "surrogateescape"),
+                "head_path": _bytes(path),
                 "checksum": checksum,
             }
             for path, address, size, checksum in self.entries
@@ -342,14 +354,42 @@ def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest
     assert found.facts["planned_calls"] == 3
 
 
+def _odd_path(spark, **of_ground):
+    """A repository with ten plain paths and one that is no UTF-8, whose object is lost: anything may hide under it."""
+    ground = _one_path(spark, absent=["data/s/odd"], **of_ground)
+    ground.entries.append(("e\udce2\udc82/x", "data/s/odd", 7, "a" * 32))
+    ground.server.shown = {"b0000": {"e\udce2\udc82/x": "data/s/odd", **{f"p{at}": "data/s/head" for at in range(10)}}}
+    ground.candidates.append(("data/s/other", 9, ago(30)))
+    ground.server.page = 3
+    return ground
+
+
 @pytest.mark.spark
-def test_paths_that_are_no_utf8_are_seen_where_the_branch_is_listed_and_keep_their_size_elsewhere(spark):
-    ground = _one_path(spark)
-    ground.entries = [("\udcff", "data/s/head", 4, "a" * 32)]
-    ground.server.shown = {"b0000": {"\ufffd": "data/s/head"}}
-    assert ground.kept()[0] == {"data/s/candidate"}
-    ground.candidates.append(("data/s/other,sig", 9, ago(5)))
-    assert ground.kept()[0] == set()
+def test_a_path_that_is_no_utf8_is_asked_about_around_its_beginning(spark):
+    ground = _odd_path(spark)
+    kept, found = ground.kept()
+    assert kept == set()
+    assert (found.facts["calls"], found.facts["unchecked_objects"]) == (1, 0)
+    ground.server.shown["b0000"]["e\udce2\udc82/x"] = "data/s/other"
+    kept, found = ground.kept()
+    assert kept == {"data/s/other"}
+    assert found.facts["kept_objects"] == 1
+
+
+@pytest.mark.spark
+def test_paths_that_are_no_utf8_and_hold_the_listing_up_keep_what_may_hide_there_and_say_so(spark):
+    ground = _odd_path(spark)
+    ground.server.shown["b0000"] |= {f"e\udce2{odd}": "data/s/head" for odd in "abcd"}
+    kept, found = ground.kept()
+    assert kept == {"data/s/candidate", "data/s/other"}
+    assert found.facts["is_held_up"]
+    words = waiting_words(found.facts)
+    assert words.endswith(
+        "paths that are no UTF-8 hold up its listing: rename those paths and mark under a new run key"
+    )
+    assert "raise twin_calls and rename those paths" in waiting_words(
+        {**found.facts, "twin_calls": found.facts["calls"]}
+    )
 
 
 # The third way: the candidates themselves

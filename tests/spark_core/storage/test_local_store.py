@@ -100,7 +100,8 @@ def outside(tmp_path):
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(tmp_path, outside):
+    (outside.path / "data").mkdir(parents=True)
     return open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path)))
 
 
@@ -138,7 +139,7 @@ def test_a_blockstore_that_goes_away_is_not_an_empty_one(tmp_path):
 
 
 def test_a_blockstore_may_be_reached_over_a_link(tmp_path):
-    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "obs" / "repo").mkdir(parents=True)
     (tmp_path / "link").symlink_to("real")
     store = open_store(NAMESPACE, StoreOptions(local_path=str(tmp_path / "link")))
     store.put("data/a", b"x")
@@ -179,7 +180,6 @@ def test_a_deletion_never_goes_through_a_link(store, link, outside, tmp_path):
 
 
 def test_a_write_never_goes_through_a_link(store, outside, tmp_path):
-    outside.path.mkdir(parents=True)
     (tmp_path / "secret").mkdir()
     (outside.path / "out").symlink_to(tmp_path / "secret")
     with pytest.raises(IncompleteReadError, match="symbolic link"):
@@ -269,14 +269,35 @@ def test_a_missing_file_is_already_gone(store, outside):
     ]
 
 
-def test_a_mount_that_went_away_was_taken_for_a_file_that_is_gone(store, outside, tmp_path):
+@pytest.mark.parametrize("mounted", ["obs", "obs/repo", "obs/repo/data"])
+def test_a_mount_that_went_away_was_taken_for_a_file_that_is_gone(store, outside, tmp_path, mounted):
     outside.put("data/s/a", b"x")
-    (tmp_path / "obs").rename(tmp_path / "unmounted")
+    (tmp_path / mounted).rename(tmp_path / "unmounted")
     (outcome,) = store.delete(["data/s/a"])
     assert outcome.outcome == "failed"
     assert "a mount may have gone away" in outcome.error
-    (tmp_path / "unmounted").rename(tmp_path / "obs")
+    for ask in (
+        lambda: store.head("data/s/a"),
+        lambda: store.exists("data/x"),
+        lambda: store.read("data/s/a"),
+        lambda: list(store.list("data/s/")),
+        lambda: store.children("data/s/"),
+    ):
+        with pytest.raises(TransientError, match="a mount may have gone away"):
+            ask()
+    (tmp_path / "unmounted").rename(tmp_path / mounted)
     assert store.delete(["data/s/a"]) == [DeleteOutcome("data/s/a", "deleted")]
+
+
+def test_where_the_namespace_is_not_there_it_is_neither_empty_nor_made(store, outside):
+    (outside.path / "data").rmdir()
+    assert list(store.list("data/")) == [], "a fresh repository"
+    assert store.children("data/")[0] == []
+    outside.path.rmdir()
+    for ask in (lambda: list(store.list("")), lambda: store.put("_lakefs/x", b""), lambda: store.exists("_lakefs/x")):
+        with pytest.raises(TransientError, match=r"the directory of .*repo/ is not there: a mount may have gone away"):
+            ask()
+    assert not outside.path.exists()
 
 
 def test_the_age_is_the_files_own_to_the_microsecond(store, outside):

@@ -172,6 +172,7 @@ def test_a_local_namespace_without_data_yet_may_be_deleted_in(tmp_path):
 def test_a_local_folder_that_this_user_may_not_change_is_named():
     # Not below pytest's own directory, into which nobody else may look.
     with tempfile.TemporaryDirectory() as blockstore:
+        (Path(blockstore) / "repo").mkdir()
         namespace = Namespace.parse("local://repo", server_path=blockstore)
         store = open_store(namespace, StoreOptions(local_path=blockstore))
         for key in ("data/s1/x", "data/s2/y"):

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.lakefs import SystemClock, options
+from spark_core import clocks
+from spark_core.clocks import SystemClock
 
 BEGAN = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
@@ -14,8 +15,8 @@ class Machine:
 
     def __init__(self, monkeypatch):
         self.wall, self.counted = BEGAN, 1_000.0
-        monkeypatch.setattr(options, "_wall", lambda: self.wall)
-        monkeypatch.setattr(options.time, "monotonic", lambda: self.counted)
+        monkeypatch.setattr(clocks, "_wall", lambda: self.wall)
+        monkeypatch.setattr(clocks.time, "monotonic", lambda: self.counted)
 
     def pass_time(self, *, minutes, counted=None):
         self.wall += timedelta(minutes=minutes)

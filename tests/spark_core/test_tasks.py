@@ -1,7 +1,8 @@
-"""Sources and sinks on Spark: what executors read and write comes through whole, and so do their errors."""
+"""Tasks on Spark: what executors read and write comes through whole, and so do their errors and figures."""
 
-import pickle
+import subprocess
 import sys
+import textwrap
 from collections import Counter
 from functools import partial
 from itertools import product
@@ -11,16 +12,19 @@ import pyarrow as pa
 import pytest
 
 import spark_core
-from spark_core.datasources import (
+from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
+from spark_core.tasks import (
+    counted,
     counting,
+    dealt,
     frame_of,
     interleaved,
+    read_counted,
     read_partitions,
+    run_over,
+    run_tasks,
     settled,
-    shared_counts,
-    write_partitions,
 )
-from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("word", pa.string())])
 
@@ -66,7 +70,7 @@ def _between_empty_ones(batches):
 def test_nothing_goes_around_the_way_that_loses_no_row():
     root = Path(spark_core.__file__).parent
     used = {path.name: path.read_text().count(".createDataFrame(") for path in root.rglob("*.py")}
-    assert {name: times for name, times in used.items() if times} == {"datasources.py": 2}
+    assert {name: times for name, times in used.items() if times} == {"tasks.py": 2}
 
 
 def _raise(error, _task):
@@ -78,25 +82,10 @@ def _drain(_number, batches):
     return sum(batch.num_rows for batch in batches)
 
 
-def _nothing(_receipts):
-    return None
-
-
 @pytest.mark.spark
 def test_every_partition_is_read_once_and_whole(spark):
     frame = read_partitions(spark, SCHEMA, [4, 0, 7], _numbers)
     assert sorted(row.n for row in frame.collect()) == sorted([*range(4), *range(7)])
-
-
-def _what_the_reader_brought(_task):
-    reader = sys._getframe(1).f_locals["self"]
-    yield pa.RecordBatch.from_pydict({"n": [len(pickle.dumps(vars(reader)))], "word": [None]}, schema=SCHEMA)
-
-
-@pytest.mark.spark
-def test_a_task_is_not_sent_with_the_tasks_of_all_others(spark):
-    frame = read_partitions(spark, SCHEMA, ["x" * 10_000] * 3, _what_the_reader_brought)
-    assert all(row.n < 1_000 for row in frame.collect())
 
 
 @pytest.mark.spark
@@ -107,9 +96,65 @@ def test_no_partition_is_an_empty_frame_with_the_columns(spark):
 
 
 @pytest.mark.spark
-def test_a_sink_returns_a_receipt_per_partition(spark):
+def test_each_partition_that_is_worked_on_gives_a_receipt(spark):
     frame = read_partitions(spark, SCHEMA, [4, 7], _numbers)
-    assert sorted(write_partitions(frame, _drain, _nothing)) == [4, 7]
+    assert sorted(run_over(frame, _drain)) == [4, 7]
+
+
+@pytest.mark.spark
+def test_each_task_gives_a_receipt_and_none_starts_nothing(spark):
+    assert sorted(run_tasks(spark, ["a", "b"], lambda number, task: (number, task))) == [(0, "a"), (1, "b")]
+    assert run_tasks(None, [], None) == []
+
+
+def _fails_at_first(folder, number, task):
+    """Do what a task does that Spark runs again: count, fail, and count once more."""
+    tries = Path(folder) / str(task)
+    tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+    if tries.read_text() == "x":
+        raise OSError("the machine went away")
+    return Counter(done=1)
+
+
+@pytest.mark.spark
+def test_a_task_that_is_run_again_is_counted_once(tmp_path):
+    """An accumulator would have both tries; the receipt that comes back is of the last."""
+    master = "local[1,3]"
+    script = textwrap.dedent(f"""
+        from collections import Counter
+        from functools import partial
+        from pyspark.sql import SparkSession
+        from spark_core.session import spark_config
+        from spark_core.tasks import run_tasks
+        from tests.spark_core.test_tasks import _fails_at_first
+        builder = SparkSession.builder
+        for key, value in spark_config(master={master!r}).items():
+            builder = builder.config(key, value)
+        print("RECEIPTS", run_tasks(builder.getOrCreate(), [1, 2], partial(_fails_at_first, {str(tmp_path)!r})))
+    """)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200)
+    assert f"RECEIPTS {[Counter(done=1)] * 2}" in ran.stdout, ran.stderr[-2000:]
+    assert [(tmp_path / name).read_text() for name in "12"] == ["xx", "xx"]
+
+
+@pytest.mark.spark
+def test_what_a_task_counted_comes_with_its_rows(spark):
+    def read(task, figures):
+        with counting(figures, requests := Counter()):
+            requests["read"] += task
+            yield from _numbers(task)
+
+    frame = read_counted(spark, SCHEMA, [2, 0, 5], read).persist()
+    rows, count, figures = counted(frame)
+    assert (rows.count(), count, figures) == (7, 7, Counter(read=7))
+    assert rows.columns == ["n", "word"]
+    frame.unpersist()
+
+
+def test_things_are_dealt_to_no_more_tasks_than_there_are_things():
+    assert dealt([1, 2, 3], 2) == [(1, 3), (2,)]
+    assert dealt([1], 5) == [(1,)]
+    assert dealt([], 5) == []
 
 
 @pytest.mark.spark
@@ -124,23 +169,9 @@ def test_a_sink_returns_a_receipt_per_partition(spark):
 def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, error):
     frame = read_partitions(spark, SCHEMA, [1], partial(_raise, error))
     with pytest.raises(RefusedError) as raised:
-        write_partitions(frame, _drain, _nothing)
+        run_over(frame, _drain)
     assert type(raised.value) is type(error)
     assert str(raised.value) == str(error)
-
-
-@pytest.mark.spark
-def test_counts_of_executors_reach_the_driver(spark):
-    counts = shared_counts(spark)
-
-    def read(task):
-        requests = Counter()
-        with counting(counts, requests):
-            requests["read"] += task
-            yield from _numbers(task)
-
-    read_partitions(spark, SCHEMA, [2, 5], read).count()
-    assert counts.value == Counter(read=7)
 
 
 def test_interleaved_reading_yields_every_batch_of_every_task():

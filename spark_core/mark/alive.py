@@ -1,0 +1,41 @@
+"""Which object an address keeps: by its own name, by another name of the store, or where it lies in quarantine."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import quarantine
+from spark_core.address_hashes import hashed
+from spark_core.collectable import OWN_NAME
+
+_INSIDE = f"(?s)^.*/({OWN_NAME})$"
+_ASIDE = rf"(?s)^.*({re.escape(quarantine.FOLDER)}run_id=)"
+
+
+def kept_addresses(addresses: pa.StringArray) -> pa.StringArray:
+    """Return the relative address of the object that each address keeps.
+
+    An address outside may be inside by another name of the store; it then keeps the object inside. What lies in quarantine is
+    known by its key there, whatever leads to it.
+
+    Args:
+        addresses: Of entries, relative ones inside the namespace; no nulls.
+
+    Returns:
+        As many addresses; those that lie elsewhere stay as they are.
+    """
+    usual = pc.starts_with(addresses, "data/")
+    if pc.all(usual, min_count=0).as_py():
+        return addresses
+    inside = pc.replace_substring_regex(addresses, _INSIDE, r"\1")
+    aside = pc.replace_substring_regex(addresses, _ASIDE, r"\1")
+    is_aside = pc.match_substring(addresses, quarantine.FOLDER)
+    return pc.if_else(usual, addresses, pc.if_else(is_aside, aside, inside))
+
+
+def alive_hashes(addresses: pa.StringArray) -> pa.Int64Array:
+    """Hash `kept_addresses`; no object whose address has one of these hashes may go."""
+    return hashed(kept_addresses(addresses))

@@ -1,0 +1,437 @@
+"""One fate for each listed object: what refers to it, or how it stands by its name and age; what is left may go.
+
+Listing and references meet in one join, on the hashes of addresses alone: a
+collision can only keep an object. Of the objects that are left, the listing's
+own rows are read again, each compared with the hash that chose it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import candidates as rule
+from spark_core import schemas, tables
+from spark_core.address_hashes import hashed
+from spark_core.candidates import Limits
+from spark_core.errors import IncompleteReadError
+from spark_core.holds import Holds
+from spark_core.mark.sums import Sums
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.tables import Part, Receipt, StoredTable, Target
+from spark_core.tasks import frame_of, read_partitions, run_over
+
+COMMITTED = "committed"
+STAGED = "staged"
+HELD = "held"
+# Of references that lead to no listed object.
+_ABSENT = "absent"
+
+_FATES = (_ABSENT, COMMITTED, STAGED, *rule.STANDINGS)
+_CANDIDATE = _FATES.index(rule.CANDIDATE)
+
+# What is known of a hash, as bits: who refers to it, whether a branch or a staged entry reads from it below `data/`, and
+# whether an expired commit has it.
+_BY_COMMIT, _BY_STAGED, _LIVE, _EXPIRED = 1, 2, 4, 8
+
+_REFERENCES = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("bits", pa.int32(), nullable=False),
+        # What an entry says of its object; null where nothing is said.
+        pa.field("said_bytes", pa.int64()),
+    ]
+)
+_LISTED = pa.schema(
+    [
+        pa.field("address_hash", pa.int64(), nullable=False),
+        # Number of the part, and of the row in it.
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("row", pa.int32(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("standing", pa.int32(), nullable=False),
+    ]
+)
+
+# Hashes that are worth a task of their own, and those that are worth using another core.
+_HASHES_OF_A_TASK = 250_000
+_HASHES_OF_A_CORE = 20_000
+
+
+@dataclass
+class Decided:
+    """What was decided.
+
+    Attributes:
+        receipts: The objects that may go but for hidden entries and the mark of another: parts of table 5.
+        sums: What is told of them.
+        objects: Of all listed objects, by fate.
+        size_bytes: Likewise.
+        live: Objects that branches and staged entries read from, listed or not ...
+        missing: ... and those of them that are not listed.
+        other_sizes: Listed objects of which an entry says another size.
+        references: Rows that were compared with the listing.
+    """
+
+    receipts: list[Receipt] = field(default_factory=list)
+    sums: Sums = field(default_factory=Sums)
+    objects: Counter[str] = field(default_factory=Counter)
+    size_bytes: Counter[str] = field(default_factory=Counter)
+    live: int = 0
+    missing: int = 0
+    other_sizes: int = 0
+    references: int = 0
+
+    def merge(self, other: Decided) -> None:
+        """Add what another task decided."""
+        self.receipts += other.receipts
+        self.sums.merge(other.sums)
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        self.live += other.live
+        self.missing += other.missing
+        self.other_sizes += other.other_sizes
+        self.references += other.references
+
+
+@dataclass(frozen=True)
+class Words:
+    """Why an object may go: words for the report, never part of the decision.
+
+    Attributes:
+        expired: Of what a commit had that is past its retention.
+        otherwise: Of the rest.
+    """
+
+    expired: str
+    otherwise: str
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """What the driver tells every task.
+
+    Attributes:
+        store: Rooted at the namespace.
+        parts: Of the listing.
+        target: Where what may go is written.
+        held: Holds.
+        words: Why an object may go.
+        instant: The run's.
+        limits: What name and age are compared with once more.
+    """
+
+    store: ObjectStore
+    parts: Sequence[Part]
+    target: Target
+    held: Holds
+    words: Words
+    instant: datetime
+    limits: Limits
+
+
+def decide(
+    run: Run,
+    slices: StoredTable,
+    staged: StoredTable,
+    committed: StoredTable,
+    *,
+    target: Target,
+    held: Holds,
+    words: Words,
+) -> Decided:
+    """Give every listed object its fate, and write those that may go as parts of table 5.
+
+    One Spark job: two shuffles of hashes and sizes, 24 to 32 bytes for each object and each reference, and one of the
+    row numbers of what may go. Of the listing the rows of those are read a second time, nothing else.
+
+    Args:
+        run: The run.
+        slices: Table 1.
+        staged: Table 2.
+        committed: Table 4.
+        target: Where the parts go; columns of `schemas.EXPIRED_ADDRESSES`.
+        held: What is kept by its address.
+        words: For the reasons.
+
+    Returns:
+        What was decided, added up over all tasks.
+
+    Raises:
+        CorruptTableError: If the bytes of a table are not those of its manifest.
+        IncompleteReadError: If objects or references got lost on the way through Spark.
+    """
+    spark, store = run.spark, run.store
+    listing = slices.manifest
+    listed = _frame(spark, _LISTED, _numbered(listing.parts), listing.rows, partial(_read_listed, store))
+    references = [
+        *[("staged", part) for part in staged.manifest.parts],
+        *[("committed", part) for part in committed.manifest.parts],
+        *[("expired", part) for part in committed.manifest.beside],
+    ]
+    rows = sum(part.rows for _, part in references)
+    known = _frame(spark, _REFERENCES, references, rows, partial(_read_references, store))
+    at_once = spark.sparkContext.defaultParallelism
+    hashes = listing.rows + rows
+    partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
+    orders = _Orders(store, listing.parts, target, held, words, run.key.instant, run.limits)
+    decided = Decided()
+    with _planned(spark, partitions):
+        for told in run_over(_grouped(listed, known), partial(_pick, orders)):
+            decided.merge(told)
+    # Two listed objects of one hash meet each of its references both: then those are counted apart.
+    repeated = _repeated(listed, known) if decided.references > rows else 0
+    came = (sum(decided.objects.values()), decided.references - repeated)
+    if came != (listing.rows, rows):
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: {came[0]} of {listing.rows} listed objects and {came[1]} of {rows} references came "
+            "out of their comparison",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
+    return decided
+
+
+def _repeated(listed: DataFrame, references: DataFrame) -> int:
+    """Count how often references come out of the join once more, because several listed objects have one hash."""
+    several = listed.groupBy("address_hash").agg((sf.count("*") - 1).alias("more")).where("more > 0")
+    row = references.join(several, on="address_hash", how="inner").agg(sf.coalesce(sf.sum("more"), sf.lit(0))).first()
+    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
+    return int(row[0])
+
+
+@contextmanager
+def _planned(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Let a query run as it is planned here, by sizes that are known, in one job.
+
+    Adaptive execution finds sizes out by running each stage as a job of its own.
+    """
+    chosen = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(partitions)}
+    before = {name: spark.conf.get(name) for name in chosen}
+    try:
+        for name, value in chosen.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            assert old is not None  # noqa: S101 - Spark has a default for both
+            spark.conf.set(name, old)
+
+
+def _frame(
+    spark: SparkSession,
+    schema: pa.Schema,
+    parts: Sequence[Any],
+    rows: int,
+    read: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Read parts by executors, or by the driver where they are few rows together."""
+    if rows <= tables.DRIVER_ROWS:
+        return frame_of(spark, pa.Table.from_batches(read(parts), schema), schemas.spark_type(schema))
+    tasks: list[list[Any]] = []
+    held = _HASHES_OF_A_TASK
+    for part in parts:
+        if held >= _HASHES_OF_A_TASK:
+            tasks.append([])
+            held = 0
+        tasks[-1].append(part)
+        held += part[1].rows
+    return read_partitions(spark, schema, [tuple(task) for task in tasks], read)
+
+
+def _numbered(parts: Sequence[Part]) -> list[tuple[int, Part]]:
+    return list(enumerate(parts))
+
+
+def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Iterator[pa.RecordBatch]:
+    fates = pa.array(_FATES)
+    wanted = _columns(schemas.NAMESPACE_SLICES, "address_hash", "size_bytes", "standing")
+    for number, part in parts:
+        row = 0
+        for batch in tables.read_part(store, wanted, part):
+            rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int32))
+            row += batch.num_rows
+            yield pa.record_batch(
+                [
+                    batch.column("address_hash"),
+                    pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows),
+                    rows,
+                    batch.column("size_bytes"),
+                    pc.index_in(batch.column("standing"), fates),
+                ],
+                schema=_LISTED,
+            )
+
+
+def _read_references(store: ObjectStore, parts: Sequence[tuple[str, Part]]) -> Iterator[pa.RecordBatch]:
+    wanted = {
+        "staged": _columns(schemas.UNCOMMITTED_ADDRESSES, "address", "address_hash"),
+        "committed": _columns(schemas.COMMITTED_ADDRESSES, "address_hash", "size_bytes", "is_live"),
+        "expired": _columns(schemas.COMMITTED_ADDRESSES, "address_hash"),
+    }
+    for kind, part in parts:
+        for batch in tables.read_part(store, wanted[kind], part):
+            none = pa.nulls(batch.num_rows, pa.int64())
+            if kind == "committed":
+                bits, said = (
+                    pc.if_else(batch.column("is_live"), _BY_COMMIT | _LIVE, _BY_COMMIT),
+                    batch.column("size_bytes"),
+                )
+            elif kind == "staged":
+                in_data = pc.starts_with(batch.column("address"), "data/")
+                bits, said = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED), none
+            else:
+                bits, said = pa.repeat(pa.scalar(_EXPIRED), batch.num_rows), none
+            yield pa.record_batch([batch.column("address_hash"), bits.cast(pa.int32()), said], schema=_REFERENCES)
+
+
+def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
+    """Join, and group: a row for each fate, and of candidates one for each part of the listing, with the rows in it."""
+    known = references.groupBy("address_hash").agg(
+        sf.bit_or("bits").alias("bits"),
+        sf.min("said_bytes").alias("least"),
+        sf.max("said_bytes").alias("most"),
+        sf.count("*").alias("references"),
+    )
+    bits = sf.coalesce(sf.col("bits"), sf.lit(0))
+    is_listed = sf.col("part").isNotNull()
+    fate = (
+        sf.when(~is_listed, sf.lit(0))
+        .when(bits.bitwiseAND(_BY_COMMIT) != 0, sf.lit(_FATES.index(COMMITTED)))
+        .when(bits.bitwiseAND(_BY_STAGED) != 0, sf.lit(_FATES.index(STAGED)))
+        .otherwise(sf.col("standing"))
+    )
+    is_live = bits.bitwiseAND(_LIVE) != 0
+    other = is_listed & ((sf.col("least") != sf.col("size_bytes")) | (sf.col("most") != sf.col("size_bytes")))
+    is_candidate = sf.col("fate") == _CANDIDATE
+    return (
+        listed.join(known, on="address_hash", how="full_outer")
+        .select(
+            "address_hash",
+            "part",
+            "row",
+            "size_bytes",
+            fate.alias("fate"),
+            is_live.alias("is_live"),
+            is_listed.alias("is_listed"),
+            other.alias("is_other"),
+            "references",
+            (bits.bitwiseAND(_EXPIRED) != 0).alias("is_expired"),
+        )
+        .groupBy("fate", sf.when(is_candidate, sf.col("part")).alias("part"))
+        .agg(
+            sf.count("*").alias("objects"),
+            sf.coalesce(sf.sum("size_bytes"), sf.lit(0)).alias("bytes"),
+            sf.count_if("is_live").alias("live"),
+            sf.count_if(sf.col("is_live") & ~sf.col("is_listed")).alias("missing"),
+            sf.count_if("is_other").alias("other_sizes"),
+            sf.coalesce(sf.sum("references"), sf.lit(0)).alias("references"),
+            sf.collect_list(sf.when(is_candidate, sf.col("row"))).alias("rows"),
+            sf.collect_list(sf.when(is_candidate, sf.col("address_hash"))).alias("hashes"),
+            sf.collect_list(sf.when(is_candidate, sf.col("is_expired"))).alias("expired"),
+        )
+    )
+
+
+def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Decided:
+    """Write the objects of a task that may go; runs on an executor."""
+    decided = Decided()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in range(batch.num_rows):
+                group = {name: batch.column(name)[at] for name in batch.schema.names}
+                fate = _FATES[group["fate"].as_py()]
+                decided.live += group["live"].as_py()
+                decided.missing += group["missing"].as_py()
+                decided.other_sizes += group["other_sizes"].as_py()
+                decided.references += group["references"].as_py()
+                if fate == _ABSENT:
+                    continue
+                decided.objects[fate] += group["objects"].as_py()
+                decided.size_bytes[fate] += group["bytes"].as_py()
+                if fate == rule.CANDIDATE:
+                    yield from _candidates(orders, decided, group)
+
+    decided.receipts.append(tables.write_parts(orders.target, number, rows()))
+    return decided
+
+
+def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a part of the listing that were chosen, leave out what is held, and count."""
+    part = orders.parts[group["part"].as_py()]
+    chosen, hashes, expired = (
+        group[name].values.to_numpy(zero_copy_only=False) for name in ("rows", "hashes", "expired")
+    )
+    order = np.argsort(chosen)
+    chosen, hashes, expired = chosen[order], hashes[order], expired[order]
+    begin = seen = 0
+    for batch in tables.read_part(orders.store, schemas.NAMESPACE_SLICES, part):
+        end = np.searchsorted(chosen, begin + batch.num_rows)
+        wanted = slice(seen, end)
+        taken = batch.take(pa.array(chosen[wanted] - begin))
+        begin, seen = begin + batch.num_rows, int(end)
+        if not taken.num_rows:
+            continue
+        addresses = taken.column("address")
+        if not np.array_equal(hashed(addresses).to_numpy(), hashes[wanted]):
+            raise IncompleteReadError(
+                f"{part.key} of {orders.store.root}: its rows are not those that were compared with what refers to them",
+                "Run again; if it stays, report it with this text and Spark's version.",
+            )
+        reasons = pc.if_else(pa.array(expired[wanted]), orders.words.expired, orders.words.otherwise)
+        columns = [addresses, taken.column("size_bytes"), taken.column("last_modified"), taken.column("slice"), reasons]
+        found = pa.record_batch(columns, schema=schemas.EXPIRED_ADDRESSES)
+        if orders.held.of_addresses:
+            protected = orders.held.protecting(addresses)
+            kept = found.filter(protected)
+            decided.objects.update({HELD: kept.num_rows, rule.CANDIDATE: -kept.num_rows})
+            size = pc.sum(kept.column("size_bytes")).as_py() or 0
+            decided.size_bytes.update({HELD: size, rule.CANDIDATE: -size})
+            found = found.filter(pc.invert(protected))
+        decided.sums.add(found, orders.instant, orders.limits)
+        yield found
+
+
+def write_again(run: Run, frame: DataFrame, target: Target) -> Decided:
+    """Write what is left of the objects that may go, after some were taken out.
+
+    Args:
+        run: The run.
+        frame: Columns of `schemas.EXPIRED_ADDRESSES`.
+        target: Where the parts go.
+    """
+    decided = Decided()
+    for told in run_over(frame, partial(_sum_and_write, target, run.key.instant, run.limits)):
+        decided.merge(told)
+    return decided
+
+
+def _sum_and_write(
+    target: Target, instant: datetime, limits: Limits, number: int, batches: Iterator[pa.RecordBatch]
+) -> Decided:
+    decided = Decided()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            whole = batch.select(target.schema.names).cast(target.schema)
+            decided.sums.add(whole, instant, limits)
+            yield whole
+
+    decided.receipts.append(tables.write_parts(target, number, rows()))
+    return decided

@@ -1,0 +1,125 @@
+"""What is told of objects that may go, added up while they are written: all that a report of them needs."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import candidates as rule
+from spark_core import schemas
+from spark_core.candidates import Limits
+
+# The largest objects that are named, and the slices.
+NAMED = 100
+TOP = 20
+
+# Upper ends of the age groups, in days.
+AGES = (
+    (1, "under a day"),
+    (7, "1 to 7 days"),
+    (30, "7 to 30 days"),
+    (90, "30 to 90 days"),
+    (365, "90 days to a year"),
+)
+OLDEST = "over a year"
+
+
+@dataclass
+class Sums:
+    """Sums over rows of `schemas.EXPIRED_ADDRESSES`; its size is bounded by the slices.
+
+    Attributes:
+        objects: How many, by kind and name: ("reason", ...), ("age", ...), ("slice", ...), ("standing", ...).
+        size_bytes: Their bytes, likewise.
+        largest: Bytes, address, date and reason of the largest.
+    """
+
+    objects: Counter[tuple[str, str]] = field(default_factory=Counter)
+    size_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    largest: list[tuple[int, str, str, str]] = field(default_factory=list)
+
+    def add(self, batch: pa.RecordBatch, instant: datetime, limits: Limits) -> None:
+        """Add some rows.
+
+        Args:
+            batch: Columns of `schemas.EXPIRED_ADDRESSES`.
+            instant: Of the run, from which ages count back.
+            limits: What name and age are compared with once more.
+        """
+        sizes = batch.column("size_bytes")
+        for kind, names in (
+            ("reason", batch.column("reason")),
+            ("age", _ages(batch.column("last_modified"), instant)),
+            ("slice", batch.column("slice")),
+            ("standing", rule.standings_of(batch, limits)),
+        ):
+            summed = (
+                pa.table({"name": names, "size": sizes})
+                .group_by("name")
+                .aggregate([("size", "sum"), ([], "count_all")])
+            )
+            for row in summed.to_pylist():
+                self.objects[kind, row["name"]] += row["count_all"]
+                self.size_bytes[kind, row["name"]] += row["size_sum"]
+        first = pc.select_k_unstable(batch, NAMED, [("size_bytes", "descending"), ("address", "ascending")])
+        self._name(
+            (row["size_bytes"], row["address"], row["last_modified"].isoformat(), row["reason"])
+            for row in batch.select(["size_bytes", "address", "last_modified", "reason"]).take(first).to_pylist()
+        )
+
+    def merge(self, other: Sums) -> None:
+        """Add what another task summed."""
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        self._name(other.largest)
+
+    def _name(self, more: Iterable[tuple[int, str, str, str]]) -> None:
+        self.largest = heapq.nsmallest(NAMED, [*self.largest, *more], key=lambda row: (-row[0], row[1]))
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """Objects and bytes."""
+        return self._of("reason")
+
+    def _of(self, kind: str, *names: str) -> tuple[int, int]:
+        chosen = [key for key in self.objects if key[0] == kind and (not names or key[1] in names)]
+        return sum(self.objects[key] for key in chosen), sum(self.size_bytes[key] for key in chosen)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the figures of the table; JSON values only."""
+        objects, size = self.total
+        slices = sorted(
+            (key[1] for key in self.objects if key[0] == "slice"),
+            key=lambda name: (-self.size_bytes["slice", name], name),
+        )
+        return {
+            "expired_objects": objects,
+            "expired_bytes": size,
+            "not_collectable": self._of("standing", rule.PROTECTED)[0],
+            "too_young": self._of("standing", rule.YOUNG, rule.UPLOAD)[0],
+            "not_of_lakefs": self._of("standing", rule.STRANGER, rule.INHERITED)[0],
+            "by_reason": self._groups("reason"),
+            "by_age": self._groups("age"),
+            "by_slice": self._groups("slice", slices[:TOP]),
+            "slices_with_expired": len(slices),
+            "largest": [list(row) for row in self.largest],
+        }
+
+    def _groups(self, kind: str, names: Iterable[str] | None = None) -> list[list[str | int]]:
+        """Return name, objects and bytes of each; a list, as manifests keep no order of names."""
+        chosen = sorted(name for of, name in self.objects if of == kind) if names is None else names
+        return [[name, self.objects[kind, name], self.size_bytes[kind, name]] for name in chosen]
+
+
+def _ages(modified: pa.TimestampArray, instant: datetime) -> pa.StringArray:
+    """Name the age group of each instant, as seen from another."""
+    limits = [pc.greater(modified, pa.scalar(instant - timedelta(days=days), schemas.INSTANT)) for days, _ in AGES]
+    names = [label for _, label in AGES]
+    return pc.case_when(pa.StructArray.from_arrays(limits, names=names), *names, OLDEST)

@@ -1,0 +1,168 @@
+"""Every listed object gets one fate, whatever the tables hold: compared with plain sets."""
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import holds, schemas, tables
+from spark_core.candidates import CANDIDATE, YOUNG, standing
+from spark_core.errors import IncompleteReadError
+from spark_core.mark import fates
+from spark_core.mark.fates import Words
+from spark_core.mark.sums import Sums
+from spark_core.tables import Target
+from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
+
+pytestmark = pytest.mark.spark
+
+WORDS = Words("expired", "never")
+
+
+@pytest.fixture(params=["by the driver", "by executors"])
+def run(request, tmp_path, spark, monkeypatch):
+    if request.param == "by executors":
+        monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+        monkeypatch.setattr(fates, "_HASHES_OF_A_TASK", 100)
+    return written_run(tmp_path, spark=spark)
+
+
+def _decide(written, *, held=holds.NONE):
+    run = written.run
+    stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
+    target = Target(run.store, "_lakefs/picked/", tables.new_attempt(), schemas.EXPIRED_ADDRESSES)
+    decided = fates.decide(
+        run,
+        stored[tables.NAMESPACE_SLICES],
+        stored[tables.UNCOMMITTED_ADDRESSES],
+        stored[tables.COMMITTED_ADDRESSES],
+        target=target,
+        held=held,
+        words=WORDS,
+    )
+    parts = tables.parts_of(decided.receipts)
+    rows = [
+        row
+        for part in parts
+        for batch in tables.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)
+        for row in batch.to_pylist()
+    ]
+    return decided, rows
+
+
+def test_fates_are_those_of_plain_sets(run):
+    dice = random.Random(7)
+    listed = {
+        f"data/slice{number % 13}/object{number}": (dice.randrange(1, 99), NOW - timedelta(hours=dice.randrange(99)))
+        for number in range(1_500)
+    }
+    names = list(listed)
+    committed, staged = (
+        set(dice.sample(names, 500)) | {"data/lost/one"},
+        set(dice.sample(names, 200)) | {"data/lost/two"},
+    )
+    run.mark(listed, committed=sorted(committed) * 2, staged=sorted(staged))
+    decided, rows = _decide(run)
+    wanted = {
+        address: "committed"
+        if address in committed
+        else "staged"
+        if address in staged
+        else standing(address, modified, run.run.limits)
+        for address, (_, modified) in listed.items()
+    }
+    assert {fate: count for fate, count in decided.objects.items() if count} == Counter(wanted.values())
+    assert {wanted[row["address"]] for row in rows} == {CANDIDATE}
+    assert sorted(row["address"] for row in rows) == sorted(name for name, fate in wanted.items() if fate == CANDIDATE)
+    assert all((row["size_bytes"], row["last_modified"]) == listed[row["address"]] for row in rows)
+    sizes = Counter()
+    for address, fate in wanted.items():
+        sizes[fate] += listed[address][0]
+    assert {fate: size for fate, size in decided.size_bytes.items() if size} == sizes
+    # Staged entries count as live, committed ones only where a head has them.
+    assert (decided.live, decided.missing) == (len(staged), 1)
+    assert decided.sums.total == (len(rows), sizes[CANDIDATE])
+    assert {row["reason"] for row in rows} == {"never"}
+
+
+def test_what_a_hold_keeps_is_counted_apart(run):
+    run.mark({"data/a/held": (3, OLD), "data/a/goes": (4, OLD), "data/a/young": (5, NOW)})
+    run.run.store.put("data/a/held", b"abc")
+    holds.add(run.run, "one", "address", "data/a/held", who="ann", why="")
+    decided, rows = _decide(run, held=holds.load(run.run.store))
+    assert [row["address"] for row in rows] == ["data/a/goes"]
+    assert +decided.objects == Counter({CANDIDATE: 1, fates.HELD: 1, YOUNG: 1})
+    assert decided.size_bytes[fates.HELD] == 3
+
+
+def test_an_object_that_is_listed_twice_goes_or_stays_as_one(run):
+    """A listing of two pages may overlap where objects come and go."""
+    run.mark({"data/a/x": (3, OLD)})
+    whole = run.run.load(tables.NAMESPACE_SLICES)
+    rows = [row for batch in whole.batches() for row in batch.to_pylist()] * 2
+    run._keep(tables.NAMESPACE_SLICES, rows, **whole.manifest.facts)
+    decided, found = _decide(run)
+    assert (decided.objects[CANDIDATE], len(found)) == (2, 2)
+
+
+def test_two_objects_of_one_hash_are_kept_where_one_of_them_is_and_end_no_mark(run):
+    """A collision of hashes can only keep an object; it is found in moments by whoever looks for one."""
+    twins = ["data/aaaaaaaaaaabbbbbbbb.data", "data/aaafNBUp4q*S:VnLy,l.data"]
+    assert hash_of(twins[0]) == hash_of(twins[1])
+    run.mark({**dict.fromkeys(twins, (3, OLD)), "data/a/x": (4, OLD)}, committed=[twins[0]] * 2)
+    decided, rows = _decide(run)
+    assert [row["address"] for row in rows] == ["data/a/x"]
+    assert decided.objects["committed"] == 2
+
+
+def test_rows_that_are_not_those_that_were_compared_end_the_mark(run):
+    """Row numbers choose what goes; one that points elsewhere must never delete what lies there."""
+    run.mark({"data/a/x": (3, OLD), "data/a/y": (4, OLD)}, committed=["data/a/x"])
+    whole = run.run.load(tables.NAMESPACE_SLICES)
+    rows = [row for batch in whole.batches() for row in batch.to_pylist()]
+    hashes = [row["address_hash"] for row in rows]
+    swapped = [{**row, "address_hash": other} for row, other in zip(rows, reversed(hashes), strict=True)]
+    run._keep(tables.NAMESPACE_SLICES, swapped, **whole.manifest.facts)
+    with pytest.raises(IncompleteReadError, match="its rows are not those that were compared"):
+        _decide(run)
+
+
+def test_references_that_got_lost_end_the_mark(run, monkeypatch):
+    """Of what is not compared nobody finds that it is alive."""
+    run.mark({"data/a/x": (3, OLD)}, committed=["data/a/x"], staged=["data/a/x"])
+    read = fates._read_references
+    monkeypatch.setattr(
+        fates, "_read_references", lambda store, parts: (batch.slice(1) for batch in read(store, parts))
+    )
+    with pytest.raises(IncompleteReadError, match="0 of 2 references"):
+        _decide(run)
+
+
+def test_sums_of_parts_are_sums_of_the_whole():
+    dice = random.Random(3)
+    limits = any_name(NOW - timedelta(days=1))
+    rows = [
+        {
+            "address": f"data/s{dice.randrange(40)}/o{number}",
+            "size_bytes": dice.randrange(1_000),
+            "last_modified": NOW - timedelta(days=dice.randrange(2, 900)),
+            "slice": f"s{dice.randrange(40)}",
+            "reason": dice.choice(["one", "another"]),
+        }
+        for number in range(2_000)
+    ]
+    whole, some = Sums(), Sums()
+    whole.add(pa.RecordBatch.from_pylist(rows, schema=schemas.EXPIRED_ADDRESSES), NOW, limits)
+    for begin in range(0, len(rows), 300):
+        part = Sums()
+        part.add(pa.RecordBatch.from_pylist(rows[begin : begin + 300], schema=schemas.EXPIRED_ADDRESSES), NOW, limits)
+        some.merge(part)
+    assert _unordered(some.facts()) == _unordered(whole.facts())
+    largest = sorted(rows, key=lambda row: (-row["size_bytes"], row["address"]))[:100]
+    assert [row[1] for row in whole.facts()["largest"]] == [row["address"] for row in largest]
+
+
+def _unordered(facts):
+    return {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in facts.items()}
