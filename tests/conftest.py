@@ -13,9 +13,10 @@ for variable in list(os.environ):
 
 # Files that take longest, in this order: begun last, one would keep a single process busy at the end.
 LONGEST = (
+    "faults/test_faults_of_a_mark.py",
     "search/test_random_histories.py",
-    "faults/test_faults_at_every_call.py",
     "search/test_concurrent_writers.py",
+    "faults/test_faults_of_a_sweep.py",
     "roundtrip/test_cluster.py",
 )
 

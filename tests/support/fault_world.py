@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -300,6 +301,22 @@ class FaultWorld:
 
 
 _NUMBERS = re.compile(r"[0-9a-v]{12,}|\d+")
+
+
+def try_all(
+    world: FaultWorld,
+    stage: str,
+    command: Command,
+    chosen: Iterable[tuple[int, str]],
+    record_property: Callable[[str, object], None],
+) -> Tried:
+    """Try each chosen point of a command, tell how many did what, and fail with what was found."""
+    tried, began = Tried(), time.monotonic()
+    for at, kind in chosen:
+        world.try_point(stage, command, at, kind, tried)
+    record_property("figures", f"faults at calls of a {command.__name__}: {tried}, in {time.monotonic() - began:.0f} s")
+    assert not tried.losses, "\n".join(tried.losses[:20])
+    return tried
 
 
 def points(calls: Iterable[Call]) -> list[tuple[int, str]]:
