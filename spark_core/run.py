@@ -215,6 +215,8 @@ class Run:
         cutoff: Objects written at or after this instant are left alone.
         reference_mark: Id of a mark of lakeFS's own job: only what it names and this run finds expired may go.
         take_over: Key of the dead run whose lease this one may take over.
+        known: Tables of marks that this process has stored or read, by the key of their manifests.
+        begun: Runs of which this process knows that they had no verdict when it began.
     """
 
     key: RunKey
@@ -226,6 +228,8 @@ class Run:
     cutoff: datetime
     reference_mark: str | None = None
     take_over: str | None = None
+    known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
+    begun: set[RunKey] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -295,14 +299,20 @@ class Run:
     def begin(self, spec: TableSpec) -> datetime:
         """Note that the sources of a table are about to be read.
 
+        The store is asked whether the run is open before the first table, and again before each manifest is stored.
+
         Raises:
             ClosedPartitionError: If the run has a verdict.
         """
-        tables.require_open(self.store, spec, self.key)
+        if self.key not in self.begun:
+            tables.require_open(self.store, spec, self.key)
+            self.begun.add(self.key)
         return self.now()
 
     def keep(self, draft: Draft) -> StoredTable:
         """Store a table of this run and return it as stored."""
+        key = tables.manifest_key(draft.spec, self.key)
+        self.known.pop(key, None)
         try:
             manifest = tables.store_table(
                 self.store,
@@ -314,15 +324,27 @@ class Run:
             )
         finally:
             draft.close()
-        return StoredTable(manifest, self.store)
+        stored = StoredTable(manifest, self.store)
+        if draft.spec in tables.MARK_TABLES:
+            self.known[key] = stored
+        return stored
 
-    def load(self, spec: TableSpec) -> StoredTable:
-        """Read back a table of this run.
+    def load(self, spec: TableSpec, *, anew: bool = False) -> StoredTable:
+        """Read back a table of this run; the manifest of one of a mark is read once in a process.
+
+        Args:
+            spec: The table.
+            anew: Read what is stored now, whatever was read before: whoever stores a verdict or opens its lock asks so.
 
         Raises:
             ChainError: If it was not made, or was made of another instance of the repository.
         """
-        stored = tables.load_table(self.store, spec, self.key)
+        key = tables.manifest_key(spec, self.key)
+        stored = None if anew else self.known.get(key)
+        if stored is None:
+            stored = tables.load_table(self.store, spec, self.key)
+            if spec in tables.MARK_TABLES:
+                self.known[key] = stored
         self.require_same_instance(stored.manifest)
         return stored
 

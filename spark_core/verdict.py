@@ -125,13 +125,17 @@ def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
     )
 
 
-def load_mark(run: Run) -> dict[str, StoredTable]:
+def load_mark(run: Run, *, anew: bool = False) -> dict[str, StoredTable]:
     """Read the manifests of a run's five tables, by name.
+
+    Args:
+        run: The run.
+        anew: As for `Run.load`.
 
     Raises:
         ChainError: If one is missing or of another instance of the repository.
     """
-    return {spec.name: run.load(spec) for spec in tables.MARK_TABLES}
+    return {spec.name: run.load(spec, anew=anew) for spec in tables.MARK_TABLES}
 
 
 def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
@@ -149,7 +153,7 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     Raises:
         ChainError: If a table is missing.
     """
-    manifests = {name: table.manifest for name, table in load_mark(run).items()}
+    manifests = {name: table.manifest for name, table in load_mark(run, anew=True).items()}
     results = guards.check_mark(run, manifests)
     verdict = _verdict(run, manifests, results)
     try:
@@ -224,7 +228,7 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     _require_passed(run, verdict)
     require_recent(run, verdict)
     _require_same_decision(run, verdict)
-    stored = load_mark(run)
+    stored = load_mark(run, anew=True)
     _require_same_tables(run, verdict, stored)
     _require_within(run, stored[tables.NAMESPACE_SLICES.name].manifest)
     confirmed = confirmed_checks(run, verdict)

@@ -306,3 +306,33 @@ def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
         VerdictError, match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under"
     ):
         verdict.require_sweepable(run)
+
+
+def test_what_another_process_stored_since_is_seen_by_the_verdict(run):
+    passing_mark(run)
+    key = tables.manifest_key(tables.RETAINED_COMMITS, run.key)
+    mine = run.load(tables.RETAINED_COMMITS).manifest
+    another = replace(mine, attempt="another")
+    run.store.put(key, another.to_json())
+    assert run.load(tables.RETAINED_COMMITS).manifest == mine, "what this process stored it need not read"
+    found, _ = verdict.conclude(run)
+    assert found.tables["retained_commits"]["manifest"] == another.sha256
+    assert "tables_were_made_in_order" in {check["name"] for check in found.failed}
+
+
+def test_a_table_that_another_process_replaced_after_the_verdict_keeps_the_lock_shut(run):
+    _marked(run)
+    key = tables.manifest_key(tables.RETAINED_COMMITS, run.key)
+    run.store.put(key, replace(run.load(tables.RETAINED_COMMITS).manifest, attempt="another").to_json())
+    with pytest.raises(VerdictError, match="not the one that the verdict speaks of"):
+        verdict.require_sweepable(run)
+
+
+def test_the_store_is_asked_once_whether_a_run_is_open_and_again_before_each_manifest(run, monkeypatch):
+    asked, exists = [], type(run.store).exists
+    monkeypatch.setattr(type(run.store), "exists", lambda store, key: asked.append(key) or exists(store, key))
+    for spec in tables.MARK_TABLES:
+        run.begin(spec)
+    assert asked == [tables.verdict_key(run.key)]
+    passing_mark(run)
+    assert asked == [tables.verdict_key(run.key)] * 6
