@@ -8,7 +8,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from spark_core.tables import ROOT, Manifest, TableSpec
+from spark_core.layout import ROOT
+from spark_core.tables import Manifest, TableSpec
 
 # Longer lists are evidence to look up in the manifest, not something to read in a table cell.
 _LONGEST_LIST = 20

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import report, tables
+from spark_core import layout, report, tables
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.report import Report
@@ -50,7 +50,7 @@ def load_report(settings: Settings, repository_id: str, key: RunKey | None = Non
     """
     run = open_stored(settings, repository_id, key)
     found = report.load(run)
-    return run, found, local_path(run, report.keys(run.key, swept=found.swept)["html"])
+    return run, found, local_path(run, layout.report_keys(run.key, swept=found.swept)["html"])
 
 
 def expired(run: Run) -> dict[str, str]:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from lakegc_dagster import console
 from lakegc_dagster.submit_keys import OWN, Job, read_job
-from spark_core import collect, housekeeping
+from spark_core import collect, housekeeping, layout
 from spark_core import report as reports
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
@@ -196,7 +196,7 @@ def _run_key(mark_id: str) -> RunKey | None:
 def _report(shown: Console, opened: Run) -> None:
     found = reports.load(opened)
     console.show_report(shown, found)
-    page = reports.keys(opened.key, swept=found.swept)["html"]
+    page = layout.report_keys(opened.key, swept=found.swept)["html"]
     shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)
     if not found.swept and found.passed:
         shown.print(f"mark id  {opened.key}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_core import sealed, tables
+from spark_core import layout, sealed
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.storage import ObjectStore
@@ -69,11 +69,6 @@ class Confirmation:
             raise CorruptTableError(name, None, f"not a confirmation of lakegc ({problem!r})", _WAY_ON) from problem
 
 
-def key(run: RunKey, check: str) -> str:
-    """Return the key of a confirmation, beside the verdict."""
-    return f"{tables.folder(tables.EXPIRED_ADDRESSES, run)}_confirmed.{check}.json"
-
-
 def load(store: ObjectStore, run: RunKey, check: str) -> Confirmation | None:
     """Read what was said of a check; None if nothing was.
 
@@ -86,7 +81,7 @@ def load(store: ObjectStore, run: RunKey, check: str) -> Confirmation | None:
         CorruptTableError: If it is not as it was written.
         VerdictError: If it was written in another format.
     """
-    where = key(run, check)
+    where = layout.confirmation_key(run, check)
     try:
         data = store.read(where)
     except NotFoundError:

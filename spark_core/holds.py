@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import quarantine, tables
+from spark_core import layout, quarantine
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -29,7 +29,6 @@ from spark_core.run import Run
 from spark_core.sealed import digest, seal
 from spark_core.storage import ObjectStore
 
-FOLDER = f"{tables.ROOT}holds/"
 HOLD_FORMAT = 1
 # Read as well: every format of a release (see `sealed`). 1: 0.1.0.
 HOLD_FORMATS = (1,)
@@ -44,11 +43,11 @@ OF_COMMITS = ("commit", "branch", "tag")
 
 # One spelling in every store: a file system may not tell upper case from lower.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_KEY = re.compile(rf"{re.escape(FOLDER)}({_NAME.pattern})\.json")
+_KEY = re.compile(rf"{re.escape(layout.HOLDS)}({_NAME.pattern})\.json")
 # What a local store leaves when it was killed while it wrote.
-_UNPUBLISHED = re.compile(rf"{re.escape(FOLDER)}\.lakegc-[0-9a-f]{{16}}\.part")
+_UNPUBLISHED = re.compile(rf"{re.escape(layout.HOLDS)}\.lakegc-[0-9a-f]{{16}}\.part")
 _COMMIT_ID = re.compile(r"[0-9a-f]{6,64}")
-_IN_QUARANTINE = re.compile(rf"^{re.escape(tables.ROOT)}quarantine/run_id=[^/]+/")
+_IN_QUARANTINE = re.compile(rf"^{re.escape(layout.QUARANTINE)}run_id=[^/]+/")
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,11 @@ class Hold:
             raise CorruptTableError(name, None, f"not a hold ({problem!r})", _WAY_ON) from problem
         texts = (hold.name, hold.value, hold.who, hold.why)
         sound = all(isinstance(text, str) for text in texts) and hold.value and hold.kind in get_args(Kind)
-        if not sound or isinstance(hold.commit_id, str) != (hold.kind in OF_COMMITS) or key(hold.name) != name:
+        if (
+            not sound
+            or isinstance(hold.commit_id, str) != (hold.kind in OF_COMMITS)
+            or layout.hold_key(hold.name) != name
+        ):
             raise CorruptTableError(name, None, "not a hold, or one that belongs under another name", _WAY_ON)
         return hold
 
@@ -202,11 +205,6 @@ class Holds:
 NONE = Holds(())
 
 
-def key(name: str) -> str:
-    """Return where a hold lies."""
-    return f"{FOLDER}{name}.json"
-
-
 def load(store: ObjectStore) -> Holds:
     """Read every hold of a namespace.
 
@@ -238,7 +236,7 @@ def load(store: ObjectStore) -> Holds:
 
 
 def _names(store: ObjectStore) -> list[str]:
-    return sorted(name for batch in store.list(FOLDER) for name in batch.column("key").to_pylist())
+    return sorted(name for batch in store.list(layout.HOLDS) for name in batch.column("key").to_pylist())
 
 
 def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> Hold:
@@ -273,9 +271,9 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
         commit_id, value = None, _address_of(run, kind, value)
     hold = Hold(name, kind, value, commit_id, who, run.now(), why)
     try:
-        run.store.put_if_absent(key(name), hold.to_json())
+        run.store.put_if_absent(layout.hold_key(name), hold.to_json())
     except ObjectExistsError:
-        there = Hold.from_json(run.store.read(key(name)), name=key(name))
+        there = Hold.from_json(run.store.read(layout.hold_key(name)), name=layout.hold_key(name))
         # Ours, if the client sent the request twice because the first answer was lost.
         if there != hold:
             raise SettingsError(
@@ -297,7 +295,11 @@ def remove(run: Run, name: str) -> Hold:
         TransientError: If the store did not take it away.
     """
     try:
-        hold = Hold.from_json(run.store.read(key(name)), name=key(name)) if _NAME.fullmatch(name) else None
+        hold = (
+            Hold.from_json(run.store.read(layout.hold_key(name)), name=layout.hold_key(name))
+            if _NAME.fullmatch(name)
+            else None
+        )
     except NotFoundError:
         hold = None
     if hold is None:
@@ -305,11 +307,11 @@ def remove(run: Run, name: str) -> Hold:
         raise NotFoundError(
             f"there is no hold {name!r} of {run.repository.id} ({f'there are: {names}' if names else 'there is none'})."
         )
-    (outcome,) = run.store.delete([key(name)])
+    (outcome,) = run.store.delete([layout.hold_key(name)])
     if outcome.outcome not in ("deleted", "already_gone"):
         raise TransientError(
             f"hold {name} of {run.repository.id} could not be taken away ({outcome.error}), so it holds on. Allow "
-            f"{run.store.delete_permission} on {run.store.root}{tables.ROOT}, and try again."
+            f"{run.store.delete_permission} on {run.store.root}{layout.ROOT}, and try again."
         )
     return hold
 

@@ -11,7 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import lease, purge, quarantine, report, sweep, tables, verdict
+from spark_core import layout, lease, purge, quarantine, report, sweep, tables, verdict
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
@@ -27,20 +27,18 @@ from spark_core.tables import (
     RETAINED_COMMITS,
 )
 
-JOURNAL = "journal"
-
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and those beside it. The deletion report is the record of what is gone, and stays.
 PRUNED_TABLES = (*tables.MARK_TABLES, MISSING_ADDRESSES, REFERENCE_ADDRESSES)
 # Exactly what `tables.store_table`, the journal and a reading of diffs that was killed (`mark.uncommitted`) write; of the
 # rest that begins with an underscore, manifests, verdicts and reports stay.
 _PARTS = re.compile(
-    rf"{re.escape(tables.ROOT)}(?:"
-    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{tables.PART}"
-    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/_diffs-[0-9a-f]{{32}}-\d{{5}}\.parquet"
-    rf"|{JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
+    rf"{re.escape(layout.ROOT)}(?:"
+    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{layout.PART}"
+    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{layout.DIFFS}"
+    rf"|{layout.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
-_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, JOURNAL)
+_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, layout.JOURNAL)
 
 # Ids of the server's own runs (xid).
 _SERVER_RUN = r"[0-9a-v]{20}"
@@ -129,7 +127,7 @@ class _Files:
 
     def ended(self, report: str) -> bool:
         """Say whether its last sweep came to its end: nothing was journaled after the report was stored."""
-        journaled = [self.modified[key] for key in self.parts if f"/{JOURNAL}/" in key]
+        journaled = [self.modified[key] for key in self.parts if f"/{layout.JOURNAL}/" in key]
         return not journaled or (report in self.modified and max(journaled) <= self.modified[report])
 
     @property
@@ -377,8 +375,8 @@ def _listed(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetim
 def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
     found: dict[RunKey, _Files] = {}
     for folder in _FOLDERS:
-        for key, size, modified in _listed(store, f"{tables.ROOT}{folder}/"):
-            run = tables.run_of(key)
+        for key, size, modified in _listed(store, f"{layout.ROOT}{folder}/"):
+            run = layout.run_of(key)
             if run is not None:
                 found.setdefault(run, _Files()).add(key, size, modified)
     return found
@@ -387,7 +385,7 @@ def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
 def _quarantined(store: ObjectStore) -> set[RunKey]:
     """Return the runs with objects in quarantine; a file system keeps their folders when those are gone."""
     return {
-        key for key in quarantine.runs(store) if any(batch.num_rows for batch in store.list(quarantine.folder(key)))
+        key for key in quarantine.runs(store) if any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
     }
 
 
@@ -406,10 +404,10 @@ def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) ->
 
 def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     """Make the report of a run that nobody looked at yet, as long as its tables are there."""
-    if tables.verdict_key(key) not in files.sizes:
+    if layout.verdict_key(key) not in files.sizes:
         return  # never marked to its end: there is nothing to report
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
-    if report.keys(key, swept=swept)["json"] in files.sizes:
+    if layout.report_keys(key, swept=swept)["json"] in files.sizes:
         return
     report.load(replace(run, key=key))
 

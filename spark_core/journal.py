@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import schemas
+from spark_core import layout, schemas
 from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
-from spark_core.tables import ROOT
 from spark_core.tasks import read_partitions
 
 JOURNAL_FORMAT = 2
@@ -219,7 +218,7 @@ def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
 
 def folder(run: RunKey | str) -> str:
     """Return the folder of a run's journal, ending in a slash."""
-    return f"{ROOT}journal/run_id={run}/"
+    return layout.of_run(layout.JOURNAL, run)
 
 
 def _read_all(journal: Journal, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:

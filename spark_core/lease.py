@@ -47,6 +47,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from spark_core import layout
 from spark_core.clocks import MAX_CLOCK_SKEW, SystemClock, require_near, require_not_set_back
 from spark_core.errors import (
     LakegcError,
@@ -56,10 +57,10 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
-from spark_core.lease_log import FOLDER, Owner, Record, State, Work, last_record, live, newest_epoch, places, write
+from spark_core.lease_log import Owner, Record, State, Work, last_record, live, newest_epoch, places, write
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
-from spark_core.storage.probes import PROBE_FOLDER, honours_conditional_put, read_clock
+from spark_core.storage.probes import honours_conditional_put, read_clock
 
 # Heartbeats in the time that a lease is good for: two may fail before it runs out.
 BEATS_PER_TTL = 3
@@ -312,7 +313,7 @@ def require_conditional_put(run: Run) -> None:
     """
     if run.options.exclusive:
         return
-    if not honours_conditional_put(run.store, f"{PROBE_FOLDER}condition-{secrets.token_hex(8)}"):
+    if not honours_conditional_put(run.store, f"{layout.PROBE}condition-{secrets.token_hex(8)}"):
         raise UnsafePlanError(
             f"{run.store.root}: the store does not keep the condition of a put (a second writer of one object was not told so), "
             "so no lease can keep two collectors apart there",
@@ -373,7 +374,7 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
             what = (
                 f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when that was written. Set the clocks "
                 f"right (NTP) and run the same command as it did on {last.owner.host}; or, once you are sure that nobody "
-                f"collects, delete the objects under {FOLDER}, all of them."
+                f"collects, delete the objects under {layout.LEASE}, all of them."
             )
         raise _held(run, last, why, what, same=same and not never)
     if needs_a_name and take_over != last.owner.run:

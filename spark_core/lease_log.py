@@ -13,26 +13,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from spark_core import tables
+from spark_core import layout
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError
 from spark_core.run import Run
 from spark_core.sealed import digest, seal
 from spark_core.storage import ObjectStore
 
-FOLDER = f"{tables.ROOT}lease/"
 LEASE_FORMAT = 1
 # Read as well: every format of a release (see `sealed`). 1: 0.1.0.
 LEASE_FORMATS = (1,)
 
 _WAY_ON = (
     "This is a file of lakegc's own, not of the server, and who collects here cannot be told without it. Once you are sure "
-    f"that nobody does, delete the objects under {FOLDER}, all of them, and run again."
+    f"that nobody does, delete the objects under {layout.LEASE}, all of them, and run again."
 )
 
 Work = Literal["sweep", "restore", "prune"]
 State = Literal["held", "released", "failed", "taken"]
 
-_KEY = re.compile(rf"{re.escape(FOLDER)}(\d{{10}})/(\d{{10}})")
+_KEY = re.compile(rf"{re.escape(layout.LEASE)}(\d{{10}})/(\d{{10}})")
 _INSTANTS = ("since", "written_at", "expires_at", "earlier_until")
 # What a local store leaves when it was killed while it wrote.
 _UNPUBLISHED = re.compile(r".*/\.lakegc-[0-9a-f]{16}\.part")
@@ -136,7 +135,7 @@ class Record:
     @property
     def key(self) -> str:
         """Where it lies."""
-        return f"{FOLDER}{self.epoch:010d}/{self.number:010d}"
+        return layout.lease_key(self.epoch, self.number)
 
     @property
     def writer(self) -> str:
@@ -218,7 +217,7 @@ def places(store: ObjectStore) -> list[tuple[int, int, str]]:
         CorruptTableError: If something else lies there.
     """
     found = []
-    for batch in store.list(FOLDER):
+    for batch in store.list(layout.LEASE):
         for key in batch.column("key").to_pylist():
             match = _KEY.fullmatch(key)
             if match is not None:

@@ -25,14 +25,14 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from spark_core import holds, recorded, revival, schemas, tables, verdict
+from spark_core import holds, layout, recorded, revival, schemas, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.holds import Holds
 from spark_core.lease import Lease
 from spark_core.model import RunKey
 from spark_core.pacing import Pacer
-from spark_core.quarantine import ends_at, folder, runs
+from spark_core.quarantine import ends_at, runs
 from spark_core.recorded import Gate, Orders, Rows, Tally
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
@@ -41,8 +41,6 @@ from spark_core.storage.copies import Sight, same_content, told_same
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.tables import Part
 from spark_core.tasks import dealt, frame_of, interleaved, run_tasks, tasks_for
-
-RECORDS = f"{tables.ROOT}purges/"
 
 # A look that has less than this share of its time left is taken again before a new round.
 _WORTH_A_ROUND = 0.2
@@ -132,7 +130,7 @@ def due(run: Run) -> tuple[RunKey, ...]:
     return tuple(
         key
         for key in runs(run.store)
-        if _is_due(run, key) and any(batch.num_rows for batch in run.store.list(folder(key)))
+        if _is_due(run, key) and any(batch.num_rows for batch in run.store.list(layout.in_quarantine(key)))
     )
 
 
@@ -231,7 +229,7 @@ def purge(run: Run, held: Lease, done: Purged) -> None:
     Raises:
         LakegcError: If the folder cannot be listed, a report not be read, or nobody can tell what is needed.
     """
-    where = f"{RECORDS}run_id={run.key}/{run.now():%Y-%m-%dT%H-%M-%S.%fZ}/"
+    where = layout.record(layout.PURGES, run.key, run.now())
     rows, count = _over(run, f"{where}planned/", done)
     if not count:
         return
@@ -627,7 +625,7 @@ def _places(run: Run) -> list[_Place]:
     """Name the folders of quarantine whose days are over: the slices of each run, and what lies beside them."""
     places: list[_Place] = []
     for key in due(run):
-        where, text = folder(key), str(key)
+        where, text = layout.in_quarantine(key), str(key)
         reported = _second(run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified)
         places += [_Place(text, reported, prefix) for prefix in run.store.children(f"{where}data/")[0]]
         places += [_Place(text, reported, level, is_level=True) for level in (where, f"{where}data/")]
@@ -644,7 +642,7 @@ def _list_many(
 
 
 def _list(store: ObjectStore, count_strangers: Callable[[int], object], place: _Place) -> Iterator[pa.RecordBatch]:
-    where = folder(place.run)
+    where = layout.in_quarantine(place.run)
     for batch in _level(store, where, place) if place.is_level else store.list(place.prefix):
         keys = batch.column("key").to_pylist()
         addresses = [key.removeprefix(where) for key in keys]

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from spark_core import tables
+from spark_core import layout, tables
 from spark_core.collectable import is_collectable
 from spark_core.errors import (
     AddressError,
@@ -30,22 +30,15 @@ from spark_core.storage import DeleteOutcome, ObjectStore
 from spark_core.storage.contract import Outcomes, Pace, unpaced
 from spark_core.storage.copies import require_unchanged, same_content
 
-FOLDER = f"{tables.ROOT}quarantine/"
-
 # Copies that one task keeps under way; each is some five small requests.
 _COPIES_AT_ONCE = 8
 # Originals go as soon as so many are proved: what is copied and not deleted yet would be work for nothing after a kill.
 _MOVED_AT_ONCE = 100
 
 
-def folder(run: RunKey | str) -> str:
-    """Return where the objects of a run lie, ending in a slash."""
-    return f"{FOLDER}run_id={run}/"
-
-
 def key_of(run: RunKey | str, address: str) -> str:
     """Return where an object of a run lies in quarantine."""
-    return folder(run) + address
+    return layout.in_quarantine(run) + address
 
 
 def facts(run: Run, earlier: tables.Manifest | None = None) -> Mapping[str, Any]:
@@ -60,7 +53,7 @@ def facts(run: Run, earlier: tables.Manifest | None = None) -> Mapping[str, Any]
     promised = 0 if earlier is None else earlier.facts.get("quarantine_days", 0)
     return {
         "quarantine_days": max(run.options.quarantine_days, promised),
-        "quarantine_folder": folder(run.key),
+        "quarantine_folder": layout.in_quarantine(run.key),
         "undo": f"lakegc restore {run.repository.id} {run.key}",
     }
 

@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_core import layout
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.session import surfacing_errors
 from spark_core.storage import ObjectStore
 from spark_core.tasks import dealt, read_partitions
 
-ROOT = "_lakefs/retention/gc/unified/"
 SUMMARY = "summary.json"
 SUCCESS = "_SUCCESS"
 
@@ -135,11 +135,11 @@ def folder(mark_id: str) -> str:
     """
     if not _MARK_ID.fullmatch(mark_id):
         raise UnsafePlanError(
-            f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under {ROOT}, like "
+            f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under {layout.UNIFIED}, like "
             "ft6s0e1ksdufuaulm34g",
             "Look into that folder of the repository's namespace.",
         )
-    return f"{ROOT}{mark_id}/"
+    return f"{layout.UNIFIED}{mark_id}/"
 
 
 def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
@@ -227,8 +227,8 @@ def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
 
 def _known(store: ObjectStore) -> str:
     """Name the newest marks; ids begin with a time that counts down."""
-    prefixes, _ = store.children(ROOT)
-    names = sorted(prefix.removeprefix(ROOT).rstrip("/") for prefix in prefixes)
+    prefixes, _ = store.children(layout.UNIFIED)
+    names = sorted(prefix.removeprefix(layout.UNIFIED).rstrip("/") for prefix in prefixes)
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import lease, quarantine, recorded, tables
+from spark_core import layout, lease, quarantine, recorded, tables
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError, TransientError
 from spark_core.journal import Journal
 from spark_core.journal import Part as JournalPart
@@ -43,8 +43,6 @@ from spark_core.tables import (
     TableSpec,
 )
 from spark_core.tasks import read_partitions
-
-FOLDER = f"{tables.ROOT}restores/"
 
 BACK = ("restored", "already_there")
 
@@ -100,7 +98,7 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
         dry_run: Only say what could come back; writes nothing.
 
     Returns:
-        What became of them; the tables of all outcomes are stored under `FOLDER`.
+        What became of them; the tables of all outcomes are stored under `layout.RESTORES`.
 
     Raises:
         ChainError: If the run was never swept.
@@ -130,7 +128,7 @@ def _bring_back_all(
 ) -> None:
     """Bring back in rounds, until each object has an outcome; a dry run, without a lease, only looks."""
     began = run.now()
-    folder = None if held is None else f"{FOLDER}run_id={run.key}/{began:%Y-%m-%dT%H-%M-%S.%fZ}/"
+    folder = None if held is None else layout.record(layout.RESTORES, run.key, began)
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = Orders(run.store, work, RESTORATIONS, folder)
     every, count = deleted.described(run, wanted)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import schemas
+from spark_core import layout, schemas
 from spark_core.errors import (
     OF_A_RUN,
     ChainError,
@@ -28,7 +28,6 @@ from spark_core.errors import (
     LakegcError,
     NotFoundError,
     ObjectExistsError,
-    SettingsError,
     VerdictError,
 )
 from spark_core.model import RunKey
@@ -37,7 +36,6 @@ from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
 from spark_core.tasks import frame_of, read_partitions, run_over, run_tasks
 
-ROOT = "_lakefs/retention/gc/"
 MANIFEST_FORMAT = 2
 # Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
 MANIFEST_FORMATS = (2,)
@@ -57,11 +55,7 @@ _ROWS_READ_TOGETHER = 100_000
 Task = TypeVar("Task")
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
-_OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
-
-# What `write_parts` calls its files.
-PART = r"(?:part|_expired)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
-_PART = re.compile(PART)
+_PART = re.compile(layout.PART)
 
 # Of a draft: whatever is stored already may be replaced.
 ANYTHING = "anything"
@@ -73,7 +67,7 @@ class TableSpec:
 
     Attributes:
         name: Name of the asset.
-        folder: Folder under `_lakefs/retention/gc/`.
+        folder: Folder under `layout.ROOT`.
         schema: Columns.
         parents: Tables whose manifests it names.
     """
@@ -84,25 +78,30 @@ class TableSpec:
     parents: tuple[str, ...]
 
 
-NAMESPACE_SLICES = TableSpec("namespace_slices", "slices", schemas.NAMESPACE_SLICES, ())
+NAMESPACE_SLICES = TableSpec("namespace_slices", layout.SLICES, schemas.NAMESPACE_SLICES, ())
 UNCOMMITTED_ADDRESSES = TableSpec(
-    "uncommitted_addresses", "uncommitted", schemas.UNCOMMITTED_ADDRESSES, ("namespace_slices",)
+    "uncommitted_addresses", layout.UNCOMMITTED, schemas.UNCOMMITTED_ADDRESSES, ("namespace_slices",)
 )
-RETAINED_COMMITS = TableSpec("retained_commits", "commits", schemas.RETAINED_COMMITS, ("uncommitted_addresses",))
-COMMITTED_ADDRESSES = TableSpec("committed_addresses", "committed", schemas.COMMITTED_ADDRESSES, ("retained_commits",))
+RETAINED_COMMITS = TableSpec("retained_commits", layout.COMMITS, schemas.RETAINED_COMMITS, ("uncommitted_addresses",))
+COMMITTED_ADDRESSES = TableSpec(
+    "committed_addresses", layout.COMMITTED, schemas.COMMITTED_ADDRESSES, ("retained_commits",)
+)
 EXPIRED_ADDRESSES = TableSpec(
     "expired_addresses",
-    "addresses",
+    layout.ADDRESSES,
     schemas.EXPIRED_ADDRESSES,
     ("namespace_slices", "uncommitted_addresses", "retained_commits", "committed_addresses"),
 )
-DELETION_REPORT = TableSpec("deletion_report", "reports", schemas.DELETION_REPORT, ("expired_addresses",))
+DELETION_REPORT = TableSpec("deletion_report", layout.REPORTS, schemas.DELETION_REPORT, ("expired_addresses",))
 # Made for the report of a run that verifies a mark of lakeFS's own job; decides nothing.
 REFERENCE_ADDRESSES = TableSpec(
-    "reference_addresses", "reference", schemas.REFERENCE_ADDRESSES, (*EXPIRED_ADDRESSES.parents, "expired_addresses")
+    "reference_addresses",
+    layout.REFERENCE,
+    schemas.REFERENCE_ADDRESSES,
+    (*EXPIRED_ADDRESSES.parents, "expired_addresses"),
 )
 # Made beside the expired addresses where any is missing; names them all, and decides nothing.
-MISSING_ADDRESSES = TableSpec("missing_addresses", "missing", schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents)
+MISSING_ADDRESSES = TableSpec("missing_addresses", layout.MISSING, schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents)
 
 MARK_TABLES = (NAMESPACE_SLICES, UNCOMMITTED_ADDRESSES, RETAINED_COMMITS, COMMITTED_ADDRESSES, EXPIRED_ADDRESSES)
 ALL_TABLES = (*MARK_TABLES, DELETION_REPORT)
@@ -406,36 +405,15 @@ def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.
 
 def folder(spec: TableSpec, run: RunKey) -> str:
     """Return the folder of a table of a run, ending in a slash."""
-    return f"{ROOT}{spec.folder}/run_id={run}/"
+    return layout.of_run(spec.folder, run)
 
 
 def manifest_key(spec: TableSpec, run: RunKey) -> str:
-    """Return the key of a table's manifest; the underscore keeps it out of Parquet readers' sight."""
-    return f"{folder(spec, run)}_manifest.json"
+    """Return the key of a table's manifest."""
+    return layout.manifest_key(spec.folder, run)
 
 
-def verdict_key(run: RunKey) -> str:
-    """Return the key of a run's verdict, beside its addresses."""
-    return f"{folder(EXPIRED_ADDRESSES, run)}_verdict.json"
-
-
-def run_of(key: str) -> RunKey | None:
-    """Return the run that a key or a folder belongs to; None for what is of somebody else.
-
-    lakeFS keeps files in folders of the same names: its own job wrote `addresses/mark_id=<id>/`, the server writes
-    `commits/run_id=<id>/` with ids that are no instants.
-
-    Args:
-        key: Relative to the namespace.
-    """
-    found = _OF_A_RUN.match(key)
-    try:
-        return RunKey.parse(found["run"]) if found else None
-    except SettingsError:
-        return None
-
-
-def runs(store: ObjectStore, where: str = EXPIRED_ADDRESSES.folder) -> list[RunKey]:
+def runs(store: ObjectStore, where: str = layout.ADDRESSES) -> list[RunKey]:
     """Return the runs that have a folder of a kind, newest first: everybody learns from here which runs there are.
 
     One request for each thousand of them. A folder is no proof that what belongs in it was written to its end.
@@ -444,7 +422,7 @@ def runs(store: ObjectStore, where: str = EXPIRED_ADDRESSES.folder) -> list[RunK
         store: Rooted at the namespace.
         where: Kind of folder under `_lakefs/retention/gc/`; that of the expired addresses when left out.
     """
-    found = (run_of(prefix) for prefix in store.children(f"{ROOT}{where}/")[0])
+    found = (layout.run_of(prefix) for prefix in store.children(f"{layout.ROOT}{where}/")[0])
     return sorted((key for key in found if key is not None), reverse=True)
 
 
@@ -454,7 +432,7 @@ def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
     Raises:
         ClosedPartitionError: If the verdict exists.
     """
-    if spec not in _AFTER_THE_VERDICT and store.exists(verdict_key(run)):
+    if spec not in _AFTER_THE_VERDICT and store.exists(layout.verdict_key(run)):
         raise ClosedPartitionError(
             f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is one of the tables that "
             "the verdict speaks of",
@@ -659,7 +637,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     filled = (batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows)
     pending = next(filled, None)
     while pending is not None:
-        key = f"{target.folder}{target.name}-{number:05d}-{len(parts):03d}-{unique}.parquet"
+        key = target.folder + layout.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return Receipt(tuple(parts), measured)

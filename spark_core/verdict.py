@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from spark_core import __version__, chain, confirmation, guards, sealed, tables
+from spark_core import __version__, chain, confirmation, guards, layout, sealed, tables
 from spark_core.confirmation import Confirmation
 from spark_core.errors import OF_A_RUN, CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
 from spark_core.guards import CheckResult
@@ -157,7 +157,7 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     results = guards.check_mark(run, manifests)
     verdict = _verdict(run, manifests, results)
     try:
-        run.store.put_if_absent(tables.verdict_key(run.key), verdict.to_json())
+        run.store.put_if_absent(layout.verdict_key(run.key), verdict.to_json())
     except ObjectExistsError:
         return load(run), results
     return verdict, results
@@ -170,7 +170,7 @@ def load(run: Run) -> Verdict:
         VerdictError: If there is none, or it is of another format.
         CorruptTableError: If it is not as it was written.
     """
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     try:
         data = run.store.read(key)
     except NotFoundError as missing:
@@ -287,12 +287,13 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
         confirmed_at=run.now(),
     )
     try:
-        run.store.put_if_absent(confirmation.key(run.key, check), said.to_json())
+        run.store.put_if_absent(layout.confirmation_key(run.key, check), said.to_json())
     except ObjectExistsError:
         earlier = confirmation.load(run.store, run.key, check)
         if earlier is None or earlier.verdict != verdict.digest:
             raise VerdictError(
-                f"{confirmation.key(run.key, check)} confirms another verdict than the one of run {run.key}", _WAY_ON
+                f"{layout.confirmation_key(run.key, check)} confirms another verdict than the one of run {run.key}",
+                _WAY_ON,
             ) from None
         return earlier
     return said

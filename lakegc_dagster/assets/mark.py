@@ -9,7 +9,7 @@ from lakegc_dagster.assets.declared import table_asset
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import tables
+from spark_core import layout, tables
 from spark_core.tables import Draft, StoredTable
 
 VERDICT = "verdict"
@@ -65,7 +65,7 @@ def expired_addresses(  # noqa: PLR0917 - an input per table; Dagster finds posi
     partitions_def=REPOSITORY_RUN,
     deps=[expired_addresses],
     metadata={
-        "file": dg.MetadataValue.text(f"{tables.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json")
+        "file": dg.MetadataValue.text(f"{layout.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json")
     },
 )
 def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from spark_core import layout
 from spark_core.clocks import MAX_CLOCK_SKEW, require_near
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.patient import Patient
@@ -11,7 +12,6 @@ from spark_core.doctor.probe import Found, Question, told
 from spark_core.errors import LakegcError, NotFoundError, PermissionDeniedError, SettingsError
 from spark_core.storage import open_store
 from spark_core.storage.probes import (
-    PROBE_FOLDER,
     honours_conditional_put,
     read_clock,
     require_deletable,
@@ -78,12 +78,12 @@ def _reads_table(patient: Patient) -> Found:
 def _writes(patient: Patient) -> Found:
     store, *_ = patient.store, patient.listing, patient.right_place
     write_read_delete(store)
-    return Found(f"an object under {PROBE_FOLDER} was written, read and deleted")
+    return Found(f"an object under {layout.PROBE} was written, read and deleted")
 
 
 def _conditions(patient: Patient) -> Found:
     store, *_ = patient.store, patient.listing, patient.right_place
-    if honours_conditional_put(store, f"{PROBE_FOLDER}{secrets.token_hex(8)}"):
+    if honours_conditional_put(store, f"{layout.PROBE}{secrets.token_hex(8)}"):
         return Found("a put that must be the first fails when it is not")
     return Found(
         "the store takes a put that must be the first although there is such an object: two runs would not notice each other",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core import confirmation, sealed, tables
+from spark_core import confirmation, layout, sealed, tables
 from spark_core.errors import CorruptTableError, NotFoundError, VerdictError
 from spark_core.guards.result import ADVISORY, CheckResult, Manifests, confirmed_or, share
 from spark_core.model import RunKey
@@ -125,7 +125,7 @@ def _last(run: Run) -> _Past:
     """Look from the newest earlier run back for one that passed or was confirmed."""
     not_passed = not_comparable = 0
     for key in (key for key in tables.runs(run.store) if key < run.key):
-        where = tables.verdict_key(key)
+        where = layout.verdict_key(key)
         try:
             document = sealed.unseal(run.store.read(where), name=where, formats=VERDICT_FORMATS)
             if document["instance"] != run.instance:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import quarantine
+from spark_core import layout
 from spark_core.collectable import own_name
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
@@ -548,7 +548,7 @@ class _Suspects:
 
 def _known_as(uri: str) -> str | None:
     """Return the object that an address outside may be by another name of the store; in quarantine, its key there."""
-    begin = uri.rfind(f"{quarantine.FOLDER}run_id=")
+    begin = uri.rfind(f"{layout.QUARANTINE}run_id=")
     return own_name(uri) if begin < 0 else uri[begin:]
 
 

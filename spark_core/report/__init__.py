@@ -2,7 +2,7 @@
 
 from spark_core.report.chart import chart
 from spark_core.report.page import page
-from spark_core.report.stored import keys, load, make, save
+from spark_core.report.stored import load, make, save
 from spark_core.report.summary import of_mark, of_sweep
 from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
 
@@ -16,7 +16,6 @@ __all__ = [
     "Standing",
     "bytes_text",
     "chart",
-    "keys",
     "load",
     "make",
     "of_mark",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import tables
+from spark_core import layout, tables
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.report.chart import chart
@@ -19,12 +19,6 @@ from spark_core.storage import ObjectStore
 from spark_core.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
 
 
-def keys(run: RunKey, *, swept: bool) -> dict[str, str]:
-    """Return the keys of a report's files: `json` to be read again, `html` and `png` to be looked at."""
-    where = tables.folder(_table(swept=swept), run)
-    return {ending: f"{where}_report.{ending}" for ending in ("json", "html", "png")}
-
-
 def save(store: ObjectStore, report: Report) -> dict[str, str]:
     """Write a report as JSON, page and chart.
 
@@ -33,9 +27,9 @@ def save(store: ObjectStore, report: Report) -> dict[str, str]:
         report: What to write.
 
     Returns:
-        The keys, as `keys` gives them.
+        The keys, as `layout.report_keys` gives them.
     """
-    where = keys(RunKey.parse(report.run), swept=report.swept)
+    where = layout.report_keys(RunKey.parse(report.run), swept=report.swept)
     store.put(where["png"], chart(report, "png"))
     store.put(where["html"], page(report).encode())
     store.put(where["json"], report.to_json())
@@ -58,7 +52,7 @@ def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
         return {"no_page": str(problem)}
     except (PySparkException, Py4JJavaError) as failure:
         return {"no_page": f"Spark failed: {type(failure).__name__}"}
-    return {"page": f"{run.store.root}{keys(run.key, swept=found.swept)['html']}"}
+    return {"page": f"{run.store.root}{layout.report_keys(run.key, swept=found.swept)['html']}"}
 
 
 def load(run: Run, *, just_swept: bool = False) -> Report:
@@ -92,7 +86,7 @@ def _table(*, swept: bool) -> TableSpec:
 
 def _read(run: Run, *, swept: bool) -> Report | None:
     """Return a stored report if it speaks of the mark as it is now, verdict included."""
-    key = keys(run.key, swept=swept)["json"]
+    key = layout.report_keys(run.key, swept=swept)["json"]
     try:
         report = Report.from_json(run.store.read(key), name=key)
     except NotFoundError:

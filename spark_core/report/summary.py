@@ -12,7 +12,7 @@ import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
 from spark_core import candidates as rule
-from spark_core import confirmation, tables, verdict
+from spark_core import confirmation, layout, tables, verdict
 from spark_core.errors import ChainError, VerdictError
 from spark_core.guards.plan import waiting_words
 from spark_core.guards.result import ADVISORY
@@ -226,7 +226,7 @@ def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
 
 def with_verdict(run: Run, report: Report) -> Report:
     """Bring a report of a refused mark up to what was confirmed since; no Spark is needed for that."""
-    if report.passed or not any(run.store.exists(confirmation.key(run.key, check)) for check in report.refused):
+    if report.passed or not any(run.store.exists(layout.confirmation_key(run.key, check)) for check in report.refused):
         return report
     passed, checks = _verdict(run)
     return replace(report, passed=passed, checks=checks, refused=_refused(checks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_core import quarantine
+from spark_core import layout, quarantine
 from spark_core.errors import LakegcError
 from spark_core.run import Run
 from spark_core.tables import Manifest
@@ -26,7 +26,7 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     until = quarantine.ends_at(swept)
     if until is not None:
         return (
-            f"What was deleted lies in quarantine, under {run.store.root}{quarantine.folder(run.key)}, until "
+            f"What was deleted lies in quarantine, under {run.store.root}{layout.in_quarantine(run.key)}, until "
             f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for good, and until then it takes up its "
             f"space. {command}"
         )

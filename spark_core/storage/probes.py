@@ -6,13 +6,10 @@ import re
 import secrets
 from datetime import UTC, datetime
 
+from spark_core import layout
 from spark_core.clocks import ClockReading
 from spark_core.errors import LakegcError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
 from spark_core.storage.contract import DeleteOutcome, ObjectStore
-
-# Below the folder of the tables, `tables.ROOT`; nothing here is ever a candidate.
-PROBE_FOLDER = "_lakefs/retention/gc/probe/"
-CLOCK = f"{PROBE_FOLDER}clock"
 
 # How stores say that they do not take who asks at all, whatever they may.
 _UNKNOWN = re.compile(r"\b401\b|Expired|Invalid|Signature|Unauthenticated|Authentication")
@@ -35,8 +32,8 @@ def read_clock(store: ObjectStore) -> ClockReading | None:
         PermissionDeniedError: If lakegc's own folder cannot be written or read.
     """
     sent = datetime.now(UTC)
-    store.put(CLOCK, b"lakegc reads the store's clock off this object's date\n")
-    told = store.head(CLOCK).last_modified
+    store.put(layout.CLOCK, b"lakegc reads the store's clock off this object's date\n")
+    told = store.head(layout.CLOCK).last_modified
     return ClockReading.of(told, sent=sent, received=datetime.now(UTC))
 
 
@@ -94,7 +91,7 @@ def honours_conditional_put(store: ObjectStore, key: str) -> bool:
 
     Args:
         store: Rooted at the namespace.
-        key: Of lakegc's own, below `PROBE_FOLDER`, new for each probe; the object is taken away again.
+        key: Of lakegc's own, below `layout.PROBE`, new for each probe; the object is taken away again.
 
     Returns:
         Whether the second writer was told so and what the first one wrote is still there.
@@ -135,7 +132,7 @@ def write_read_delete(store: ObjectStore) -> None:
         SettingsError: If the store does not take the request that deletes.
         TransientError: If another object came back, or the deletion is not confirmed.
     """
-    key, content = f"{PROBE_FOLDER}{secrets.token_hex(8)}", secrets.token_bytes(32)
+    key, content = f"{layout.PROBE}{secrets.token_hex(8)}", secrets.token_bytes(32)
     store.put(key, content)
     if store.read(key) != content:
         raise TransientError(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import confirmation, graveler, holds, lease_log, reference, schemas, tables, verdict
+from spark_core import graveler, holds, layout, lease_log, reference, schemas, tables, verdict
 from spark_core.errors import CorruptTableError
 from spark_core.holds import Hold
 from spark_core.journal import Journal
@@ -253,11 +253,11 @@ def _manifests_under_way(bench: Bench) -> list[Subject]:
 
 
 def _verdicts(bench: Bench) -> list[Subject]:
-    return _lock(bench, lambda run: [(tables.verdict_key(run.key), "the verdict")])
+    return _lock(bench, lambda run: [(layout.verdict_key(run.key), "the verdict")])
 
 
 def _confirmations(bench: Bench) -> list[Subject]:
-    return _lock(bench, lambda run: [(confirmation.key(run.key, SHARE), "the confirmation")])
+    return _lock(bench, lambda run: [(layout.confirmation_key(run.key, SHARE), "the confirmation")])
 
 
 def _journal(bench: Bench) -> tuple[Journal, Any]:
@@ -310,7 +310,7 @@ def _holds(bench: Bench) -> list[Subject]:
         Hold("release", "tag", "v1", "ab" * 32, "ann@desk", NOW, ""),
     ]
     for hold in made:
-        run.store.put(holds.key(hold.name), hold.to_json())
+        run.store.put(layout.hold_key(hold.name), hold.to_json())
 
     def subject(key: str) -> Subject:
         made = stored(run.store, key, lambda: holds.load(run.store))
@@ -323,7 +323,7 @@ def _holds(bench: Bench) -> list[Subject]:
 
         return Subject(made.names, made.data, read)
 
-    return [subject(holds.key(hold.name)) for hold in made]
+    return [subject(layout.hold_key(hold.name)) for hold in made]
 
 
 KINDS: dict[str, Callable[[Bench], list[Subject]]] = {

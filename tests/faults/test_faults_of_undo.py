@@ -9,8 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import housekeeping, purge, quarantine, restore, schemas, tables, verdict
-from spark_core import report as reports
+from spark_core import housekeeping, layout, purge, quarantine, restore, schemas, tables, verdict
 from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
 from spark_core.tables import Draft
@@ -64,7 +63,7 @@ class Case:
 
     def in_quarantine(self):
         """Read every object in quarantine, by its address."""
-        root = self.folder / "repo" / quarantine.folder(self.run.key)
+        root = self.folder / "repo" / layout.in_quarantine(self.run.key)
         return {
             path.relative_to(root).as_posix(): path.read_bytes()
             for path in root.rglob("*")
@@ -182,13 +181,13 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
         older = replace(run, key=key, cutoff=run.options.cutoff(key))
         passing_mark(older)
         verdict.conclude(older)
-        run.store.put(reports.keys(key, swept=False)["json"], b"{}")
-    run.store.put(reports.keys(run.key, swept=True)["json"], b"{}")
-    for path in (case.folder / "repo" / tables.ROOT).rglob("*"):
+        run.store.put(layout.report_keys(key, swept=False)["json"], b"{}")
+    run.store.put(layout.report_keys(run.key, swept=True)["json"], b"{}")
+    for path in (case.folder / "repo" / layout.ROOT).rglob("*"):
         old = (NOW - timedelta(days=39)).timestamp()
         os.utime(path, (old, old))
     when = NOW + timedelta(days=DAYS + 1)
-    run.store.put(f"{quarantine.folder(RunKey.at(when - timedelta(days=1)))}data/s/0", b"later")
+    run.store.put(f"{layout.in_quarantine(RunKey.at(when - timedelta(days=1)))}data/s/0", b"later")
     opened = case.opened
 
     def opened_then(*, later=timedelta(0)):
@@ -210,7 +209,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
 
     def untouched():
         assert case.objects() == LIVE
-        root = case.folder / "repo" / tables.ROOT
+        root = case.folder / "repo" / layout.ROOT
         for spec in tables.MARK_TABLES:
             assert len(list((root / spec.folder).rglob("_manifest.json"))) == 4
         assert len(list((root / tables.EXPIRED_ADDRESSES.folder).rglob("_verdict.json"))) == 3
@@ -218,7 +217,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     def over():
         untouched()
         assert case.in_quarantine() == {}
-        root = case.folder / "repo" / tables.ROOT
+        root = case.folder / "repo" / layout.ROOT
         slices = (root / tables.NAMESPACE_SLICES.folder).rglob("*.parquet")
         assert not [path for path in slices if path.parent.name != f"run_id={RunKey.at(when)}"]
 

@@ -13,7 +13,7 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from lakegc_dagster.settings import Settings
-from spark_core import tables
+from spark_core import layout
 from spark_core.model import RunKey
 from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
@@ -82,7 +82,7 @@ class Ground:
         return {key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()}
 
     def has_verdict(self, key) -> bool:
-        return self.store.exists(tables.verdict_key(key))
+        return self.store.exists(layout.verdict_key(key))
 
 
 def failure(result) -> str:

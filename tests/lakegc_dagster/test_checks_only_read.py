@@ -9,7 +9,7 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
-from spark_core import guards, tables
+from spark_core import guards, layout, tables
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import answers, failure, new_key
 
@@ -45,7 +45,7 @@ def files(ground):
 def age(ground, key):
     """Let all that a run wrote be a month old."""
     root, then = ground.sandbox.blockstore / ground.repository_id, time.time() - MONTH
-    for path in (root / tables.ROOT).rglob("*"):
+    for path in (root / layout.ROOT).rglob("*"):
         if path.is_file() and f"run_id={key}/" in str(path):
             os.utime(path, (then, then))
 
@@ -90,7 +90,7 @@ def test_looking_at_the_checks_of_a_mark_stored_its_verdict_and_closed_the_run(g
     key = new_key()
     made = ground.only(key, *[spec.name for spec in tables.MARK_TABLES])
     assert made.success or "verdict" in failure(made), failure(made)
-    (ground.sandbox.blockstore / ground.repository_id / tables.verdict_key(key)).unlink(missing_ok=True)
+    (ground.sandbox.blockstore / ground.repository_id / layout.verdict_key(key)).unlink(missing_ok=True)
     tried = refused_writes()
     looked = execute_every_check(ground, key)
     assert tried == []

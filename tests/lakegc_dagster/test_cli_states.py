@@ -11,7 +11,7 @@ import spark_core.run
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import upstream_scenario
-from spark_core.lease_log import FOLDER as LEASE
+from spark_core.layout import LEASE
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED
 from tests.support.refusing_store import BrokenOutcomes, DamagedOutcomes, NoOutcomes
 

@@ -8,7 +8,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
-from spark_core import guards, report, sweep, tables
+from spark_core import guards, layout, sweep, tables
 from spark_core.errors import DeletionFailedError
 from spark_core.phases import NOTHING_BY_THIS_SWEEP
 from spark_core.tables import StoredTable
@@ -204,7 +204,7 @@ def test_a_repository_that_does_not_exist_is_refused(ground):
 
 def page(ground, key, *, swept):
     """The report's page of a run, as it lies in the store; None if nobody made it."""
-    where = report.keys(key, swept=swept)["html"]
+    where = layout.report_keys(key, swept=swept)["html"]
     return ground.store.read(where).decode() if ground.store.exists(where) else None
 
 
@@ -218,7 +218,10 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
     assert "What the sweep did" in page(ground, key, swept=True)
     for step, swept in (("verdict", False), ("deletion_report", True)):
         (event,) = result.asset_materializations_for_node(step)
-        assert event.metadata["page"].value == f"local://{ground.repository_id}/{report.keys(key, swept=swept)['html']}"
+        assert (
+            event.metadata["page"].value
+            == f"local://{ground.repository_id}/{layout.report_keys(key, swept=swept)['html']}"
+        )
 
 
 def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
@@ -237,7 +240,7 @@ def test_a_sweep_that_is_refused_leaves_the_page_of_its_mark(ground):
     key = new_key()
     marked = ground.with_settings(mode="mark")
     assert marked.job("mark", key).success
-    for name in report.keys(key, swept=False).values():
+    for name in layout.report_keys(key, swept=False).values():
         ground.store.delete([name])
     assert not marked.job("sweep", key).success
     assert "Every check passed, so this mark may be swept" in page(ground, key, swept=False)

@@ -13,7 +13,7 @@ from lakegc_dagster.launch import _Recorder
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import housekeeping, tables
+from spark_core import housekeeping, layout
 from spark_core.housekeeping import House, Left, Pruned
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
@@ -52,7 +52,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(mo
 
 def parts(ground, key):
     """Parquet of a run's tables, but for the record of what is gone."""
-    root = ground.sandbox.blockstore / ground.repository_id / tables.ROOT
+    root = ground.sandbox.blockstore / ground.repository_id / layout.ROOT
     return [path for path in root.glob(f"*/run_id={key}/part-*.parquet") if path.parts[-3] != "reports"]
 
 
@@ -61,7 +61,7 @@ def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before
     older, key = new_key(ago=timedelta(hours=1)), new_key()
     assert ground.job("mark_and_sweep", older).success
     then = time.time() - timedelta(days=31).total_seconds()
-    for path in (ground.sandbox.blockstore / ground.repository_id / tables.ROOT).rglob(f"run_id={older}/*"):
+    for path in (ground.sandbox.blockstore / ground.repository_id / layout.ROOT).rglob(f"run_id={older}/*"):
         os.utime(path, (then, then))
     strict = ground.with_settings(keep_runs=1)
     # Its mode is sweep, and this is a mark: house is kept when it was swept.

@@ -7,7 +7,7 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.stored_runs import open_stored
-from spark_core import housekeeping, tables, verdict
+from spark_core import housekeeping, layout, tables, verdict
 from spark_core.errors import NotFoundError
 from spark_core.guards.history import nothing_changed_suddenly
 from spark_core.model import RunKey
@@ -46,7 +46,7 @@ def place(tmp_path):
             return open_sandbox_run(sandbox, "repo", None, datetime.now(UTC) - ago)
 
         for name in FOREIGN:
-            opened(timedelta(0)).store.put(tables.ROOT + name, b"not lakegc's")
+            opened(timedelta(0)).store.put(layout.ROOT + name, b"not lakegc's")
         yield settings, opened
 
 
@@ -84,10 +84,10 @@ def test_everybody_knows_the_same_runs(place):
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_key_of_somebody_else_belongs_to_no_run(name):
-    assert tables.run_of(tables.ROOT + name) is None
+    assert layout.run_of(layout.ROOT + name) is None
 
 
 def test_a_key_of_a_run_tells_which():
     key = RunKey(datetime(2026, 11, 20, 2, tzinfo=UTC))
-    assert tables.run_of(tables.manifest_key(tables.DELETION_REPORT, key)) == key
-    assert tables.run_of(f"data/run_id={key}/x") is None
+    assert layout.run_of(tables.manifest_key(tables.DELETION_REPORT, key)) == key
+    assert layout.run_of(f"data/run_id={key}/x") is None

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import chain, preconditions, tables, verdict
+from spark_core import chain, layout, preconditions, tables, verdict
 from spark_core.clocks import ClockReading, require_near
 from spark_core.collectable import is_collectable, may_be_own, nested_repository, own_name
 from spark_core.errors import (
@@ -219,7 +219,7 @@ def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None
     passing_mark(run)
     with pytest.raises(VerdictError, match="has no verdict"):
         judge_mark(run)
-    assert not run.store.exists(tables.verdict_key(run.key))
+    assert not run.store.exists(layout.verdict_key(run.key))
     # The conclusion itself, and what a person confirmed of it, are shown as they are stored.
     found, _ = verdict.conclude(replace(run, options=replace(run.options, max_expired_share=0.0)))
     stored = {str(check["name"]): check["passed"] for check in found.checks if check["table"] == "expired_addresses"}

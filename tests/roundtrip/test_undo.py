@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import holds, housekeeping, quarantine, report, tables
+from spark_core import holds, housekeeping, layout, quarantine, report, tables
 from spark_core.restore import restore
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
@@ -36,7 +36,7 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     assert sweep_only(run) == dict.fromkeys(dead, "deleted")
     kept = {file.address for file in story.kept}
     assert keys(run.store, "data/") == kept
-    assert keys(run.store, quarantine.FOLDER) == {quarantine.key_of(run.key, address) for address in dead}
+    assert keys(run.store, layout.QUARANTINE) == {quarantine.key_of(run.key, address) for address in dead}
     told = report.load(run).undo
     assert f"`lakegc restore repo {run.key}` brings them back" in told
 
@@ -101,7 +101,7 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     assert house.pruned.not_purged is None, house.words
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 6)
     left = {quarantine.key_of(run.key, address[name]) for name in address if name not in ("restored", "dead")}
-    assert keys(run.store, quarantine.FOLDER) == left
+    assert keys(run.store, layout.QUARANTINE) == left
     assert restore(run).objects == Counter(restored=6, already_there=1, not_restorable=1)
 
 

@@ -19,7 +19,7 @@ import pytest
 from moto.s3.models import s3_backends
 
 from lakegc_dagster.sandbox import history, objects
-from spark_core import graveler, journal, reference, revival, schemas, sweep, tables, verdict
+from spark_core import graveler, journal, layout, reference, revival, schemas, sweep, tables, verdict
 from spark_core.collectable import is_collectable
 from spark_core.errors import (
     AddressError,
@@ -402,7 +402,7 @@ def test_a_mark_whose_parquet_somebody_edited_is_refused_however_far_the_hashes_
     run.store.put(key, mended.to_json())
     _refused(run, VerdictError, "not the one that the verdict speaks of")
     # And the verdict, but for its own seal.
-    _edit(run, tables.verdict_key(run.key), lambda old: old.replace(expired.sha256.encode(), mended.sha256.encode()))
+    _edit(run, layout.verdict_key(run.key), lambda old: old.replace(expired.sha256.encode(), mended.sha256.encode()))
     _refused(run, CorruptTableError, "edited or damaged")
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import confirmation, sealed, tables, verdict
+from spark_core import confirmation, layout, sealed, tables, verdict
 from spark_core import report as reports
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
@@ -57,7 +57,7 @@ def test_it_holds_for_its_own_mark_alone(run):
     key = RunKey.at(NOW - timedelta(hours=1))
     other = replace(run, key=key, cutoff=run.options.cutoff(key))
     _marked(other, **MOST)
-    run.store.put(confirmation.key(other.key, SHARE), run.store.read(confirmation.key(run.key, SHARE)))
+    run.store.put(layout.confirmation_key(other.key, SHARE), run.store.read(layout.confirmation_key(run.key, SHARE)))
     with pytest.raises(VerdictError, match=f"did not pass its checks: {SHARE}"):
         verdict.require_sweepable(other)
     with pytest.raises(VerdictError, match=r"confirms another verdict than the one of run 2026-11-20T01-00-00Z"):
@@ -78,7 +78,7 @@ def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
     stored = _marked(run, **LOST)
     check = "live_objects_are_listed"
     forged = confirmation.Confirmation("repo", str(run.key), check, stored.digest, "", "somebody", NOW)
-    run.store.put(confirmation.key(run.key, check), forged.to_json())
+    run.store.put(layout.confirmation_key(run.key, check), forged.to_json())
     with pytest.raises(VerdictError, match=f"did not pass its checks: {check}"):
         verdict.require_sweepable(run)
 
@@ -120,7 +120,7 @@ def test_a_check_that_fails_only_now_is_not_lifted_by_a_note_on_another(run):
 def test_a_confirmation_that_was_edited_refuses_by_name(run):
     _marked(run, **MOST)
     verdict.confirm(run, SHARE, who="ann@desk")
-    key = confirmation.key(run.key, SHARE)
+    key = layout.confirmation_key(run.key, SHARE)
     run.store.put(key, run.store.read(key).replace(b"ann@", b"ben@"))
     with pytest.raises(
         CorruptTableError, match=r"_confirmed\.expired_share_is_plausible\.json: its bytes are not those"
@@ -130,7 +130,7 @@ def test_a_confirmation_that_was_edited_refuses_by_name(run):
 
 def test_a_confirmation_of_another_shape_is_damaged(run):
     _marked(run, **MOST)
-    key = confirmation.key(run.key, SHARE)
+    key = layout.confirmation_key(run.key, SHARE)
     run.store.put(key, sealed.seal({"format": confirmation.CONFIRMATION_FORMAT, "check": SHARE}))
     with pytest.raises(CorruptTableError, match="not a confirmation of lakegc"):
         verdict.require_sweepable(run)
@@ -151,4 +151,4 @@ def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
     found = reports.load(run)
     assert (found.passed, found.refused) == (True, {})
     assert [check.name for check in found.checks if check.confirmed == "ann@desk at 2026-11-20 02:00 UTC"] == [SHARE]
-    assert "confirmed by ann@desk" in run.store.read(reports.keys(run.key, swept=False)["html"]).decode()
+    assert "confirmed by ann@desk" in run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()

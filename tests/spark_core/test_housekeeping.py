@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from spark_core import holds, housekeeping, lease, purge, quarantine, report, tables
+from spark_core import housekeeping, layout, lease, purge, quarantine, report, tables
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.model import RunKey
 from spark_core.storage import DeleteOutcome, deletion
@@ -50,11 +50,11 @@ def _mark(run, day, *, concluded=True, reported=True, swept=False):
     if concluded:
         written.conclude()
     if swept:
-        then.store.put(f"{tables.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
-        then.store.put(f"{tables.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
+        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
+        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
         written.sweep({"data/s/x": (4, "deleted", None)})
     if reported:
-        then.store.put(report.keys(then.key, swept=swept)["json"], b"{}")
+        then.store.put(layout.report_keys(then.key, swept=swept)["json"], b"{}")
     return then
 
 
@@ -68,7 +68,7 @@ def _touch(folder, key, *, seconds):
 def _keys(run, day):
     return {
         key
-        for batch in run.store.list(tables.ROOT)
+        for batch in run.store.list(layout.ROOT)
         for key in batch.column("key").to_pylist()
         if f"run_id={_key(day)}/" in key
     }
@@ -97,8 +97,8 @@ def test_verdicts_manifests_and_reports_stay(run):
     _prune(run)
     left = _keys(run, 2)
     assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
-    assert {tables.verdict_key(old.key), report.keys(old.key, swept=True)["json"]} <= left
-    assert f"{tables.ROOT}journal/run_id={old.key}/_plan.json" in left
+    assert {layout.verdict_key(old.key), layout.report_keys(old.key, swept=True)["json"]} <= left
+    assert f"{layout.ROOT}journal/run_id={old.key}/_plan.json" in left
     assert not any(INTENT in key for key in left)
     assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, "the record of what is gone"
 
@@ -107,9 +107,9 @@ def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
     for day in (0, 1, 2):
         _mark(run, day)
     assert _prune(run).runs == [_key(2)]
-    epochs = len(list(run.store.list(f"{tables.ROOT}lease/")))
+    epochs = len(list(run.store.list(f"{layout.ROOT}lease/")))
     assert _prune(run) == housekeeping.Pruned()
-    assert len(list(run.store.list(f"{tables.ROOT}lease/"))) == epochs
+    assert len(list(run.store.list(f"{layout.ROOT}lease/"))) == epochs
 
 
 def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
@@ -132,7 +132,7 @@ def test_this_run_stays_however_old_its_key(run):
 def test_a_run_whose_sweep_did_not_end_stays(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    run.store.put(f"{tables.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
+    run.store.put(f"{layout.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
     done = _prune(run)
     assert done.kept == {str(_key(2)): "its sweep did not end"}
     assert len(_parts(run, 2)) == 3
@@ -143,7 +143,7 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
         _mark(run, day)
     then = _mark(run, 2, swept=True)
     # The report named failures; another sweep took them up, and was killed before its report.
-    _touch(tmp_path, f"{tables.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
+    _touch(tmp_path, f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
     assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
     _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
     assert _prune(run).runs == [_key(2)]
@@ -183,7 +183,7 @@ def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looke
     assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
     assert first.pruned.purged.objects == 1, "its days are over"
     assert first.facts["purged"]["size_bytes"] == 4
-    assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {tables.ROOT}purges/" in first.words
+    assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {layout.ROOT}purges/" in first.words
     assert looked == [{str(_key(2))}]
     assert _prune(run).runs == [_key(2)]
 
@@ -356,7 +356,7 @@ def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, s
     assert _prune(run).runs == [_key(1)]
     again = report.load(_then(run, 1))
     assert [group.objects for group in again.by_reason] == [1]
-    assert report.keys(_key(1), swept=False)["html"] in _keys(run, 1)
+    assert layout.report_keys(_key(1), swept=False)["html"] in _keys(run, 1)
 
 
 def test_a_run_whose_report_cannot_be_made_stays(run):
@@ -373,7 +373,7 @@ def test_a_run_whose_report_cannot_be_made_stays(run):
 def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    left = [f"{tables.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet" for day in (1, 2)]
+    left = [f"{layout.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet" for day in (1, 2)]
     for key in left:
         run.store.put(key, b"rows")
     done = _prune(run)
@@ -403,12 +403,12 @@ def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
     for day in (0, 1, 2):
         _mark(run, day, swept=day == 2)
     names = {"run": _key(2), "hex32": "0" * 32, "hex8": "0" * 8}
-    strangers = {tables.ROOT + name.format(**names) for name in STRANGERS} | {
+    strangers = {layout.ROOT + name.format(**names) for name in STRANGERS} | {
         "_lakefs/" + "0" * 64,
         "data/s/x",
         "dummy",
     }
-    hold = f"{holds.FOLDER}audit.json"
+    hold = f"{layout.HOLDS}audit.json"
     for key in (*strangers, hold):
         run.store.put(key, b"1")
     assert _prune(run).runs == [_key(2)]
@@ -445,7 +445,7 @@ def test_what_the_server_left_is_counted_and_stays(run):
     _mark(run, 0)
     for name in STRANGERS:
         if "gp0n1l7d77pn0cke6jjg" in name:
-            run.store.put(tables.ROOT + name.format(hex32="0" * 32), b"12345")
+            run.store.put(layout.ROOT + name.format(hex32="0" * 32), b"12345")
     run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
     left = housekeeping.left_by_server(run.store, "_lakefs")
     assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)

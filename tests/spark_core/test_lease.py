@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import clocks, lease, lease_log
+from spark_core import clocks, layout, lease, lease_log
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
     CorruptTableError,
@@ -26,9 +26,9 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.lakefs import SystemClock
+from spark_core.layout import CLOCK
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
-from spark_core.storage.probes import CLOCK
 from tests.support.clock import FakeClock
 from tests.support.memory_store import MemoryStore
 from tests.support.written_run import NOW, written_run
@@ -61,7 +61,7 @@ def _records(run):
     return [
         (record["epoch"], record["number"], record["state"])
         for record in (
-            json.loads(data) for key, data in sorted(run.store.objects.items()) if key.startswith(lease_log.FOLDER)
+            json.loads(data) for key, data in sorted(run.store.objects.items()) if key.startswith(layout.LEASE)
         )
     ]
 
@@ -296,28 +296,28 @@ def test_a_lease_of_which_a_letter_is_damaged_refuses(run):
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"format": 2}', b"\xff", b'{"format": 1, "state": "held"}'])
 def test_a_lease_that_cannot_be_read_refuses_by_name(run, data):
     lease.acquire(run).close(clean=True)
-    key = f"{lease_log.FOLDER}{1:010d}/{1:010d}"
+    key = f"{layout.LEASE}{1:010d}/{1:010d}"
     run.store.objects[key] = data
     with pytest.raises(CorruptTableError, match=re.escape(key)):
         lease.acquire(_other(run))
 
 
 def test_what_lies_among_the_leases_and_is_none_refuses(run):
-    run.store.objects[f"{lease_log.FOLDER}1/x"] = b""
+    run.store.objects[f"{layout.LEASE}1/x"] = b""
     with pytest.raises(CorruptTableError, match="no record of a lease"):
         lease.acquire(run)
 
 
 def test_a_record_copied_to_another_place_refuses(run):
     lease.acquire(run).close(clean=True)
-    first = run.store.objects[f"{lease_log.FOLDER}{1:010d}/{0:010d}"]
-    run.store.objects[f"{lease_log.FOLDER}{3:010d}/{0:010d}"] = first
+    first = run.store.objects[f"{layout.LEASE}{1:010d}/{0:010d}"]
+    run.store.objects[f"{layout.LEASE}{3:010d}/{0:010d}"] = first
     with pytest.raises(CorruptTableError, match="belongs to"):
         lease.acquire(run)
 
 
 def test_what_a_killed_local_store_left_half_written_is_passed_over(run):
-    run.store.objects[f"{lease_log.FOLDER}{1:010d}/.lakegc-0123456789abcdef.part"] = b"{"
+    run.store.objects[f"{layout.LEASE}{1:010d}/.lakegc-0123456789abcdef.part"] = b"{"
     with lease.acquire(run) as held:
         assert held.epoch == 1
 
@@ -348,7 +348,7 @@ def test_a_run_that_is_said_to_be_alone_goes_on_without_the_proof(run):
 def test_holding_proves_the_store_and_leaves_nothing_but_the_lease_and_what_its_clock_is_read_off(run):
     with lease.held(run):
         pass
-    assert set(run.store.objects) == {f"{lease_log.FOLDER}{1:010d}/{n:010d}" for n in (0, 1)} | {CLOCK}
+    assert set(run.store.objects) == {f"{layout.LEASE}{1:010d}/{n:010d}" for n in (0, 1)} | {CLOCK}
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_whoever_waits_for_a_clock_that_was_ahead_is_told_so_and_how_to_go_on(ru
         lease.acquire(_other(run))
     assert "No lease is good until 2026-11-26T02:05:00+00:00: a clock was ahead" in str(refused.value)
     assert f"run the same command as it did on {lease_log.Owner.here(run, 'sweep').host}" in str(refused.value)
-    assert f"delete the objects under {lease_log.FOLDER}, all of them" in str(refused.value)
+    assert f"delete the objects under {layout.LEASE}, all of them" in str(refused.value)
 
 
 def test_a_lease_by_a_clock_that_was_ahead_is_nothing_that_the_same_work_waits_for(run):

@@ -12,7 +12,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import holds, purge, quarantine, tables
+from spark_core import holds, layout, purge, quarantine, tables
 from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
 from spark_core.holds import Hold
 from spark_core.model import RunKey
@@ -90,7 +90,7 @@ def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(wr
     ended = sweep(written).reading_ended
     store.put("data/s/live", b"live")
     done = purged(after(written.run, 30, seconds, since=ended))
-    assert len(keys(store, quarantine.FOLDER)) == left
+    assert len(keys(store, layout.QUARANTINE)) == left
     assert done == (NOTHING if left else (2, 10, 0))
     assert "data/s/live" in keys(store)
     assert left or purged(written.run) == NOTHING
@@ -107,12 +107,12 @@ def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store
 def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_report(written, store):
     ended = sweep(written).reading_ended
     earlier = time.time() - 60
-    for key in keys(store, tables.ROOT):
+    for key in keys(store, layout.ROOT):
         os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put("data/s/c", b"later")
     quarantine.move(store, written.run.key, ["data/s/c"])
     assert purged(after(written.run, 31, since=ended)) == (2, 10, 0)
-    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/c")}
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/c")}
     assert purged(after(written.run, 10_000)) == NOTHING
     again = written.sweep(MOVED).reading_ended
     assert purged(after(written.run, 31, since=again)) == (1, 5, 0)
@@ -133,7 +133,7 @@ def test_without_a_report_nothing_is_deleted_however_old(written, store):
     for address in MOVED:
         store.put(key_of(written.run.key, address), b"x")
     assert purged(after(written.run, 10_000)) == NOTHING
-    assert len(keys(store, quarantine.FOLDER)) == 2
+    assert len(keys(store, layout.QUARANTINE)) == 2
 
 
 def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
@@ -141,16 +141,16 @@ def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
     store.put(tables.manifest_key(tables.DELETION_REPORT, written.run.key), b"{")
     with pytest.raises(CorruptTableError, match="a file of lakegc's own, not of the server"):
         purged(after(written.run, 31))
-    assert len(keys(store, quarantine.FOLDER)) == 2
+    assert len(keys(store, layout.QUARANTINE)) == 2
 
 
 def test_only_what_a_sweep_put_there_is_deleted(written, store):
     sweep(written)
     strange = {
-        f"{quarantine.FOLDER}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
-        f"{quarantine.FOLDER}run_id=2026-13-20T02-00-00Z/data/s/a",
-        f"{quarantine.FOLDER}other/data/s/a",
-        f"{quarantine.FOLDER}loose",
+        f"{layout.QUARANTINE}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
+        f"{layout.QUARANTINE}run_id=2026-13-20T02-00-00Z/data/s/a",
+        f"{layout.QUARANTINE}other/data/s/a",
+        f"{layout.QUARANTINE}loose",
         key_of(written.run.key, "notes.txt"),
         key_of(written.run.key, "_lakefs/x"),
         key_of(written.run.key, "data/s/_lakefs/x"),
@@ -160,7 +160,7 @@ def test_only_what_a_sweep_put_there_is_deleted(written, store):
         store.put(key, b"x")
     done = end(after(written.run, 31))
     assert (done.objects, done.strangers, done.left) == (2, 3, 0)
-    assert keys(store, quarantine.FOLDER) == strange
+    assert keys(store, layout.QUARANTINE) == strange
 
 
 def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, store, monkeypatch):
@@ -194,11 +194,11 @@ def test_the_report_knows_until_when(written):
 def test_what_a_hold_keeps_stays_in_quarantine(written, store, kind, value):
     sweep(written)
     hold = Hold("audit", kind, value, None, "ann", NOW, "a test")
-    store.put(holds.key("audit"), hold.to_json())
+    store.put(layout.hold_key("audit"), hold.to_json())
     done = end(after(written.run, 31))
     held = 1 if value.endswith("a") else 2
     assert (done.objects, done.in_use) == (2 - held, held)
-    assert key_of(written.run.key, "data/s/a") in keys(store, quarantine.FOLDER)
+    assert key_of(written.run.key, "data/s/a") in keys(store, layout.QUARANTINE)
     assert purged(written.run) == NOTHING
 
 
@@ -220,7 +220,7 @@ def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store
     sweep(written)
     done = end(after(written.run, 31), named)
     assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
-    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
     told = told_of(store, done)
     assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
         "data/s/a": ("in_use", 4),
@@ -246,7 +246,7 @@ def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monk
     sweep(written)
     store.put("data/s/a", b"x" * 4)
     seen, read = [], store.read_range
-    monkeypatch.setattr(store, "read_range", lambda *asked: seen.append(keys(store, quarantine.FOLDER)) or read(*asked))
+    monkeypatch.setattr(store, "read_range", lambda *asked: seen.append(keys(store, layout.QUARANTINE)) or read(*asked))
     assert end(after(written.run, 31), "data/s/a").objects == 2
     assert seen[0] == {key_of(written.run.key, "data/s/a")}
 
@@ -264,7 +264,7 @@ def test_what_is_compared_byte_by_byte_is_looked_at_anew(written, store, monkeyp
 
     monkeypatch.setattr(store, "sight", longer_by_then)
     assert end(after(written.run, 31), "data/s/a").in_use == 1
-    assert keys(store, quarantine.FOLDER) == {key}
+    assert keys(store, layout.QUARANTINE) == {key}
 
 
 def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypatch):
@@ -272,7 +272,7 @@ def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypa
     store.put("data/s/a", b"x" * 4)
     monkeypatch.setattr(store, "read_range", _away)
     assert end(after(written.run, 31), "data/s/a").in_use == 1
-    assert keys(store, quarantine.FOLDER) == {key_of(written.run.key, "data/s/a")}
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
 
 
 def test_what_was_never_sent_is_left(written, store, monkeypatch):
@@ -347,7 +347,7 @@ def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
     run = after(written.run, 31)
     late = end(run, looked=run.options.reread_every)
     assert (late.objects, late.left) == (0, 2)
-    assert len(keys(store, quarantine.FOLDER)) == 2
+    assert len(keys(store, layout.QUARANTINE)) == 2
     assert end(run).objects == 2
 
 

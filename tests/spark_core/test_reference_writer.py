@@ -9,8 +9,8 @@ import pytest
 
 from spark_core import verdict
 from spark_core.errors import IncompleteReadError, UnsafePlanError, VerdictError
+from spark_core.layout import UNIFIED as ROOT
 from spark_core.namespace import Namespace
-from spark_core.reference import ROOT
 from spark_core.reference_writer import mark_id, require_taken_literally, write_if_asked
 from tests.support.clock import FakeClock
 from tests.support.passing_mark import passing_mark

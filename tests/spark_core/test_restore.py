@@ -9,12 +9,12 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import lease, quarantine, schemas, tables
+from spark_core import layout, lease, quarantine, schemas, tables
 from spark_core.errors import ChainError, LeaseHeldError
 from spark_core.journal import Journal
 from spark_core.model import RunKey
 from spark_core.quarantine import key_of
-from spark_core.restore import FOLDER, restore
+from spark_core.restore import restore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, OLD, written_run
 
@@ -178,7 +178,7 @@ def test_a_run_that_was_never_swept_has_nothing_to_undo(written, run):
     with pytest.raises(ChainError, match="has no expired_addresses"):
         restore(replace(run, key=RunKey.at(NOW - timedelta(days=1))))
     # Whoever is refused leaves no lease behind for which others would have to wait.
-    assert not keys(run.store, f"{tables.ROOT}lease/")
+    assert not keys(run.store, f"{layout.ROOT}lease/")
 
 
 def test_the_report_of_another_instance_of_the_repository_is_not_undone_here(swept, run):
@@ -193,5 +193,5 @@ def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     with lease.held(other), pytest.raises(LeaseHeldError, match=r"the lease is that of the .* Nothing was deleted\.$"):
         restore(run)
     assert not run.store.exists("data/s/a")
-    assert not keys(run.store, FOLDER)
+    assert not keys(run.store, layout.RESTORES)
     assert restore(run).complete

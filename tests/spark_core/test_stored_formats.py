@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_core import holds, lease, lease_log
+from spark_core import holds, layout, lease, lease_log
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.sealed import seal
 from tests.support.memory_store import MemoryStore
@@ -76,7 +76,7 @@ class _Later:
 
 
 def test_a_hold_that_a_release_made_still_protects(run, raised):
-    run.store.objects[holds.key("audit")] = recorded("hold", 1).read_bytes()
+    run.store.objects[layout.hold_key("audit")] = recorded("hold", 1).read_bytes()
     held = holds.load(run.store)
     assert held.holds == (HOLD,)
     assert held.protecting(pa.array(["data/s1/x", "data/s2/x"])).to_pylist() == [True, False]
@@ -86,6 +86,6 @@ def test_a_lease_and_a_hold_from_the_future_say_in_which_format_they_are(run):
     run.store.objects[LEASE.key] = in_format(LEASE.to_json(), 9)
     with pytest.raises(CorruptTableError, match=r"a lease of another lakegc, in format 9; use the one that wrote it"):
         lease_log.last_record(run.store)
-    run.store.objects[holds.key("audit")] = in_format(HOLD.to_json(), 9)
+    run.store.objects[layout.hold_key("audit")] = in_format(HOLD.to_json(), 9)
     with pytest.raises(CorruptTableError, match=r"a hold of another lakegc, in format 9; use the one that wrote it"):
         holds.load(run.store)

@@ -13,7 +13,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import holds, purge, quarantine, recorded, restore, schemas, tables
+from spark_core import layout, purge, quarantine, recorded, restore, schemas, tables
 from spark_core.errors import IncompleteReadError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.holds import Hold
 from spark_core.journal import Journal
@@ -188,7 +188,7 @@ def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
     held = Lease(run, good_for=timedelta(seconds=30))
     done = end(run, held=held)
     assert (done.objects, done.left, held.beats) == (0, 20, 1)
-    assert len(keys(run.store, quarantine.FOLDER)) == 20
+    assert len(keys(run.store, layout.QUARANTINE)) == 20
     assert set(told_of(run.store, done.record).values()) == {"left"}
 
 
@@ -225,17 +225,17 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     store, flat = run.store, "0" * 32
     later = quarantine.key_of(run.key, "data/s0/later")
     strangers = {quarantine.key_of(run.key, name) for name in ("notes.txt", "other/x", "data/s0/_lakefs/x")}
-    others = {f"{quarantine.FOLDER}loose", quarantine.key_of("2026-11-19T02-00-00Z", "data/s0/0000"), *strangers}
+    others = {f"{layout.QUARANTINE}loose", quarantine.key_of("2026-11-19T02-00-00Z", "data/s0/0000"), *strangers}
     for key in others:
         store.put(key, b"x")
     for address in (flat, "data/direct"):
         store.put(quarantine.key_of(run.key, address), b"123456")
-    store.put(holds.key("audit"), Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json())
+    store.put(layout.hold_key("audit"), Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json())
     hold_of_copy = quarantine.key_of(run.key, "data/s1/0003")
-    store.put(holds.key("copy"), Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json())
+    store.put(layout.hold_key("copy"), Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json())
     # Moved after the report, by a sweep that left none.
     earlier = time.time() - 60
-    for key in keys(store, tables.ROOT):
+    for key in keys(store, layout.ROOT):
         os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put(later, b"later")
     store.put("data/s0/0002", content["data/s0/0002"])
@@ -253,7 +253,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     assert (done.objects, done.size_bytes, done.in_use, done.left, done.unknown) == (8, 48, 6, 0, 0)
     assert done.strangers == 3
     left = {quarantine.key_of(run.key, address) for address in in_use} | others | {later}
-    assert keys(store, quarantine.FOLDER) == left
+    assert keys(store, layout.QUARANTINE) == left
     assert store.read("data/s0/0002") == content["data/s0/0002"]
 
 
@@ -261,7 +261,7 @@ def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
     swept(written, 20)
     done = end(run, looked=run.options.reread_every)
     assert (done.objects, done.left, done.unknown) == (0, 20, 0)
-    assert len(keys(run.store, quarantine.FOLDER)) == 20
+    assert len(keys(run.store, layout.QUARANTINE)) == 20
     assert end(run).objects == 20
 
 
@@ -339,7 +339,7 @@ def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written,
     with pytest.raises(IncompleteReadError, match=r"of 40 names of objects in quarantine, .* Spark holds 38\."):
         purge.purge(run, Lease(run), done)
     assert done == Purged()
-    assert len(keys(run.store, quarantine.FOLDER)) == 20
+    assert len(keys(run.store, layout.QUARANTINE)) == 20
 
 
 def test_what_was_listed_and_is_lost_before_it_is_sent_ends_the_purge(written, run, monkeypatch):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import guards, sealed, tables, verdict
+from spark_core import guards, layout, sealed, tables, verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
@@ -27,7 +27,7 @@ def _marked(run, **facts):
 
 def _edit(run, **changes):
     """Write the stored verdict again with other values and the digest for them, as somebody who knows it would."""
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     document = sealed.unseal(run.store.read(key), name=key, formats=verdict.VERDICT_FORMAT)
     run.store.put(key, sealed.seal({**document, **changes}))
 
@@ -229,7 +229,7 @@ def test_a_verdict_holds_every_check_with_its_limit_and_who_may_lift_it(run):
 
 def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run):
     _marked(run)
-    document = json.loads(run.store.read(tables.verdict_key(run.key)))
+    document = json.loads(run.store.read(layout.verdict_key(run.key)))
     stored = verdict.load_mark(run)
     assert {
         name: document[name] for name in ("format", "repository", "namespace", "run", "cutoff", "min_age_seconds")
@@ -258,9 +258,9 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
 
 def test_a_stored_verdict_is_never_written_over(run):
     _marked(run)
-    before = run.store.read(tables.verdict_key(run.key))
+    before = run.store.read(layout.verdict_key(run.key))
     found, results = verdict.conclude(_under(run, max_missing_share=0.5))
-    assert run.store.read(tables.verdict_key(run.key)) == before
+    assert run.store.read(layout.verdict_key(run.key)) == before
     assert found == verdict.load(run)
     assert len(results) == len(guards.CHECKS)
 
@@ -268,7 +268,7 @@ def test_a_stored_verdict_is_never_written_over(run):
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.deep)])
 def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
     _marked(run)
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     written = run.store.read(key)
     for at in range(0, len(written), every):
         data = bytearray(written)
@@ -280,7 +280,7 @@ def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_a_verdict_that_was_cut_off_refuses_by_name(run, cut):
     _marked(run)
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     run.store.put(key, run.store.read(key)[:cut])
     with pytest.raises(CorruptTableError, match=re.escape(key)):
         verdict.require_sweepable(run)
@@ -288,7 +288,7 @@ def test_a_verdict_that_was_cut_off_refuses_by_name(run, cut):
 
 def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run):
     stored = _marked(run, **LOST)
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     text = run.store.read(key).decode()
     for edited in (text.replace('"passed": false', '"passed": true'), text.replace("\n ", "\n  "), text + "\n"):
         assert edited != text
@@ -300,7 +300,7 @@ def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run)
 
 def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
     _marked(run)
-    key = tables.verdict_key(run.key)
+    key = layout.verdict_key(run.key)
     run.store.put(key, b'{"format": 2, "passed": true, "checks": []}')
     with pytest.raises(
         VerdictError, match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under"
@@ -333,6 +333,6 @@ def test_the_store_is_asked_once_whether_a_run_is_open_and_again_before_each_man
     monkeypatch.setattr(type(run.store), "exists", lambda store, key: asked.append(key) or exists(store, key))
     for spec in tables.MARK_TABLES:
         run.begin(spec)
-    assert asked == [tables.verdict_key(run.key)]
+    assert asked == [layout.verdict_key(run.key)]
     passing_mark(run)
-    assert asked == [tables.verdict_key(run.key)] * 6
+    assert asked == [layout.verdict_key(run.key)] * 6

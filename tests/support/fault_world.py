@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.xids import encode_xid
-from spark_core import holds, journal, lease_log, report, sweep, tables, verdict
+from spark_core import holds, journal, layout, lease_log, report, sweep, tables, verdict
 from spark_core.errors import ChainError, DeletionFailedError, LakegcError, VerdictError
 from spark_core.run import Run
 from tests.support.faults import HTTP_KINDS, STORE_KINDS, Call, Faults, FaultyConnections, FaultyStore
@@ -214,7 +214,7 @@ class FaultWorld:
 
     def _marked(self, run: Run) -> bool:
         """Say whether the run has a verdict that passed; where it has none, make it."""
-        if not run.store.exists(tables.verdict_key(run.key)):
+        if not run.store.exists(layout.verdict_key(run.key)):
             mark_command(self.open())
             return True
         try:
@@ -255,7 +255,7 @@ class FaultWorld:
         """Name the files below the namespace that are neither objects nor lakegc's and are not as they were."""
         for path in _files(self.folder / FRESH):
             name = path.relative_to(self.folder / FRESH).as_posix()
-            if not name.startswith(("data/", tables.ROOT)):
+            if not name.startswith(("data/", layout.ROOT)):
                 there = self.root / name
                 if not there.exists() or there.read_bytes() != path.read_bytes():
                     yield name

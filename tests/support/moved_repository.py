@@ -8,12 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from spark_core import layout
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.storage import StoreOptions
-from spark_core.storage.probes import PROBE_FOLDER
-from spark_core.tables import ROOT
 from tests.support import golden
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -88,7 +87,7 @@ def collected_exactly(
             run = open_run(environment, NAME, RunKey.at(recorded.now), options)
         assert sweep_only(run) == dict.fromkeys(expected, "deleted")
     after = names()
-    own = {name for name in after if f"/run_id={run.key}" in name or name.startswith((PROBE_FOLDER, f"{ROOT}lease/"))}
+    own = {name for name in after if f"/run_id={run.key}" in name or name.startswith((layout.PROBE, layout.LEASE))}
     assert after - own == before - set(expected)
     return run
 

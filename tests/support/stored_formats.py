@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from spark_core import confirmation, holds, journal, lease_log, tables, verdict
+from spark_core import confirmation, holds, journal, layout, lease_log, tables, verdict
 from spark_core.guards import history
 from spark_core.model import RunKey
 from spark_core.report import Check, Group, Report, values
@@ -134,7 +134,7 @@ KINDS = {
         LEASE,
     ),
     "hold": Kind(
-        holds, "HOLD_FORMAT", HOLD.to_json, lambda data: holds.Hold.from_json(data, name=holds.key("audit")), HOLD
+        holds, "HOLD_FORMAT", HOLD.to_json, lambda data: holds.Hold.from_json(data, name=layout.hold_key("audit")), HOLD
     ),
     "confirmation": Kind(
         confirmation,

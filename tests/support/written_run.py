@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import tables
+from spark_core import layout, tables
 from spark_core.address_hashes import hashed
 from spark_core.candidates import Limits, standing
 from spark_core.lakefs import LakeFSServer, ServerOptions
@@ -135,7 +135,7 @@ class Written:
             checks=[{"name": name, "passed": False, "summary": why} for name, why in refused.items()],
             versions={},
         )
-        run.store.put(tables.verdict_key(run.key), found.to_json())
+        run.store.put(layout.verdict_key(run.key), found.to_json())
 
     def sweep(self, outcomes):
         """Store a deletion report; address -> (size, outcome, error)."""

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 import pyarrow as pa
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
+from spark_core import layout
 from spark_core.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
 from spark_core.namespace import Namespace
@@ -36,7 +37,6 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
-from spark_core.storage.probes import CLOCK
 from spark_core.storage.s3.pages import gathered
 from spark_core.storage.undo import BringBack, Lost
 
@@ -369,8 +369,8 @@ class AzureStore(ObjectStore):
             pass  # a hint only, and it takes a right that a sweep does not need: the documentation tells where to look
         try:
             # lakegc's own, written anew by each mark: what was written before versions were on shows none.
-            clock = container.get_blob_client(self._before + CLOCK)
-            if self._ask("head", "head", CLOCK, clock.get_blob_properties).version_id:
+            clock = container.get_blob_client(self._before + layout.CLOCK)
+            if self._ask("head", "head", layout.CLOCK, clock.get_blob_properties).version_id:
                 found.append("keeps versions, so that a deleted blob stays as a previous version until a rule ends it")
         except LakegcError:
             pass  # no mark was made yet, or it may not be asked; as above

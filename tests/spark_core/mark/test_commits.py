@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import holds
+from spark_core import layout
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
 from spark_core.holds import Hold
 from spark_core.lakefs import NoSuchCallError
@@ -173,7 +173,7 @@ def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
     server = _Server(RetentionRules(7, {}))
     server.run.key, server.run.options = RunKey.at(NOW), RunOptions()
     hold = Hold("audit", "commit", held.id, held.id, "ann", NOW, "")
-    server.run.store.objects[holds.key("audit")] = hold.to_json()
+    server.run.store.objects[layout.hold_key("audit")] = hold.to_json()
     listed = f"commit_id,expired,metarange_id\n{head.id},false,{head.metarange_id}\n"
     server.run.store.objects["_lakefs/retention/gc/commits/run_id=r/commits.csv"] = listed.encode()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))

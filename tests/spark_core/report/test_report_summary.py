@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import report, tables
+from spark_core import layout, report, tables
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.report import Group, Report, summary
 from spark_core.tables import EXPIRED_ADDRESSES
@@ -161,7 +161,7 @@ def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_
     written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
     written.conclude()
     found = report.load(written.run)
-    where = report.keys(written.run.key, swept=False)
+    where = layout.report_keys(written.run.key, swept=False)
     assert set(where.values()) == {
         f"_lakefs/retention/gc/addresses/run_id={written.run.key}/_report.{ending}"
         for ending in ("json", "html", "png")
@@ -233,6 +233,6 @@ def test_a_mark_of_an_earlier_lakegc_has_no_report(written):
 
 def test_a_damaged_stored_report_is_named(written):
     written.mark({})
-    written.run.store.put(report.keys(written.run.key, swept=False)["json"], b"{")
+    written.run.store.put(layout.report_keys(written.run.key, swept=False)["json"], b"{")
     with pytest.raises(CorruptTableError, match=r"_report\.json: not a report of lakegc"):
         report.load(written.run)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from spark_core import layout
 from spark_core.errors import SettingsError, TransientError
 from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store, probes
@@ -103,7 +104,7 @@ def test_a_store_that_takes_no_bulk_deletion_is_found_before_a_sweep_by_name(ref
 
 def test_the_probe_of_an_own_object_names_a_bulk_deletion_that_is_not_taken_too():
     text = r"the store does not take the request that deletes \(HTTP 501 NotImplemented\).*DeleteObjects"
-    for probe in (probes.write_read_delete, lambda store: probes.honours_conditional_put(store, probes.CLOCK)):
+    for probe in (probes.write_read_delete, lambda store: probes.honours_conditional_put(store, layout.CLOCK)):
         with a_bucket(knows_no_bulk=True) as (_, store), pytest.raises(SettingsError, match=text):
             probe(store)
 
