@@ -20,11 +20,13 @@ from lakegc_dagster.sandbox.dump import dump_refs
 from lakegc_dagster.sandbox.populate import populate
 
 # Raised when the same shape is made otherwise.
-_FORM = 3
+_FORM = 4
 # Commits are two days apart, and the rule's threshold lies half-way between two of them: for a day it reaches no other one.
 _STEP_DAYS = 2
 _RETAINED_SHARE = 0.36
 _MADE_FOR = timedelta(hours=20)
+# Objects that nothing refers to and that have the size of another.
+_ALIKE = 6
 _MADE = "made.json"
 
 
@@ -54,14 +56,16 @@ class Shape:
     def of(cls, objects: int, *, commits: int | None = None, branches: int | None = None, slices: int = 3) -> Shape:
         """Return the shape of so many objects; 105,000 are in 250 commits and 100 branches, 300 in 10 and 5."""
         large = objects >= 10_000
+        staged = objects * 3 // 100
         return cls(
             objects=objects,
             commits=commits or (250 if large else 10),
             branches=branches or (100 if large else 5),
             slices=slices,
             garbage=objects // 10,
-            staged=objects * 3 // 100,
-            sizes=2_000,
+            staged=staged,
+            # The last objects, of which some are garbage, have the sizes of the first: a few questions to the server.
+            sizes=objects - staged - _ALIKE,
         )
 
 
