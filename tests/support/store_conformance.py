@@ -53,6 +53,7 @@ from spark_core.errors import (
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome, ObjectStore, deletion
 from spark_core.storage.contract import OrderedStore
+from spark_core.storage.listings import listed
 from spark_core.storage.probes import (
     PROBE_FOLDER,
     honours_conditional_put,
@@ -60,6 +61,7 @@ from spark_core.storage.probes import (
     require_deletable,
     write_read_delete,
 )
+from spark_core.xids import first_id
 from tests.support.move_conformance import MoveConformance
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
@@ -782,3 +784,12 @@ class OrderedStoreConformance(RemoteStoreConformance):
         faults.repeat_page()
         with pytest.raises(IncompleteReadError, match=r"listing|twice"):
             keys_behind(store, "data/s/", "data/s/03")
+
+    def test_a_long_prefix_that_is_read_from_several_names_on_is_whole(self, store, outside, faults):
+        keys = [f"data/s/{first_id(1_700_000_000 + number)}{number:012}0" for number in range(60)]
+        strangers = ["data/s/!", "data/s/a/b", f"{keys[30]},sig-_", "data/s/\u00e9", "data/s/~"]
+        put_many(outside, [*keys, *strangers, "data/t/x", "data/u"])
+        faults.pages_of(3)
+        found = [key for batch in listed(store, ["data/s/", "data/t/"], threads=6) for key in batch["key"].to_pylist()]
+        assert sorted(found) == sorted([*keys, *strangers, "data/t/x"])
+        assert 23 < store.requests["list"] <= 2 * 23, "it was cut"
