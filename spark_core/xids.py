@@ -24,6 +24,9 @@ XID = r"[0-9a-v]{19}[0g]"
 # 4000-01-01 UTC, the instant that slices count down to; the server keeps the low 32 bits of the difference.
 SLICE_EPOCH = 64_060_588_800
 
+# What four bytes can hold: in 2106.
+LAST_SECOND = 2**32 - 1
+
 _XID = re.compile(XID)
 _NAME = rf"(?:^|/)(?P<id>{XID})(?:,[^/]*)?$"
 _PLACES = 32 ** np.arange(6, -1, -1, dtype=np.int64)
@@ -37,6 +40,31 @@ def _seconds(name: str) -> int | None:
         return None
     # 7 characters are 35 bits, of which 32 belong to the time.
     return int(name[:7], 32) >> 3
+
+
+def xid_seconds(name: str) -> int | None:
+    """Return the time in the name of an object, in unix seconds; None when the name is no id.
+
+    Args:
+        name: Without what stands before it; up to the comma that separates a signature it must be an id.
+    """
+    return _seconds(name.partition(",")[0])
+
+
+def first_id(seconds: int) -> str:
+    """Return a string that every id of this second or later is greater than, and every earlier one is less than.
+
+    Args:
+        seconds: Unix seconds, at most `LAST_SECOND`.
+
+    Examples:
+        >>> first_id(1670433808)
+        'ce8co40'
+        >>> "ce8co3vvvvvvvvvvvvvg" < first_id(1670433808) < "ce8co400000000000000"
+        True
+    """
+    value = seconds << 3
+    return "".join(ALPHABET[value >> 5 * place & 31] for place in range(6, -1, -1))
 
 
 def xid_time(name: str) -> datetime | None:
@@ -53,7 +81,7 @@ def xid_time(name: str) -> datetime | None:
         >>> xid_time("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag,sig").isoformat()
         '2022-12-07T17:23:28+00:00'
     """
-    seconds = _seconds(name.rpartition("/")[2].partition(",")[0])
+    seconds = xid_seconds(name.rpartition("/")[2])
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 

@@ -17,7 +17,8 @@ from spark_core.namespace import xid_time_batch
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.storage import ObjectStore
-from spark_core.tasks import interleaved, read_partitions
+from spark_core.storage.listings import listed
+from spark_core.tasks import read_partitions
 
 _SIZES = pa.schema(
     [
@@ -117,6 +118,6 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
 
 
 def _read(store: ObjectStore, threads: int, prefixes: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for batch in interleaved(prefixes, store.list, threads=threads):
+    for batch in listed(store, prefixes, threads=threads):
         columns = [batch.column("key"), batch.column("size_bytes"), batch.column("checksum")]
         yield pa.record_batch(columns, schema=_SIZES)

@@ -20,8 +20,9 @@ from spark_core.collectable import NOT_NAMEABLE
 from spark_core.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.run import Run, preflight
 from spark_core.storage import ObjectStore
+from spark_core.storage.listings import listed
 from spark_core.tables import Draft, Source
-from spark_core.tasks import counting, dealt, interleaved
+from spark_core.tasks import counting, dealt
 
 DATA = "data/"
 
@@ -78,8 +79,8 @@ def namespace_slices(run: Run) -> Draft:
 def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:
     """Deal the slices out to at most `partitions` tasks; neighbours, which are of one age, go to different ones.
 
-    A task lists `threads` slices at once, so with no more of them in each all are listed side by side; more tasks would only
-    make more parts.
+    A task lists `threads` slices at once, so with no more of them in each all are listed side by side, and a long one of fewer
+    from several names on; more tasks would only make more parts.
     """
     tasks = [_Listing(prefixes=some) for some in dealt(slices, min(-(-len(slices) // threads), partitions))]
     if direct.num_rows:
@@ -92,8 +93,8 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
-        listed = interleaved(task.prefixes, store.list, threads=threads) if found is None else found.to_batches()
-        for batch in listed:
+        batches = listed(store, task.prefixes, threads=threads) if found is None else found.to_batches()
+        for batch in batches:
             yield _judged(batch, store, limits)
 
 

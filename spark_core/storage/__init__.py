@@ -7,6 +7,7 @@ azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
 deletion   the way of a deletion that all kinds share
 copies     copies that are proved before anybody relies on them; undo brings deleted objects back
+listings   listings of many prefixes at once, long ones from several names on
 parquet    Parquet files on a store's streams
 """
 

@@ -159,6 +159,19 @@ class DeleteOutcome:
 Outcomes: TypeAlias = list[DeleteOutcome]
 
 
+@dataclass(frozen=True)
+class ListedPage:
+    """One answer to a listing.
+
+    Attributes:
+        rows: Columns of `schemas.OBJECT_LISTING`; there may be none.
+        is_last: Whether nothing comes behind them.
+    """
+
+    rows: pa.RecordBatch
+    is_last: bool
+
+
 def unpaced() -> None:
     """Do not wait."""
 
@@ -460,6 +473,25 @@ class ObjectStore(ABC):
                 "Look at such an object with the store's own tools.",
             )
         return key
+
+
+class OrderedStore(ObjectStore):
+    """A store that lists by the bytes of the names, and from any name on."""
+
+    @abstractmethod
+    def pages(self, prefix: str, *, after: str = "") -> Iterator[ListedPage]:
+        """List everything below a prefix in the order of names, page by page.
+
+        Args:
+            prefix: As for `children`.
+            after: A key, whether there is such an object or not; only keys greater than it, byte by byte, are told.
+
+        Yields:
+            A page for each request, at least one; what `list` yields when nothing is left out.
+
+        Raises:
+            IncompleteReadError: As `list` does.
+        """
 
 
 def as_prefix(prefix: str) -> str:

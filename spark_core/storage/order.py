@@ -48,17 +48,20 @@ class InOrder:
         self._last = page[-1].as_py()
 
 
-def in_order(batches: Iterator[pa.RecordBatch], where: str) -> Iterator[pa.RecordBatch]:
-    """Pass on the batches of a listing while their keys ascend.
+def behind(batch: pa.RecordBatch, after: str) -> pa.RecordBatch:
+    """Return the objects of a page whose keys are greater than `after`: not every store leaves out the others."""
+    return batch.filter(pc.greater(batch.column("key"), after)) if after else batch
 
-    Args:
-        batches: With a column `key`, in the order in which the store told them.
-        where: What is listed, for the message.
 
-    Raises:
-        IncompleteReadError: As `InOrder.require` does.
-    """
-    order = InOrder(where)
+def gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Put small batches together to ones of at least `rows` rows; the last one may be smaller."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
     for batch in batches:
-        order.require(batch.column("key"))
-        yield batch
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            yield pa.concat_batches(waiting)
+            waiting, count = [], 0
+    if count:
+        yield pa.concat_batches(waiting)

@@ -1,4 +1,7 @@
-"""What every object store must do: each backend's test class subclasses `RemoteStoreConformance` (files: `StoreConformance`).
+"""What every object store must do: each backend's test class subclasses one of the classes here.
+
+That is `OrderedStoreConformance`; `RemoteStoreConformance` where the store cannot list from a name on, and
+`StoreConformance` for files.
 
 A backend gives three fixtures, fresh for each test:
 
@@ -50,12 +53,15 @@ from spark_core.errors import (
 )
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome, ObjectStore, deletion
+from spark_core.storage.contract import OrderedStore
+from spark_core.storage.listings import listed
 from spark_core.storage.probes import (
     honours_conditional_put,
     read_clock,
     require_deletable,
     write_read_delete,
 )
+from spark_core.xids import first_id
 from tests.support.move_conformance import MoveConformance
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")
@@ -733,3 +739,57 @@ class RemoteStoreConformance(StoreConformance):
         assert [outcome.outcome for outcome in outcomes] == ["failed", "failed"]
         assert all(outcome.error for outcome in outcomes)
         assert outside.keys() == {"data/s/0", "data/s/1"}
+
+
+def keys_behind(store: OrderedStore, prefix: str, after: str) -> list[str]:
+    pages = list(store.pages(prefix, after=after))
+    assert [page.is_last for page in pages] == [False] * (len(pages) - 1) + [True]
+    assert all(page.rows.schema == OBJECT_LISTING for page in pages)
+    return [key for page in pages for key in page.rows["key"].to_pylist()]
+
+
+class OrderedStoreConformance(RemoteStoreConformance):
+    """What is asked of a store that lists in order and from any name on as well."""
+
+    def test_pages_tell_exactly_the_names_behind_any_name(self, store, outside, faults):
+        names = ["!", "0", "a b", "a+b", "a/b", "a0", "ab", "b%2F", "~", "\u00e9", "\uffee", "\U0001f600"]
+        keys = sorted(f"data/s/{name}" for name in names)
+        put_many(outside, [*keys, "data/r/z", "data/s", "data/t/a"])
+        faults.pages_of(3)
+        assert keys_behind(store, "data/s", "") == keys_behind(store, "data/s/", "") == keys
+        # At each name, one before it and one behind it; and before and behind all of them.
+        for key in [*keys, "data/s/", "data/s/\U0010ffff", "data/r/z", "data/t/a", "a", "z"]:
+            for after in (key, key[:-1], f"{key}!"):
+                assert keys_behind(store, "data/s/", after) == [key for key in keys if key > after], after
+
+    def test_a_listing_from_a_name_on_asks_for_no_page_that_lies_before_it(self, store, outside, faults):
+        keys = [f"data/s/{number:02}" for number in range(24)]
+        put_many(outside, keys)
+        faults.pages_of(4)
+        assert keys_behind(store, "data/s/", "data/s/16") == keys[17:]
+        assert store.requests["list"] == 2
+        pages = store.pages("data/s/", after="data/s/03")
+        assert next(pages).rows["key"][0].as_py() == keys[4]
+        assert store.requests["list"] == 3, "a page is asked for when it is wanted"
+
+    def test_a_prefix_that_is_not_there_has_one_empty_page(self, store, outside):
+        put_many(outside, ["data/s/a"])
+        for prefix, after in (("data/none/", ""), ("data/none/", "data/none/a"), ("data/s/", "data/s/a")):
+            (page,) = store.pages(prefix, after=after)
+            assert (page.rows.num_rows, page.is_last) == (0, True)
+
+    def test_a_page_that_comes_twice_behind_a_name_is_an_error(self, store, outside, faults):
+        put_many(outside, [f"data/s/{number:02}" for number in range(16)])
+        faults.pages_of(4)
+        faults.repeat_page()
+        with pytest.raises(IncompleteReadError, match=r"listing|twice"):
+            keys_behind(store, "data/s/", "data/s/03")
+
+    def test_a_long_prefix_that_is_read_from_several_names_on_is_whole(self, store, outside, faults):
+        keys = [f"data/s/{first_id(1_700_000_000 + number)}{number:012}0" for number in range(60)]
+        strangers = ["data/s/!", "data/s/a/b", f"{keys[30]},sig-_", "data/s/\u00e9", "data/s/~"]
+        put_many(outside, [*keys, *strangers, "data/t/x", "data/u"])
+        faults.pages_of(3)
+        found = [key for batch in listed(store, ["data/s/", "data/t/"], threads=6) for key in batch["key"].to_pylist()]
+        assert sorted(found) == sorted([*keys, *strangers, "data/t/x"])
+        assert 23 < store.requests["list"] <= 2 * 23, "it was cut"

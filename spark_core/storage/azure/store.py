@@ -37,7 +37,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
-from spark_core.storage.s3.pages import gathered
+from spark_core.storage.order import gathered
 from spark_core.storage.undo import BringBack, Lost
 
 T = TypeVar("T")

@@ -24,9 +24,10 @@ from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
+    ListedPage,
     Names,
     ObjectInfo,
-    ObjectStore,
+    OrderedStore,
     Outcomes,
     Pace,
     StoreOptions,
@@ -36,8 +37,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
-from spark_core.storage.order import InOrder
-from spark_core.storage.s3.pages import gathered
+from spark_core.storage.order import InOrder, behind, gathered
 from spark_core.storage.undo import BringBack, Lost
 
 try:
@@ -81,7 +81,7 @@ _SPOOLED_BYTES = 32 << 20
 _CHUNK_BYTES = 32 << 20
 
 
-class GcsStore(ObjectStore):
+class GcsStore(OrderedStore):
     """A namespace in a GCS bucket."""
 
     delete_batch_size = MAX_PARTS
@@ -145,7 +145,7 @@ class GcsStore(ObjectStore):
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         return answer
 
-    def _pages(self, prefix: str, **more: str) -> Iterator[tuple[pa.RecordBatch, Names]]:
+    def _pages(self, prefix: str, **more: str) -> Iterator[tuple[ListedPage, Names]]:
         """Ask for the pages of a listing, one after the other; gives the objects and the prefixes of each."""
         asked = {"prefix": self._before + prefix, "fields": PAGE_FIELDS, **more}
         tokens: set[str] = set()
@@ -168,8 +168,9 @@ class GcsStore(ObjectStore):
             prefixes = page_prefixes(answer, self._before, prefix, self.root)
             objects_order.require(batch.column("key"))
             prefixes_order.require(prefixes)
-            yield batch, prefixes
-            if "nextPageToken" not in answer:
+            is_last = "nextPageToken" not in answer
+            yield ListedPage(batch, is_last), prefixes
+            if is_last:
                 return
             token = answer["nextPageToken"]
             if not token or not isinstance(token, str) or token in tokens:
@@ -184,12 +185,18 @@ class GcsStore(ObjectStore):
         """List one level."""
         prefix = as_prefix(prefix)
         pages = list(self._pages(prefix, delimiter="/"))
-        prefixes = sorted(below for _, page in pages for below in page)
-        return prefixes, pa.Table.from_batches([batch for batch, _ in pages], OBJECT_LISTING)
+        prefixes = sorted(name for _, below in pages for name in below)
+        return prefixes, pa.Table.from_batches([page.rows for page, _ in pages], OBJECT_LISTING)
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
         """List everything below a prefix, page by page."""
-        return gathered((batch for batch, _ in self._pages(as_prefix(prefix))), LISTING_BATCH_ROWS)
+        return gathered((page.rows for page in self.pages(prefix)), LISTING_BATCH_ROWS)
+
+    def pages(self, prefix: str, *, after: str = "") -> Iterator[ListedPage]:
+        """List everything below a prefix in the order of names (`startOffset`, which takes in the name itself)."""
+        beginning = {"startOffset": self._before + after} if after else {}
+        for page, _ in self._pages(as_prefix(prefix), **beginning):
+            yield ListedPage(behind(page.rows, after), page.is_last)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""

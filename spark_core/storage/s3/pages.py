@@ -9,7 +9,7 @@ for 10 million. So the answer is read here before that parser sees it, in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -154,17 +154,3 @@ def checksum_of(tag: str | None) -> str | None:
 def _unquoted(key: bytes) -> bytes:
     """Undo the encoding of `EncodingType="url"`, where a space is a plus."""
     return unquote_to_bytes(key.replace(b"+", b" ")) if b"%" in key or b"+" in key else key
-
-
-def gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Put small batches together to ones of at least `rows` rows; the last one may be smaller."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += batch.num_rows
-        if count >= rows:
-            yield pa.concat_batches(waiting)
-            waiting, count = [], 0
-    if count:
-        yield pa.concat_batches(waiting)

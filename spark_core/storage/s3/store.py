@@ -23,9 +23,10 @@ from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
     DeleteOutcome,
+    ListedPage,
     Names,
     ObjectInfo,
-    ObjectStore,
+    OrderedStore,
     Outcomes,
     Pace,
     StoreOptions,
@@ -35,12 +36,12 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
-from spark_core.storage.order import InOrder, in_order
+from spark_core.storage.order import InOrder, behind, gathered
 from spark_core.storage.s3.clients import Clients, bucket_region, check_options, open_clients
 from spark_core.storage.s3.copies import Bucket, sight_of
 from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explained, failure_of
 from spark_core.storage.s3.pace import paced
-from spark_core.storage.s3.pages import checksum_of, gathered, page_batch, page_prefixes
+from spark_core.storage.s3.pages import checksum_of, page_batch, page_prefixes
 from spark_core.storage.s3.probe import probe_delete
 from spark_core.storage.s3.undelete import find_deleted
 from spark_core.storage.s3.versions import undelete_hint
@@ -57,7 +58,7 @@ _MOVED, _BAD_REQUEST = 301, 400
 _opening = threading.Lock()
 
 
-class S3Store(ObjectStore):
+class S3Store(OrderedStore):
     """A namespace in an S3 bucket."""
 
     tells_content = True
@@ -170,9 +171,16 @@ class S3Store(ObjectStore):
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
         """List everything below a prefix, page by page."""
+        return gathered((page.rows for page in self.pages(prefix)), LISTING_BATCH_ROWS)
+
+    def pages(self, prefix: str, *, after: str = "") -> Iterator[ListedPage]:
+        """List everything below a prefix in the order of names (`StartAfter`)."""
         prefix = as_prefix(prefix)
-        pages = (page_batch(answer, self._before, prefix, self.root) for answer in self._pages(prefix))
-        return gathered(in_order(pages, self.root + prefix), LISTING_BATCH_ROWS)
+        order = InOrder(self.root + prefix)
+        for answer in self._pages(prefix, **({"StartAfter": self._before + after} if after else {})):
+            batch = page_batch(answer, self._before, prefix, self.root)
+            order.require(batch.column("key"))
+            yield ListedPage(behind(batch, after), is_last=not answer["IsTruncated"])
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object; what its answer cannot say, as it has no body, is asked of the bucket."""

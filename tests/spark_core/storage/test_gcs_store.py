@@ -25,7 +25,7 @@ from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import GcsFaults
 from tests.support.store_conformance import (
     STRANGE_KEYS,
-    RemoteStoreConformance,
+    OrderedStoreConformance,
     key_sets,
     put_list_and_read,
     rows_of,
@@ -94,7 +94,7 @@ def faults(gcs_proxy, outside):
     gcs_proxy.reset()
 
 
-class TestGcsStore(RemoteStoreConformance):
+class TestGcsStore(OrderedStoreConformance):
     """All strange keys: Google itself takes no carriage return, line feed, `.` or `..` as a whole name; the emulator does."""
 
     # The emulator does not know the condition of a rewrite; that it is sent is tested in `test_gcs_copies`.

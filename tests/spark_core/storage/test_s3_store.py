@@ -25,7 +25,7 @@ from spark_core.storage.s3 import store as s3
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.s3_faults import S3Faults
 from tests.support.scripted_s3 import error, scripted_s3
-from tests.support.store_conformance import STRANGE_KEYS, RemoteStoreConformance, key_sets, put_list_and_read, rows_of
+from tests.support.store_conformance import STRANGE_KEYS, OrderedStoreConformance, key_sets, put_list_and_read, rows_of
 
 
 class Bucket:
@@ -70,7 +70,7 @@ def faults(s3_proxy, outside):
     s3_proxy.reset()
 
 
-class TestS3Store(RemoteStoreConformance):
+class TestS3Store(OrderedStoreConformance):
     # S3 confirms what was not there like what was.
     tells_gone = False
     # The emulator does not know the condition of CopyObject; that it is sent is tested below.

@@ -1,0 +1,241 @@
+"""Listings side by side: many prefixes at once, and what is long from several names on at once.
+
+A page of a listing can be asked for only when the one before it has come, so a
+prefix of 50 pages takes 50 answers one after the other. Where a store lists in
+order and from any name on, a thread that has nothing else to do asks what comes
+behind a time in the middle of what is left: names of objects begin with their
+time. What it finds begins a stretch of its own.
+
+Each stretch is read on until the name has come at which the next one begins.
+So what is put together is one unbroken listing, wherever it was cut; a bad
+guess costs a request, and no object is left out or told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core.errors import IncompleteReadError
+from spark_core.storage.contract import LISTING_BATCH_ROWS, ListedPage, ObjectStore, OrderedStore
+from spark_core.storage.order import gathered
+from spark_core.tasks import interleaved
+from spark_core.xids import LAST_SECOND, first_id, xid_seconds
+
+# A stretch with fewer pages left is read to its end sooner than cut: one page comes while the cut is asked for.
+_WORTH_A_CUT = 3
+
+
+def listed(store: ObjectStore, prefixes: Sequence[str], *, threads: int) -> Iterator[pa.RecordBatch]:
+    """List everything below some prefixes, none of which lies in another.
+
+    Args:
+        store: Where.
+        prefixes: As for `ObjectStore.list`.
+        threads: How many requests are under way at once.
+
+    Yields:
+        Columns of `schemas.OBJECT_LISTING`, each key once, no order.
+
+    Raises:
+        IncompleteReadError: If a listing cannot be read to its end, or two answers to it contradict each other; what was
+            yielded before must be dropped then.
+    """
+    if isinstance(store, OrderedStore):
+        return gathered(_Listings(store, prefixes, threads).rows(), LISTING_BATCH_ROWS)
+    return interleaved(prefixes, store.list, threads=threads)
+
+
+@dataclass
+class _Folder:
+    """A prefix that is listed.
+
+    Attributes:
+        prefix: Ends in a slash.
+        first: The time of its first name, in unix seconds; None while no name told one.
+        is_cut: Whether the store is asked for what comes behind a time.
+    """
+
+    prefix: str
+    first: int | None = None
+    is_cut: bool = True
+
+    def seconds(self, key: str) -> int | None:
+        """Return the time that a name begins with, in unix seconds; None where names are not in the order of time."""
+        return xid_seconds(key.removeprefix(self.prefix))
+
+
+@dataclass(eq=False)
+class _Stretch:
+    """A part of a folder that is read page by page.
+
+    Attributes:
+        folder: Where.
+        pages: What is left of the listing from the beginning of the stretch on.
+        end: The first name of the next stretch; None for the last one.
+        none_from: No name of this second or later lies before `end`, as far as is known.
+        began: The time of its first name.
+        last: The name that was read last.
+        read: Pages that were read.
+        cut_after: How many they were when a cut was asked for last.
+    """
+
+    folder: _Folder
+    pages: Iterator[ListedPage]
+    end: str | None = None
+    none_from: int | None = None
+    began: int | None = None
+    last: str = ""
+    read: int = 0
+    cut_after: int = 0
+
+    def cut(self) -> tuple[float, int] | None:
+        """Guess how many pages are left, and in which second to cut them; None where that is not worth a request."""
+        now = self.folder.seconds(self.last)
+        if now is None or self.began is None or self.folder.first is None:
+            return None
+        if not self.folder.is_cut or self.cut_after == self.read:
+            return None
+        page = max(now - self.began, 1) / self.read
+        # While nothing tells where the folder ends: four pages ahead at first, then three times as far each time.
+        unknown = max(4 * page, 2 * (now - self.folder.first))
+        ahead = unknown if self.none_from is None else (self.none_from - now) / 2
+        left, second = 2 * ahead / page, min(int(now + ahead), LAST_SECOND)
+        return (left, second) if left >= _WORTH_A_CUT and second > now else None
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A request for what comes behind a second in the middle of a stretch."""
+
+    stretch: _Stretch
+    second: int
+    pages: Iterator[ListedPage]
+
+
+@dataclass
+class _Listings:
+    """All listings of one call: one thread decides here, the others ask the store for a page each."""
+
+    store: OrderedStore
+    prefixes: Sequence[str]
+    threads: int
+    _unread: list[_Stretch] = field(default_factory=list)
+    _asked: dict[Future[ListedPage], _Stretch | _Cut] = field(default_factory=dict)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield what the pages hold."""
+        waiting = iter(self.prefixes)
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-list") as pool:
+            try:
+                self._ask(pool, waiting)
+                while self._asked:
+                    done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
+                    found = [self._taken(pool, self._asked.pop(future), future.result()) for future in done]
+                    # Before the rows are worked on, so that the store is never waited for without need.
+                    self._ask(pool, waiting)
+                    yield from found
+            finally:
+                for future in self._asked:
+                    future.cancel()
+
+    def _ask(self, pool: ThreadPoolExecutor, waiting: Iterator[str]) -> None:
+        """Let free threads begin with the next prefixes; when there is none left, cut what has most pages left."""
+        while len(self._asked) < self.threads and (prefix := next(waiting, None)) is not None:
+            stretch = _Stretch(_Folder(prefix), self.store.pages(prefix))
+            self._unread.append(stretch)
+            self._asked[pool.submit(_page, stretch.pages, prefix)] = stretch
+        free = self.threads - len(self._asked)
+        worth = [(*found, stretch) for stretch in self._unread if (found := stretch.cut())] if free else []
+        for _, second, stretch in sorted(worth, key=itemgetter(0), reverse=True)[:free]:
+            prefix = stretch.folder.prefix
+            cut = _Cut(stretch, second, self.store.pages(prefix, after=prefix + first_id(second)))
+            stretch.cut_after = stretch.read
+            self._asked[pool.submit(_page, cut.pages, prefix)] = cut
+
+    def _taken(self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, page: ListedPage) -> pa.RecordBatch:
+        """Take a page, and ask for the next one of its stretch; returns the rows that no other stretch has."""
+        stretch = self._begun(asked, page) if isinstance(asked, _Cut) else asked
+        if stretch is None:
+            return page.rows.slice(0, 0)
+        rows, is_end = self._own(stretch, page)
+        stretch.read += 1
+        if rows.num_rows:
+            stretch.last = rows.column("key")[-1].as_py()
+        if stretch.began is None and rows.num_rows:
+            stretch.began = stretch.folder.seconds(rows.column("key")[0].as_py())
+        if stretch.folder.first is None:
+            stretch.folder.first = stretch.began
+        if is_end:
+            self._unread.remove(stretch)
+        else:
+            self._asked[pool.submit(_page, stretch.pages, stretch.folder.prefix)] = stretch
+        return rows
+
+    def _begun(self, cut: _Cut, page: ListedPage) -> _Stretch | None:
+        """Begin a stretch at the first name behind a cut; None where there is nothing left to share."""
+        before = cut.stretch
+        if not page.rows.num_rows and not page.is_last:
+            # It may be one that lists from the beginning and not from a name on.
+            before.folder.is_cut = False
+            return None
+        first = page.rows.column("key")[0].as_py() if page.rows.num_rows else None
+        if first is not None and first <= before.last:
+            # It was read on meanwhile.
+            return None
+        none_from, before.none_from = before.none_from, cut.second
+        if first is None or (before.end is not None and first >= before.end):
+            return None
+        stretch = _Stretch(before.folder, cut.pages, end=before.end, none_from=none_from)
+        before.end = first
+        self._unread.append(stretch)
+        return stretch
+
+    def _own(self, stretch: _Stretch, page: ListedPage) -> tuple[pa.RecordBatch, bool]:
+        """Return the rows of a page that lie before the next stretch, and whether the stretch ends here."""
+        if stretch.end is None:
+            return page.rows, page.is_last
+        keys = page.rows.column("key")
+        count = pc.sum(pc.less(keys, stretch.end)).as_py() or 0
+        rows = page.rows.slice(0, count)
+        is_past = count < len(keys)
+        if is_past and keys[count].as_py() == stretch.end:
+            return rows, True
+        if is_past or page.is_last:
+            return rows, self._is_gone(stretch, keys[count - 1].as_py() if count else stretch.last, is_past=is_past)
+        return rows, False
+
+    def _is_gone(self, stretch: _Stretch, last: str, *, is_past: bool) -> bool:
+        """Ask once more where a stretch ended without the object at which the next one begins.
+
+        One that was deleted meanwhile is gone for this answer, too. One that was
+        written meanwhile lies behind all that there was; so the stretch goes on with this answer.
+        """
+        prefix, end = stretch.folder.prefix, stretch.end
+        pages = self.store.pages(prefix, after=last)
+        page = next(pages)
+        keys = page.rows.column("key")
+        if pc.all(pc.greater(keys, end)).as_py() is not False and (len(keys) or page.is_last):
+            return True
+        if is_past:
+            raise IncompleteReadError(
+                f"the listing of {self.store.root}{prefix} went on behind {last!r} without {end!r}, which another answer to it "
+                "holds; it cannot be known to be whole",
+                "Run again; if it stays so, look for a cache or proxy before the store.",
+            )
+        stretch.pages = chain([page], pages)
+        return False
+
+
+def _page(pages: Iterator[ListedPage], prefix: str) -> ListedPage:
+    """Ask for the next page; runs on a thread."""
+    page = next(pages, None)
+    if page is None:
+        raise IncompleteReadError(f"the listing of {prefix} ended before its last page", "Run again.")
+    return page

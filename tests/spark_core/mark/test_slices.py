@@ -1,0 +1,28 @@
+"""Table 1 is the same however its slices are read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from spark_core import schemas
+from spark_core.mark import slices
+from spark_core.xids import first_id
+from tests.support.paged_store import PagedStore
+from tests.support.written_run import any_name
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+def test_a_long_slice_is_listed_from_several_names_on_and_each_row_tells_its_slice():
+    long = [f"data/long/{first_id(1_700_000_000 + number)}{number:012}0" for number in range(400)]
+    store = PagedStore([*long, "data/short/x"], 10)
+    figures: Counter[str] = Counter()
+    task = slices._Listing(prefixes=("data/long/", "data/short/"))
+    rows = pa.Table.from_batches(slices._read(store, any_name(NOW), 8, task, figures), schemas.NAMESPACE_SLICES)
+    assert sorted(rows["address"].to_pylist()) == sorted(store.objects)
+    assert Counter(rows["slice"].to_pylist()) == {"long": 400, "short": 1}
+    assert figures == store.requests
+    assert 41 < figures["list"] <= 41 + 15
