@@ -198,6 +198,8 @@ def _obstore(
         endpoint=endpoint,
         region=region,
         virtual_hosted_style_request=not options.s3_path_style,
+        # Said, or a variable that only obstore knows (AWS_SKIP_SIGNATURE) would make its requests anonymous.
+        skip_signature=False,
         credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LIFE),
         client_options=_client_options(options),
         retry_config={"max_retries": options.max_retries, "retry_timeout": options.retry_timeout},
