@@ -20,8 +20,9 @@ Forward = Callable[[Request], Answer]
 # Gets the request and the way to pass one on; returns what the client gets.
 Meddler = Callable[[Request, Forward], Answer]
 
-# Headers of one connection, and those that the answer's body decides anew.
-_HOP = {"connection", "keep-alive", "transfer-encoding", "date", "server"}
+# Headers of one connection; and of an answer, those that the server of the proxy writes itself.
+_HOP = {"connection", "keep-alive", "transfer-encoding"}
+_OF_SERVER = {"date", "server"}
 
 
 @dataclass
@@ -71,7 +72,7 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
             kept = {
                 "Content-Length" if name.lower() == "content-length" else name: value
                 for name, value in answer.getheaders()
-                if name.lower() not in _HOP
+                if name.lower() not in _HOP | _OF_SERVER
             }
             return Answer(answer.status, answer.read(), kept)
         finally:

@@ -271,7 +271,7 @@ def _begins(condition: str | None, use: Use) -> bool:
 
 
 class GcsNeeds:
-    """Says what a request to the JSON API needs; to replace an object is to delete it, too.
+    """Says what a request to the JSON API needs, or a read by the XML API; to replace an object is to delete it, too.
 
     Attributes:
         written: Objects that are known to be there.
@@ -290,7 +290,8 @@ class GcsNeeds:
         if copied:
             source, target = (f"{copied[at]}/{unquote(copied[at + 1])}" for at in (1, 3))
             return [Use("storage.objects.get", source), Use("storage.objects.create", target)]
-        name = _gcs_name(request.path)
+        by_xml = request.method == "GET" and re.fullmatch(r"/([^/]+)/([^/]+)", request.path)
+        name = unquote(f"{by_xml[1]}/{by_xml[2]}") if by_xml else _gcs_name(request.path)
         if "/" not in name:
             if not request.path.endswith("/o"):
                 return [Use("storage.buckets.get", name)]

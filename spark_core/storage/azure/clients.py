@@ -1,4 +1,4 @@
-"""The client of an Azure storage account: which account, how to show who we are, and how long to try."""
+"""The clients of an Azure storage account: which account, how to show who we are, and how long to try."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import binascii
 import logging
 import os
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, TokenCredential
@@ -21,11 +22,14 @@ from azure.storage.blob import BlobServiceClient, ExponentialRetry
 
 from spark_core.errors import SettingsError
 from spark_core.storage import deletion
+from spark_core.storage.azure.errors import CLIENT_ERRORS, is_passing
+from spark_core.storage.azure.reads import Identity, Reader, open_reader
 
 if TYPE_CHECKING:
     from spark_core.namespace import Namespace
     from spark_core.storage.contract import StoreOptions
 
+T = TypeVar("T")
 Credential: TypeAlias = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 
 # One wait between two tries is never longer, whatever the store asks for.
@@ -213,8 +217,11 @@ def _authority(account: Account, environment: Mapping[str, str]) -> dict[str, An
     return next(({"authority": host} for domain, host in _AUTHORITIES.items() if account.url.endswith(domain)), {})
 
 
-class _Patience(ExponentialRetry):
-    """The client's own repetition, which by itself knows no end in time and does not listen to `Retry-After`."""
+class Patience(ExponentialRetry):
+    """The client's own repetition, which by itself knows no end in time and does not listen to `Retry-After`.
+
+    obstore's requests are repeated by it too, so that both clients are equally patient.
+    """
 
     def __init__(self, options: StoreOptions) -> None:
         retries = options.max_retries
@@ -227,7 +234,20 @@ class _Patience(ExponentialRetry):
             retry_read=retries,
             retry_status=retries,
         )
+        self._retries = retries
         self._limit_seconds = options.retry_timeout.total_seconds()
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """Send a request of obstore, again where that may help; what is said after `Retry-After` obstore does not tell."""
+        settings = {"count": 0, "asked": 0.0, "until": monotonic() + self._limit_seconds}
+        while True:
+            try:
+                return question()
+            except CLIENT_ERRORS as error:
+                if settings["count"] >= self._retries or monotonic() >= settings["until"] or not is_passing(error):
+                    raise
+            settings["count"] += 1
+            deletion.wait(self.get_backoff_time(settings))
 
     def configure_retries(self, request: Any) -> dict[str, Any]:
         """Note when to give up."""
@@ -267,9 +287,45 @@ class _WithoutSignature(logging.Filter):
 _without_signature = _WithoutSignature()
 
 
+class Clients:
+    """The open clients of one account in one process.
+
+    Attributes:
+        service: Azure's own client.
+        patience: How both are patient.
+    """
+
+    def __init__(self, account: Account, credential: Credential, options: StoreOptions) -> None:
+        self._account, self._credential, self._options = account, credential, options
+        self._readers: dict[str, Reader | None] = {}
+        self._opening = threading.Lock()
+        self.patience = Patience(options)
+        self.service = BlobServiceClient(
+            account.url,
+            credential=credential,
+            retry_policy=self.patience,
+            connection_timeout=options.connect_timeout.total_seconds(),
+            read_timeout=options.read_timeout.total_seconds(),
+            max_chunk_get_size=_PIECE_BYTES,
+            # The service redirects nobody; whoever does is not the account.
+            permit_redirects=False,
+        )
+
+    def reader(self, container: str) -> Reader | None:
+        """Return what reads blobs of plain names in a container; None where Azure's own client has to.
+
+        Raises:
+            SettingsError: If it cannot be opened as the environment is.
+        """
+        with self._opening:
+            if container not in self._readers:
+                self._readers[container] = open_reader(self._account, container, self._credential, self._options)
+            return self._readers[container]
+
+
 @lru_cache(maxsize=16)
-def open_service(account: Account, options: StoreOptions, _process: int) -> BlobServiceClient:
-    """Open the client that all stores of an account share in this process.
+def open_clients(account: Account, options: StoreOptions, _process: int) -> Clients:
+    """Open the clients that all stores of an account share in this process.
 
     Raises:
         SettingsError: If the credentials cannot be used with this endpoint.
@@ -277,17 +333,10 @@ def open_service(account: Account, options: StoreOptions, _process: int) -> Blob
     credential = credential_of(account, options, os.environ)
     if isinstance(credential, AzureSasCredential):
         logging.getLogger("urllib3.connectionpool").addFilter(_without_signature)
+    elif not isinstance(credential, AzureNamedKeyCredential):
+        credential = Identity(credential)
     try:
-        return BlobServiceClient(
-            account.url,
-            credential=credential,
-            retry_policy=_Patience(options),
-            connection_timeout=options.connect_timeout.total_seconds(),
-            read_timeout=options.read_timeout.total_seconds(),
-            max_chunk_get_size=_PIECE_BYTES,
-            # The service redirects nobody; whoever does is not the account.
-            permit_redirects=False,
-        )
+        return Clients(account, credential, options)
     except ValueError as error:
         problem = "tokens are only sent over TLS" if "HTTPS" in str(error) else "it is not taken"
     raise SettingsError(

@@ -1,6 +1,6 @@
-"""What Azure Blob Storage and its client say when something fails, told as the project's errors, without what could be secret.
+"""What Azure Blob Storage and its two clients say when something fails, told as the project's errors, without what could be secret.
 
-Texts of the client hold the URL, and so a shared access signature; bodies of
+Texts of the clients hold the URL, and so a shared access signature; bodies of
 refusals hold the text that was signed. Only the status, the code and the kind
 of failure are taken out of them.
 """
@@ -24,10 +24,11 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.storage.deletion import Answer
+from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
 
-# What the client raises. It trips over answers that are not Azure's (a proxy's page, senseless headers) with built-in errors.
+# What the clients raise. Azure's own trips over answers that are not Azure's (a proxy's page, senseless headers) with built-in errors.
 _ANSWER_ERRORS = (HTTPException, ValueError, TypeError, AttributeError, LookupError)
-CLIENT_ERRORS = (AzureError, OSError, *_ANSWER_ERRORS)
+CLIENT_ERRORS = (AzureError, *OBSTORE_ERRORS, OSError, *_ANSWER_ERRORS)
 
 # Of a role, of a SAS: what must be allowed for each action.
 _PERMISSIONS = {
@@ -55,6 +56,8 @@ _KEPT = {"BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "BlobCannotB
 # How the client says, without an answer of the store, that it has no token (any more).
 _UNIDENTIFIED = {"ClientAuthenticationError", "CredentialUnavailableError"}
 _CODE = re.compile(r"\A\w{1,80}\Z")
+# The code in the body of a refusal; Azure's own client takes it from a header.
+_BODY_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 # Of what the identity provider says only its own number for the cause.
 _CAUSE = re.compile(r"\bAADSTS\d+\b")
 
@@ -90,8 +93,16 @@ class Failure:
         return self.status == 404 and self.code == "BlobNotFound"
 
 
+# What obstore says of an answer without what each of Azure's has, and of a redirect that leads nowhere or in circles.
+_UNLIKE_AZURE, _REDIRECT = Failure(None, "Header"), Failure(None, "Redirect")
+
+
 def failure_of(error: Exception) -> Failure:
-    """Take status and code out of an error of the client."""
+    """Take status and code out of an error of either client."""
+    if isinstance(error, OBSTORE_ERRORS):
+        failure = obstore_failure(error)
+        code = _BODY_CODE.search(failure.body)
+        return Failure(failure.status, (code[1] if code else "") if failure.status else failure.kind)
     if not isinstance(error, HttpResponseError) or error.status_code is None:
         return Failure(None, type(error).__name__)
     code = getattr(error, "error_code", None)
@@ -100,6 +111,14 @@ def failure_of(error: Exception) -> Failure:
         code = response.headers.get("x-ms-error-code")
     shown = str(code.value if isinstance(code, StorageErrorCode) else code or "")
     return Failure(error.status_code, shown if _CODE.search(shown) else "")
+
+
+def is_passing(error: Exception) -> bool:
+    """Say whether a request of obstore may succeed a little later; an identity repeats its own."""
+    if not isinstance(error, OBSTORE_ERRORS):
+        return False
+    failure = obstore_failure(error)
+    return failure.of_connection or (failure.status is not None and failure_of(error).passing)
 
 
 def deletion_answer(failure: Failure, *, again: bool) -> Answer:
@@ -134,7 +153,9 @@ def _told(error: Exception, failure: Failure, action: str) -> _Told:
     """Choose the error, what was found, and the next step."""
     if isinstance(error, ClientAuthenticationError) and not _of_the_store(error):
         return _unidentified(error)
-    if isinstance(error, _ANSWER_ERRORS):
+    if isinstance(error, OBSTORE_ERRORS) and failure == Failure(401, ""):
+        return _turned_away(str(failure))
+    if isinstance(error, _ANSWER_ERRORS) or failure == _UNLIKE_AZURE:
         return (
             TransientError,
             f"the answer is none of Azure's and cannot be read ({failure.code})",
@@ -177,7 +198,7 @@ def _refused(failure: Failure, action: str) -> _Told:
         return PermissionDeniedError, f"somebody holds a lease on it ({failure})", step
     if failure.status in (401, 403):
         return PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
-    if failure.passing:
+    if failure.passing and failure != _REDIRECT:
         return (
             TransientError,
             f"the store did not answer or could not now ({failure}), also when asked again",
@@ -196,14 +217,18 @@ def _of_the_store(error: HttpResponseError) -> bool:
     return response is not None and any(name.lower().startswith("x-ms-") for name in response.headers)
 
 
+def _turned_away(shown: str) -> _Told:
+    return (
+        PermissionDeniedError,
+        f"the identity provider, or what stands before the store, refuses ({shown})",
+        "Look at the tenant, the client id, and whether its secret has expired.",
+    )
+
+
 def _unidentified(error: ClientAuthenticationError) -> _Told:
     cause = _CAUSE.search(str(error))
     if cause or error.response is not None:
-        return (
-            PermissionDeniedError,
-            f"the identity provider, or what stands before the store, refuses ({cause[0] if cause else failure_of(error)})",
-            "Look at the tenant, the client id, and whether its secret has expired.",
-        )
+        return _turned_away(cause[0] if cause else str(failure_of(error)))
     return (
         SettingsError,
         f"there are no usable credentials for Azure ({type(error).__name__})",

@@ -1,4 +1,8 @@
-"""Azure Blob Storage, by the store's own client alone: it lists, reads, writes, and deletes with an answer for each key."""
+"""Azure Blob Storage: its own client lists, writes, and deletes with an answer for each key; obstore reads whole objects.
+
+Not all of them: see `obstores.is_plain` for the names that obstore is given, and
+`azure.reads` for the credentials that it is not.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +15,14 @@ from functools import partial
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 import pyarrow as pa
-from azure.storage.blob import BlobServiceClient, ContainerClient
+from azure.storage.blob import ContainerClient
 
 from spark_core import layout
 from spark_core.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
 from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage.azure.clients import check_options, open_service, place_of
+from spark_core.storage.azure.clients import Clients, check_options, open_clients, place_of
 from spark_core.storage.azure.copies import Copies
 from spark_core.storage.azure.errors import CLIENT_ERRORS, Failure, deletion_answer, explained, failure_of
 from spark_core.storage.azure.pages import FOLDER, Page, batch_answers, checksum_of, page_of
@@ -37,6 +41,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
+from spark_core.storage.obstores import OBSTORE_ERRORS, is_plain
 from spark_core.storage.order import gathered
 from spark_core.storage.undo import BringBack, Lost
 
@@ -84,19 +89,19 @@ class AzureStore(ObjectStore):
     def _forget(self) -> None:
         self._place = place_of(self.namespace, self.options)
         self._before = self._place.before
-        self._opened: tuple[int, BlobServiceClient, ContainerClient] | None = None
+        self._opened: tuple[int, Clients, ContainerClient] | None = None
         self._bulk = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._forget()
 
-    def _clients(self) -> tuple[int, BlobServiceClient, ContainerClient]:
+    def _clients(self) -> tuple[int, Clients, ContainerClient]:
         """The clients of this process; a forked one must not share connections with its parent."""
         with _opening:
             if self._opened is None or self._opened[0] != os.getpid():
-                service = open_service(self._place.account, self.options, os.getpid())
-                self._opened = (os.getpid(), service, service.get_container_client(self._place.container))
+                clients = open_clients(self._place.account, self.options, os.getpid())
+                self._opened = (os.getpid(), clients, clients.service.get_container_client(self._place.container))
             return self._opened
 
     @property
@@ -203,14 +208,25 @@ class AzureStore(ObjectStore):
     def read(self, key: str) -> bytes:
         """Read a whole object, as it is stored, also one that says it is compressed."""
         name = self._name(key)
-
-        def whole() -> tuple[bytes, Any]:
-            stream = self._container.download_blob(name, decompress=False)
-            return stream.readall(), stream.properties.metadata
-
-        data, metadata = self._ask("read", "read", key, whole)
+        data, metadata = self._ask("read", "read", key, lambda: self._whole(name))
         self._refuse_folder("read", key, metadata)
         return data
+
+    def _whole(self, name: str) -> tuple[bytes, Any]:
+        """Read by obstore where it may; a token that was refused is shown again by the client, which can renew it."""
+        _, clients, container = self._clients()
+        reader = clients.reader(self._place.container) if is_plain(f"{self._place.container}/{name}") else None
+        if reader is not None:
+            try:
+                return clients.patience.ask(lambda: reader.read(name))
+            except OBSTORE_ERRORS as error:
+                if reader.identity is None or failure_of(error).status != 401:
+                    raise
+        stream = container.download_blob(name, decompress=False)
+        found = stream.readall(), stream.properties.metadata
+        if reader is not None and reader.identity is not None:
+            reader.identity.renew(refused=True)
+        return found
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Read a part of an object."""
@@ -358,10 +374,10 @@ class AzureStore(ObjectStore):
 
     def undelete_hint(self) -> str | None:
         """Tell for how long soft delete keeps what is deleted, and whether versions do; a sweep needs neither answer."""
-        service, container = self._clients()[1:]
+        _, clients, container = self._clients()
         found: list[str] = []
         try:
-            told = self._ask("head", "ask the properties of", "", service.get_service_properties)
+            told = self._ask("head", "ask the properties of", "", clients.service.get_service_properties)
             policy = told.get("delete_retention_policy")
             if policy is not None and policy.enabled:
                 found.append(f"has soft delete, so that for {policy.days} days a deleted blob can be undeleted")

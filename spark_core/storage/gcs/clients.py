@@ -1,10 +1,11 @@
-"""The client of a GCS bucket and its authorized session, opened with the same credentials, endpoint and bounds."""
+"""The clients of a GCS bucket and an authorized session, opened with the same credentials, endpoint and bounds."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from requests.adapters import HTTPAdapter
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.gcs.errors import is_passing
+from spark_core.storage.gcs.reads import Reader, open_reader
 
 # Reads, writes and deletes objects; nothing about who may do what.
 _SCOPES = ("https://www.googleapis.com/auth/devstorage.read_write",)
@@ -50,11 +52,28 @@ class Clients:
         client: Google's own; brings and sends whole objects.
         session: For single requests to the JSON API; adds the token and renews it.
         endpoint: Base of all URLs, without a slash at its end.
+        credentials: Of all clients.
+        options: What they were opened with.
     """
 
     client: storage.Client
     session: Any
     endpoint: str
+    credentials: Any
+    options: StoreOptions
+    _readers: dict[str, Reader | None] = field(default_factory=dict)
+    _opening: threading.Lock = field(default_factory=threading.Lock)
+
+    def reader(self, bucket: str) -> Reader | None:
+        """Return what reads objects of plain names in a bucket; None where Google's client has to.
+
+        Raises:
+            SettingsError: If it cannot be opened as the environment is.
+        """
+        with self._opening:
+            if bucket not in self._readers:
+                self._readers[bucket] = open_reader(bucket, self.endpoint, self.credentials, self.options)
+            return self._readers[bucket]
 
     def objects_url(self, bucket: str) -> str:
         """URL of the listing of a bucket; an object's is this, a slash and its name."""
@@ -124,7 +143,7 @@ def open_clients(options: StoreOptions, _process: int) -> Clients:
         _http=session,
         client_options={"api_endpoint": endpoint, "universe_domain": universe},
     )
-    return Clients(client, session, endpoint)
+    return Clients(client, session, endpoint, credentials, options)
 
 
 def _credentials(options: StoreOptions) -> Any:

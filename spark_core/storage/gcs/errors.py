@@ -1,4 +1,4 @@
-"""What GCS and its client say when something fails, told as the project's errors, without what could be secret.
+"""What GCS and its two clients say when something fails, told as the project's errors, without what could be secret.
 
 Bodies and texts of failures hold URLs of uploads, which are keys by
 themselves, and answers of the token service. Only the status, the reason in
@@ -26,9 +26,11 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.storage.deletion import Answer
+from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
 
-# What the client raises: by itself, through requests and urllib3, and from the transport of files.
+# What the clients raise: obstore, and Google's by itself, through requests and urllib3, and from the transport of files.
 CLIENT_ERRORS = (
+    *OBSTORE_ERRORS,
     GoogleAPICallError,
     RetryError,
     GoogleAuthError,
@@ -55,6 +57,13 @@ _PASSING_STATUSES = {408, 429, 500, 502, 503, 504}
 # Said with 403 when it only means "slower, please".
 _PASSING_REASONS = {"rateLimitExceeded", "userRateLimitExceeded", "backendError", "internalError"}
 _NARROW_SCOPE = {"insufficientPermissions", "insufficientScopes"}
+# How the XML API says it, which has one code for all refusals.
+_NARROW_SCOPE_TEXT = "Provided scope(s) are not authorized"
+# What obstore meets as Google's client names it.
+_KINDS = {
+    "Redirect": requests.exceptions.TooManyRedirects.__name__,
+    "Certificate": requests.exceptions.SSLError.__name__,
+}
 
 # Before the kind of an error of the token service.
 _UNAUTHORIZED = "unauthorized:"
@@ -102,7 +111,13 @@ def reason_of(body: bytes) -> str:
 
 
 def failure_of(error: BaseException | None) -> Failure:
-    """Take status and reason out of an error of the client."""
+    """Take status and reason out of an error of either client."""
+    if isinstance(error, OBSTORE_ERRORS):
+        failure = obstore_failure(error)
+        if failure.status is None:
+            return Failure(None, _KINDS.get(failure.kind, failure.kind))
+        narrow = _NARROW_SCOPE_TEXT in failure.body
+        return Failure(failure.status, "insufficientScopes" if narrow else reason_of(failure.body.encode()))
     if isinstance(error, RetryError):
         return failure_of(error.cause)
     if isinstance(error, GoogleAPICallError | InvalidResponse):
@@ -116,6 +131,8 @@ def failure_of(error: BaseException | None) -> Failure:
 
 def is_passing(error: BaseException) -> bool:
     """Say whether the same request may succeed a little later."""
+    if isinstance(error, OBSTORE_ERRORS):
+        return failure_of(error).passing or obstore_failure(error).of_connection
     if isinstance(error, GoogleAuthError):
         return isinstance(error, TransportError) or error.retryable
     if isinstance(error, GoogleAPICallError | InvalidResponse):

@@ -1,9 +1,9 @@
-"""Google Cloud Storage, through its own client alone (`lakegc[gcs]`).
+"""Google Cloud Storage, through its own client (`lakegc[gcs]`), and whole objects of plain names through obstore.
 
-One client means one set of credentials and one reading of every name. Whole
-objects go through its transfers, which check them on the way; listing,
-describing and deleting are single requests to the JSON API in its session,
-because those name every key exactly and answer for each.
+Listing, describing and deleting are single requests to the JSON API in the
+session of Google's client, because those name every key exactly and answer for
+each. Files go through its transfers, which check them on the way. What obstore
+may be given and when its answer counts: `obstores.is_plain` and `gcs.reads`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
+from spark_core.storage.obstores import is_plain
 from spark_core.storage.order import InOrder, behind, gathered
 from spark_core.storage.undo import BringBack, Lost
 
@@ -91,11 +92,16 @@ class GcsStore(OrderedStore):
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         check_options(options, namespace.root)
         super().__init__(namespace, options)
+        self._forget()
+
+    def _forget(self) -> None:
         self._bucket_seen = False
+        # Unset once the ETag of an object did not prove it: others of the bucket would be read twice, too.
+        self._proving = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._bucket_seen = False
+        self._forget()
 
     @property
     def _clients(self) -> Clients:
@@ -224,22 +230,50 @@ class GcsStore(OrderedStore):
             next(self._pages("", maxResults="1"))
 
     def read(self, key: str) -> bytes:
-        """Read a whole object, checked against the store's own checksum."""
+        """Read a whole object, checked against a checksum of the store's own."""
+        name = self._name(key)
+
+        def whole() -> bytes:
+            data = self._proved(name)
+            return self._checked(key) if data is None else data
+
+        return self._look("read", "read", key, whole)
+
+    def _proved(self, name: str) -> bytes | None:
+        """Read by obstore; None where Google's client has to, and where only its answer counts.
+
+        That is an object without a proof; one that is not there, since an
+        endpoint need not know the XML API; and a token that was refused, which
+        Google's client renews.
+        """
+        plain = self._proving and is_plain(f"{self.namespace.bucket}/{name}")
+        reader = self._clients.reader(self.namespace.bucket) if plain else None
+        if reader is None:
+            return None
+        try:
+            data = reader.read(name)
+        except CLIENT_ERRORS as error:
+            if failure_of(error).status in (401, 404):
+                return None
+            raise
+        self._proving = data is not None
+        return data
+
+    def _checked(self, key: str) -> bytes:
         with io.BytesIO() as file:
-            self._bring(key, file)
+            self._bring_once(key, file)
             return file.getvalue()
 
     def _bring(self, key: str, file: Any) -> None:
-        """Bring an object here; a broken transfer begins anew, since the client checks only what came in one piece."""
-        blob = self._blob(key)
+        """Bring an object here."""
+        self._look("read", "read", key, lambda: self._bring_once(key, file))
 
-        def once() -> None:
-            file.seek(0)
-            file.truncate()
-            # Raw: the bytes as they are stored, whatever encoding the object claims to have.
-            blob.download_to_file(file, raw_download=True, retry=None, timeout=self._timeout)
-
-        self._look("read", "read", key, once)
+    def _bring_once(self, key: str, file: Any) -> None:
+        """Bring an object here from its beginning; the client checks only what came in one piece."""
+        file.seek(0)
+        file.truncate()
+        # Raw: the bytes as they are stored, whatever encoding the object claims to have.
+        self._blob(key).download_to_file(file, raw_download=True, retry=None, timeout=self._timeout)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Read a part of an object."""

@@ -19,6 +19,7 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
+from spark_core.storage.obstores import claim_process
 from spark_core.storage.s3.content_md5 import send_md5
 from spark_core.storage.s3.pace import keep_pace
 from spark_core.storage.s3.pages import read_before_parser
@@ -32,10 +33,6 @@ _ANY_REGION = "us-east-1"
 
 # boto3 refreshes temporary credentials 15 minutes before they end; asking again this often never uses expired ones.
 _CREDENTIALS_LIFE = timedelta(minutes=5)
-
-
-# The process whose obstore has begun to work; its threads do not come along into a forked one.
-_working_process: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,22 +88,15 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clie
         SettingsError: If there are no credentials, no such profile, or if this
             process was forked from one that used S3 already.
     """
-    _refuse_after_fork()
+    if not claim_process():
+        raise SettingsError(
+            "this process was forked from one that had used obstore already, and obstore does not survive that",
+            "Start worker processes with spawn or forkserver.",
+        )
     session = _session(options, os.getpid())
     region = region or options.s3_region or _region_of(bucket, session, options)
     boto = _boto(options, region, os.getpid())
     return Clients(boto, _obstore(bucket, session, options, boto.meta.endpoint_url, region), region)
-
-
-def _refuse_after_fork() -> None:
-    """Refuse where obstore would wait for ever for threads that stayed in the parent process."""
-    global _working_process  # noqa: PLW0603 - obstore's runtime is one per process, and so is this
-    if _working_process not in (None, os.getpid()):
-        raise SettingsError(
-            "this process was forked from one that had used S3 already, and the S3 client does not survive that",
-            "Start worker processes with spawn or forkserver.",
-        )
-    _working_process = os.getpid()
 
 
 @lru_cache(maxsize=16)
@@ -208,6 +198,8 @@ def _obstore(
         endpoint=endpoint,
         region=region,
         virtual_hosted_style_request=not options.s3_path_style,
+        # Said, or a variable that only obstore knows (AWS_SKIP_SIGNATURE) would make its requests anonymous.
+        skip_signature=False,
         credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LIFE),
         client_options=_client_options(options),
         retry_config={"max_retries": options.max_retries, "retry_timeout": options.retry_timeout},

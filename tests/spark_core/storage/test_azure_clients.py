@@ -165,7 +165,7 @@ def test_a_request_is_repeated_within_bounds_and_as_late_as_the_store_asks(monke
 
     now = [0.0]
     monkeypatch.setattr(azure_clients, "monotonic", lambda: now[0])
-    patience = azure_clients._Patience(StoreOptions(max_retries=50, retry_timeout=timedelta(seconds=100)))
+    patience = azure_clients.Patience(StoreOptions(max_retries=50, retry_timeout=timedelta(seconds=100)))
     request = SimpleNamespace(
         http_request=SimpleNamespace(body=None, method="GET"), context=SimpleNamespace(options={})
     )

@@ -20,7 +20,7 @@ from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs.clients import open_clients
-from tests.support.gcs_faults import batch_answer, error, kind_of, parts_of
+from tests.support.gcs_faults import batch_answer, error, kind_of, parts_of, stored
 from tests.support.scripted_s3 import Answer, scripted_s3
 from tests.support.self_signed import self_signed
 
@@ -75,7 +75,7 @@ class Google:
             return error(401, "authError")
         if kind_of(request) == "delete":
             return batch_answer(*((part, Answer(204)) for part in parts_of(request)))
-        return Answer(200, b'{"kind": "storage#objects"}') if kind_of(request) == "list" else Answer(200, b"data")
+        return Answer(200, b'{"kind": "storage#objects"}') if kind_of(request) == "list" else stored(b"data")
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_no_token_is_sent_without_tls(machine, google):
 
     def plain(request) -> Answer:
         seen.append([name for name in request.headers if name.lower() == "authorization"])
-        return Answer(200, b"data")
+        return stored(b"data")
 
     with scripted_s3(plain) as endpoint:
         store = with_file(google, machine / "key.json", gcs_endpoint=endpoint, allow_http=True)

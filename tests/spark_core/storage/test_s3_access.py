@@ -243,3 +243,16 @@ def test_a_read_is_never_led_away_from_tls(fresh, tmp_path, monkeypatch):
             for ask in (store.read, store.head, store.exists, lambda key: store.read_range(key, 0, 4)):
                 with pytest.raises((TransientError, SettingsError)):
                     ask("data/x")
+
+
+def test_every_request_of_obstore_is_signed_whatever_its_own_variables_say(fresh, monkeypatch):
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    seen = []
+
+    def note(request):
+        seen.append({name.lower() for name in request.headers})
+        return Answer(200, b"data", {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'})
+
+    with scripted_s3(note) as endpoint:
+        assert store_at(endpoint).read("data/x") == b"data"
+    assert "authorization" in seen[-1]
