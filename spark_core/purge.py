@@ -611,7 +611,7 @@ def _listed_by_tasks(run: Run, places: Sequence[_Place], planned: str, done: Pur
     receipts = tables.removed_on_failure(
         target,
         lambda: run_tasks(
-            run.spark,
+            lambda: run.spark,
             dealt(places, tasks),
             partial(tables.write_read, target, partial(_list_many, run.store, run.options.read_threads)),
         ),

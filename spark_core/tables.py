@@ -247,11 +247,13 @@ class Source:
         spark: The session.
         tasks: One picklable value per task, as for `run_tasks`.
         read: Yields the rows of one task, and counts into its figures what it did for them. Runs on an executor.
+        is_small: As for `run_tasks`.
     """
 
     spark: Callable[[], SparkSession]
     tasks: Sequence[Any]
     read: Callable[[Any, Counter[str]], Iterator[pa.RecordBatch]]
+    is_small: bool = False
 
 
 @dataclass(frozen=True)
@@ -502,7 +504,8 @@ def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
         case Written():
             return content.receipts
         case Source():
-            return run_tasks(content.spark(), content.tasks, partial(write_read, target, content.read))
+            work = partial(write_read, target, content.read)
+            return run_tasks(content.spark, content.tasks, work, is_small=content.is_small)
         case pa.Table():
             return [write_parts(target, 0, iter(content.cast(target.schema).to_batches()))]
         case _:

@@ -98,24 +98,33 @@ def _given(numbers: Iterator[pa.RecordBatch]) -> list[int]:
     return [number for batch in numbers for number in batch.column("id").to_pylist()]
 
 
-def run_tasks(spark: SparkSession, tasks: Sequence[Task], work: Callable[[int, Task], Receipt]) -> list[Receipt]:
+def run_tasks(
+    spark: Callable[[], SparkSession],
+    tasks: Sequence[Task],
+    work: Callable[[int, Task], Receipt],
+    *,
+    is_small: bool = False,
+) -> list[Receipt]:
     """Do work on the executors, and bring back what each task says of it.
 
     Args:
-        spark: The session.
+        spark: Gives the session.
         tasks: One picklable value per task, as for `read_partitions`; none starts nothing.
         work: Gets the number of the task and the task; returns a small picklable receipt. What it does must be right
             when it is done twice: Spark runs a task again that it lost, and only the receipt of the last try comes back.
+        is_small: It is so little, and bounded, that the driver does it sooner than a task is handed out.
 
     Returns:
         The receipts, in no particular order.
 
     Raises:
-        LakegcError: What an executor raised.
+        LakegcError: What a task raised.
     """
+    if is_small:
+        return [work(number, task) for number, task in enumerate(tasks)]
     if not tasks:
         return []
-    return _collected(_numbers(spark, len(tasks)), partial(_map_tasks, tuple(tasks), work))
+    return _collected(_numbers(spark(), len(tasks)), partial(_map_tasks, tuple(tasks), work))
 
 
 def _map_tasks(
@@ -172,12 +181,15 @@ def counted(frame: DataFrame) -> tuple[DataFrame, int, Counter[str]]:
     return frame.where(sf.col("figures").isNull()).drop("figures"), row[0], total
 
 
-def run_over(frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], Receipt]) -> list[Receipt]:
+def run_over(
+    frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], Receipt], *, is_small: bool = False
+) -> list[Receipt]:
     """Run a frame, and work on each of its partitions on the executors.
 
     Args:
         frame: The rows; this is the action that runs it.
         work: Gets the number of the partition and its batches; as for `run_tasks`.
+        is_small: The driver may hold the rows, and does the work.
 
     Returns:
         The receipts of all partitions, in no particular order.
@@ -185,6 +197,10 @@ def run_over(frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], R
     Raises:
         LakegcError: What an executor raised.
     """
+    if is_small:
+        with surfacing_errors():
+            rows = frame.toArrow()
+        return [work(0, iter(rows.to_batches()))]
     return _collected(frame, partial(_map_rows, work))
 
 

@@ -74,7 +74,7 @@ def read_retained(store: ObjectStore, run_id: str, prefix: str = DEFAULT_PREFIX)
     )
 
 
-def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str = DEFAULT_PREFIX) -> list[str]:
+def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str = DEFAULT_PREFIX) -> dict[str, int]:
     """List the files of one scan.
 
     Args:
@@ -83,14 +83,17 @@ def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str
         prefix: The server's table prefix.
 
     Returns:
-        Their keys, sorted. A page may have written a file without rows, and a
+        Their keys, sorted, and the bytes of each. A page may have written a file without rows, and a
         repeated page a second file.
 
     Raises:
         IncompleteReadError: If there are fewer files than pages that said they wrote one (safety 1).
     """
     directory = f"{prefix}/retention/gc/uncommitted/{scan.run_id}/uncommitted/"
-    files = sorted(key for batch in store.list(directory) for key in batch.column("key").to_pylist())
+    columns = (
+        (batch.column("key").to_pylist(), batch.column("size_bytes").to_pylist()) for batch in store.list(directory)
+    )
+    files = dict(sorted(pair for keys, sizes in columns for pair in zip(keys, sizes, strict=True)))
     if len(files) < scan.pages_with_data:
         raise IncompleteReadError(
             f"{directory} of {store.root} holds {len(files)} files, {scan.pages_with_data} pages of the scan said that "

@@ -120,15 +120,18 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     retained = ranges.filter(ranges["is_retained"])
     only_expired = ranges.filter(pc.invert(ranges["is_retained"]))
     explained = only_expired.slice(0, run.options.explain_ranges)
+    wanted = pa.concat_tables([retained, explained])
     where, attempt = tables.folder(tables.COMMITTED_ADDRESSES, run.key), tables.new_attempt()
     target = Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure)
     beside = Target(run.store, where, attempt, EXPIRED_HASHES, name="_expired")
     written = tables.removed_on_failure(
         target,
         lambda: run_tasks(
-            run.spark,
-            tasks_of(pa.concat_tables([retained, explained]), run.options.range_partitions),
+            lambda: run.spark,
+            tasks_of(wanted, run.options.range_partitions),
             partial(_write, reader, target, beside),
+            is_small=wanted.num_rows <= _RANGES_OF_A_TASK
+            and (pc.sum(wanted["count"]).as_py() or 0) <= tables.DRIVER_ROWS,
         ),
     )
     figures = read + tables.summed([receipts[0] for receipts in written])[1]
@@ -208,7 +211,8 @@ def distinct_ranges(run: Run, reader: Reader, metaranges: Sequence[Metarange]) -
         -len(metaranges) // max(1, min(-(-len(metaranges) // _METARANGES_OF_A_TASK), run.options.range_partitions))
     )
     tasks = [tuple(metaranges[begin : begin + each]) for begin in range(0, len(metaranges), max(1, each))]
-    told = run_tasks(run.spark, tasks, partial(_read_metaranges, reader))
+    is_small = len(metaranges) <= min(_METARANGES_OF_A_TASK, tables.DRIVER_ROWS)
+    told = run_tasks(lambda: run.spark, tasks, partial(_read_metaranges, reader), is_small=is_small)
     figures = Counter[str]()
     for _, read in told:
         figures.update(read)

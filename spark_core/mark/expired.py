@@ -144,11 +144,12 @@ def _without_hidden(
     left, kept = decided, candidates
     if found.keeps_any:
         kept = candidates.transform(found.without_twins)
-        left = fates.write_again(run, kept, target)
+        left = fates.write_again(run, kept, target, is_small=few is not None)
     if named is not None:
         eligible = left.sums.total
         facts["reference"] = {**named.facts, "eligible_objects": eligible[0], "eligible_bytes": eligible[1]}
-        left = fates.write_again(run, kept.transform(reference.within(named.frame)), target)
+        within = kept.transform(reference.within(named.frame))
+        left = fates.write_again(run, within, target, is_small=few is not None)
     return left, facts
 
 

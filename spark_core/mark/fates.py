@@ -186,10 +186,11 @@ def decide(
     at_once = spark.sparkContext.defaultParallelism
     hashes = listing.rows + rows
     partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
+    are_small = max(listing.rows, rows) <= tables.DRIVER_ROWS
     orders = _Orders(store, listing.parts, target, held, words, run.key.instant, run.limits)
     decided = Decided()
     with _planned(spark, partitions):
-        for told in run_over(_grouped(listed, known), partial(_pick, orders)):
+        for told in run_over(_grouped(listed, known), partial(_pick, orders), is_small=are_small):
             decided.merge(told)
     # Two listed objects of one hash meet each of its references both: then those are counted apart.
     repeated = _repeated(listed, known) if decided.references > rows else 0
@@ -408,16 +409,17 @@ def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> 
         yield found
 
 
-def write_again(run: Run, frame: DataFrame, target: Target) -> Decided:
+def write_again(run: Run, frame: DataFrame, target: Target, *, is_small: bool) -> Decided:
     """Write what is left of the objects that may go, after some were taken out.
 
     Args:
         run: The run.
         frame: Columns of `schemas.EXPIRED_ADDRESSES`.
         target: Where the parts go.
+        is_small: Whether the driver may hold the rows.
     """
     decided = Decided()
-    for told in run_over(frame, partial(_sum_and_write, target, run.key.instant, run.limits)):
+    for told in run_over(frame, partial(_sum_and_write, target, run.key.instant, run.limits), is_small=is_small):
         decided.merge(told)
     return decided
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -57,10 +58,12 @@ def namespace_slices(run: Run) -> Draft:
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
     slices, direct = run.store.children(DATA)
+    few = _few(run, slices, direct)
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
         # Old servers put every object there, so it is no listing for the driver.
         tasks.append(_Listing(root=True))
+    by_tasks = Source(lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads))
     listed_by_driver = Counter(run.store.requests)
 
     def facts(figures: Counter[str]) -> Mapping[str, Any]:
@@ -68,12 +71,25 @@ def namespace_slices(run: Run) -> Draft:
 
     return Draft(
         tables.NAMESPACE_SLICES,
-        Source(lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads)),
+        by_tasks if few is None else few,
         began,
         parents=(),
         facts=facts,
         measure=partial(_measure, run.cutoff, answers["table_prefix"], run.store.unsafe_names),
     )
+
+
+def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
+    """List by the driver what few slices hold, while it may hold that; None where it is more."""
+    if run.options.flat or len(slices) > run.options.read_threads:
+        return None
+    found, count = direct.to_batches(), direct.num_rows
+    for batch in chain.from_iterable(map(run.store.list, slices)):
+        found.append(batch)
+        count += batch.num_rows
+        if count > tables.DRIVER_ROWS:
+            return None
+    return pa.Table.from_batches([_judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES)
 
 
 def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:

@@ -56,7 +56,7 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
-        Source(lambda: run.spark, staged.tasks, staged.read),
+        Source(lambda: run.spark, staged.tasks, staged.read, is_small=staged.is_small),
         began,
         parents=(slices.manifest,),
         facts=staged.facts,
@@ -75,12 +75,14 @@ class Staged:
 
     Attributes:
         tasks: What executors read.
+        is_small: Whether all of it is within `tables.DRIVER_BYTES`, and the driver may read it.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, of one of them; counts into its figures.
         facts: Makes of the figures of all tasks what is told of it.
         close: Takes the files away that lakegc itself put the rows of diffs in; nothing can be read any more then.
     """
 
     tasks: Sequence[_Task]
+    is_small: bool
     read: Callable[[_Task, Counter[str]], Iterator[pa.RecordBatch]]
     facts: Callable[[Mapping[str, int]], Mapping[str, Any]]
     close: Callable[[], None]
@@ -107,7 +109,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         if parts is not None:
             parts.end(SCAN)
     # Scans of one id have the same files.
-    files = list(dict.fromkeys(file for scan in scans for file in uncommitted_files(run.store, scan, prefix)))
+    files = {key: size for scan in scans for key, size in uncommitted_files(run.store, scan, prefix).items()}
     diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
     try:
         read = diff_addresses(
@@ -135,7 +137,9 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
 
     told = [*files, *diffs.parts, *diffs.held]
     tasks = dealt(told, min(-(-len(told) // run.options.read_threads), run.options.range_partitions))
-    return Staged(tasks, partial(_read, run.store), facts, diffs.close)
+    told_here = len(files) + sum(batch.num_rows for batch in diffs.held)
+    is_small = not diffs.parts and told_here <= tables.DRIVER_ROWS and sum(files.values()) <= tables.DRIVER_BYTES
+    return Staged(tasks, is_small, partial(_read, run.store), facts, diffs.close)
 
 
 class _Diffs:

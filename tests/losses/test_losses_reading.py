@@ -44,7 +44,7 @@ def test_1_the_last_page_had_no_rows_and_its_empty_location_stood_for_all_pages(
     with pytest.raises(IncompleteReadError, match=r"holds 0 files, 1 pages of the scan said that they wrote one"):
         uncommitted_files(store, scan)
     store.put(f"{STAGED}page-1.parquet", b"rows of the first page")
-    assert uncommitted_files(store, scan) == [f"{STAGED}page-1.parquet"]
+    assert list(uncommitted_files(store, scan)) == [f"{STAGED}page-1.parquet"]
 
 
 class _Branches:

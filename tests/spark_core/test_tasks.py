@@ -103,7 +103,7 @@ def test_each_partition_that_is_worked_on_gives_a_receipt(spark):
 
 @pytest.mark.spark
 def test_each_task_gives_a_receipt_and_none_starts_nothing(spark):
-    assert sorted(run_tasks(spark, ["a", "b"], lambda number, task: (number, task))) == [(0, "a"), (1, "b")]
+    assert sorted(run_tasks(lambda: spark, ["a", "b"], lambda number, task: (number, task))) == [(0, "a"), (1, "b")]
     assert run_tasks(None, [], None) == []
 
 
@@ -130,7 +130,7 @@ def test_a_task_that_is_run_again_is_counted_once(tmp_path):
         builder = SparkSession.builder
         for key, value in spark_config(master={master!r}).items():
             builder = builder.config(key, value)
-        print("RECEIPTS", run_tasks(builder.getOrCreate(), [1, 2], partial(_fails_at_first, {str(tmp_path)!r})))
+        print("RECEIPTS", run_tasks(builder.getOrCreate, [1, 2], partial(_fails_at_first, {str(tmp_path)!r})))
     """)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200)
     assert f"RECEIPTS {[Counter(done=1)] * 2}" in ran.stdout, ran.stderr[-2000:]
