@@ -26,6 +26,7 @@ ENTRANCES = (
 
 def import_ahead() -> None:
     """Import what tasks need, and load the compiled loops."""
+    gc.disable()
     # Whatever fails here fails again in the task that needs it, which can say so.
     with suppress(Exception):
         for module in ENTRANCES:
@@ -34,6 +35,7 @@ def import_ahead() -> None:
             import_module(module).warm_up()
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 if __name__ == "__main__":
