@@ -409,7 +409,7 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
     if layout.report_keys(key, swept=swept)["json"] in files.sizes:
         return
-    report.load(replace(run, key=key))
+    report.load(replace(run, key=key, known={}))
 
 
 def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:

@@ -216,7 +216,6 @@ class Run:
         reference_mark: Id of a mark of lakeFS's own job: only what it names and this run finds expired may go.
         take_over: Key of the dead run whose lease this one may take over.
         known: Tables of marks that this process has stored or read, by the key of their manifests.
-        begun: Runs of which this process knows that they had no verdict when it began.
     """
 
     key: RunKey
@@ -229,7 +228,6 @@ class Run:
     reference_mark: str | None = None
     take_over: str | None = None
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
-    begun: set[RunKey] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -299,14 +297,10 @@ class Run:
     def begin(self, spec: TableSpec) -> datetime:
         """Note that the sources of a table are about to be read.
 
-        The store is asked whether the run is open before the first table, and again before each manifest is stored.
-
         Raises:
             ClosedPartitionError: If the run has a verdict.
         """
-        if self.key not in self.begun:
-            tables.require_open(self.store, spec, self.key)
-            self.begun.add(self.key)
+        tables.require_open(self.store, spec, self.key)
         return self.now()
 
     def keep(self, draft: Draft) -> StoredTable:

@@ -469,6 +469,8 @@ def store_table(
     """
     _require_replaceable(store, draft, run)
     where = folder(draft.spec, run)
+    # What lies there before; parts that somebody else writes meanwhile are theirs.
+    earlier = _parts_in(store, where)
     attempt = draft.content.attempt if isinstance(draft.content, Written) else new_attempt()
     target = Target(store, where, attempt, draft.spec.schema, draft.measure)
     receipts = removed_on_failure(target, lambda: _write(draft, target))
@@ -487,14 +489,14 @@ def store_table(
         facts=facts,
         beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
-    require_open(store, draft.spec, run)
     try:
+        require_open(store, draft.spec, run)
         _require_replaceable(store, draft, run)
         _put_manifest(store, draft, run, manifest)
-    except ChainError:
+    except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
-    _remove_unnamed(store, where, manifest)
+    _remove_unnamed(store, earlier, where, manifest)
     return manifest
 
 
@@ -680,22 +682,12 @@ def _remove(store: ObjectStore, keys: Sequence[str]) -> None:
         store.delete(keys[begin : begin + store.delete_batch_size])
 
 
-def _parts_in(store: ObjectStore, where: str) -> dict[str, datetime]:
-    """Return when each part in a folder was written."""
-    found: dict[str, datetime] = {}
-    for batch in store.list(where):
-        columns = (batch.column(name).to_pylist() for name in ("key", "last_modified"))
-        found.update((key, at) for key, at in zip(*columns, strict=True) if _PART.fullmatch(key.removeprefix(where)))
-    return found
+def _parts_in(store: ObjectStore, where: str) -> set[str]:
+    found = (key for batch in store.list(where) for key in batch.column("key").to_pylist())
+    return {key for key in found if _PART.fullmatch(key.removeprefix(where))}
 
 
-def _remove_unnamed(store: ObjectStore, where: str, manifest: Manifest) -> None:
-    """Delete the parts of earlier attempts, and those of this one that a task which was run again left behind.
-
-    What was written after the first part of this attempt may be somebody else's, who is at work.
-    """
-    found = _parts_in(store, where)
-    own = {key for key in found if manifest.attempt in key}
-    first = min((found[key] for key in own), default=None)
-    earlier = {key for key, at in found.items() if first is None or at <= first}
+def _remove_unnamed(store: ObjectStore, earlier: set[str], where: str, manifest: Manifest) -> None:
+    """Delete the parts of earlier attempts, and those of this one that a task which was run again left behind."""
+    own = {key for key in _parts_in(store, where) if manifest.attempt in key}
     _remove(store, sorted((earlier | own) - {part.key for part in (*manifest.parts, *manifest.beside)}))

@@ -21,11 +21,14 @@ from spark_core.collectable import NOT_NAMEABLE
 from spark_core.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.run import Run, preflight
 from spark_core.storage import ObjectStore
+from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listings import listed
 from spark_core.tables import Draft, Source
 from spark_core.tasks import counting, dealt
 
 DATA = "data/"
+# Pages that the driver lists, and that are listed once more where more follow.
+_PAGES_TRIED = 4
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class _Listing:
 
 
 def namespace_slices(run: Run) -> Draft:
-    """List every object under `data/` with its size and age; `data/` is listed once.
+    """List every object under `data/` with its size and age; `data/` is listed once, but for some pages of few slices.
 
     Every object is kept, old or young: later steps compare the live addresses
     with the whole listing. How each one stands by its name and age is told at once, as the cutoff is fixed. A slice is one direct
@@ -80,16 +83,25 @@ def namespace_slices(run: Run) -> Draft:
 
 
 def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
-    """List by the driver what few slices hold, while it may hold that; None where it is more."""
+    """List by the driver what few slices hold, while it may hold that; None where it is more, or more than some pages."""
     if run.options.flat or len(slices) > run.options.read_threads:
         return None
-    found, count = direct.to_batches(), direct.num_rows
-    for batch in chain.from_iterable(map(run.store.list, slices)):
+    found, count, more = direct.to_batches(), direct.num_rows, 0
+    for batch, is_last in chain.from_iterable(_pages(run.store, slice_) for slice_ in slices):
         found.append(batch)
         count += batch.num_rows
-        if count > tables.DRIVER_ROWS:
+        more += not is_last
+        if count > tables.DRIVER_ROWS or more > _PAGES_TRIED:
             return None
     return pa.Table.from_batches([_judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES)
+
+
+def _pages(store: ObjectStore, prefix: str) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Yield pages, and whether each is the last one, as far as the store tells pages."""
+    if isinstance(store, OrderedStore):
+        yield from ((page.rows, page.is_last) for page in store.pages(prefix))
+    else:
+        yield from ((batch, True) for batch in store.list(prefix))
 
 
 def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:

@@ -22,11 +22,14 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.errors import IncompleteReadError
+from spark_core import schemas
+from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.storage.contract import LISTING_BATCH_ROWS, ListedPage, ObjectStore, OrderedStore
 from spark_core.storage.order import gathered
 from spark_core.tasks import interleaved
 from spark_core.xids import LAST_SECOND, first_id, xid_seconds
+
+_NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 
 # A stretch with fewer pages left is read to its end sooner than cut: one page comes while the cut is asked for.
 _WORTH_A_CUT = 3
@@ -137,7 +140,7 @@ class _Listings:
                 self._ask(pool, waiting)
                 while self._asked:
                     done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
-                    found = [self._taken(pool, self._asked.pop(future), future.result()) for future in done]
+                    found = [self._taken(pool, self._asked.pop(future), future) for future in done]
                     # Before the rows are worked on, so that the store is never waited for without need.
                     self._ask(pool, waiting)
                     yield from found
@@ -159,8 +162,13 @@ class _Listings:
             stretch.cut_after = stretch.read
             self._asked[pool.submit(_page, cut.pages, prefix)] = cut
 
-    def _taken(self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, page: ListedPage) -> pa.RecordBatch:
+    def _taken(self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, future: Future[ListedPage]) -> pa.RecordBatch:
         """Take a page, and ask for the next one of its stretch; returns the rows that no other stretch has."""
+        if isinstance(asked, _Cut) and isinstance(future.exception(), LakegcError):
+            # A guess that the store does not answer; what it would have told, the stretch before it tells.
+            asked.stretch.folder.is_cut = False
+            return _NOTHING
+        page = future.result()
         stretch = self._begun(asked, page) if isinstance(asked, _Cut) else asked
         if stretch is None:
             return page.rows.slice(0, 0)

@@ -33,6 +33,7 @@ ONCE: RetryConfig = {"max_retries": 0}
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.=-]*[A-Za-z0-9_=-](?:/[A-Za-z0-9_.=-]*[A-Za-z0-9_=-])*")
 
 _ANSWER = re.compile(r"status code: (\d{3})[^:]*: (.*?)(?:\n\nDebug source:|\Z)", re.DOTALL)
+_ANOTHER_CLIENT_MAY = ("Timeout", "Certificate")
 _KIND = re.compile(r"\bkind: (\w+)")
 
 # The process whose obstore has begun to work; its threads do not come along into a forked one.
@@ -114,7 +115,16 @@ class ObstoreFailure:
     @property
     def of_connection(self) -> bool:
         """Whether the same request may succeed later, as no usable answer came."""
-        return self.status is None and self.kind not in ("Redirect", "Header")
+        return self.status is None and self.kind not in ("Redirect", "Header", *_ANOTHER_CLIENT_MAY)
+
+    @property
+    def is_for_the_other_client(self) -> bool:
+        """Whether the store's own client may read what obstore could not.
+
+        obstore counts the whole body in its timeout, where the others count each wait for more of it; and it refuses a
+        certificate of a server that is its own authority, which the others take.
+        """
+        return self.kind in _ANOTHER_CLIENT_MAY
 
 
 def obstore_failure(error: Exception) -> ObstoreFailure:

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from spark_core import schemas, tables
-from spark_core.errors import ChainError
+from spark_core import layout, schemas, tables
+from spark_core.errors import ChainError, ClosedPartitionError
 from spark_core.tables import ANYTHING, Draft
 from tests.support.passing_mark import keep_slices
 from tests.support.written_run import OLD, written_run
@@ -93,3 +93,17 @@ def test_a_report_whose_put_was_answered_only_the_second_time_is_stored(tmp_path
     monkeypatch.setattr(run.store, "put_if_absent", twice)
     stored = run.keep(_draft(run, None, "data/s/x"))
     assert run.load(tables.DELETION_REPORT).manifest == stored.manifest
+
+
+def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD], "address_hash": [1]})
+
+    def concluded_by_another(_figures):
+        run.store.put(layout.verdict_key(run.key), b"a verdict")
+        return {}
+
+    draft = Draft(tables.UNCOMMITTED_ADDRESSES, rows, run.now(), (), facts=concluded_by_another)
+    with pytest.raises(ClosedPartitionError):
+        run.keep(draft)
+    assert _stored(run) == {layout.verdict_key(run.key)}

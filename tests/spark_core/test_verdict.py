@@ -326,13 +326,3 @@ def test_a_table_that_another_process_replaced_after_the_verdict_keeps_the_lock_
     run.store.put(key, replace(run.load(tables.RETAINED_COMMITS).manifest, attempt="another").to_json())
     with pytest.raises(VerdictError, match="not the one that the verdict speaks of"):
         verdict.require_sweepable(run)
-
-
-def test_the_store_is_asked_once_whether_a_run_is_open_and_again_before_each_manifest(run, monkeypatch):
-    asked, exists = [], type(run.store).exists
-    monkeypatch.setattr(type(run.store), "exists", lambda store, key: asked.append(key) or exists(store, key))
-    for spec in tables.MARK_TABLES:
-        run.begin(spec)
-    assert asked == [layout.verdict_key(run.key)]
-    passing_mark(run)
-    assert asked == [layout.verdict_key(run.key)] * 6

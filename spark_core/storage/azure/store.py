@@ -10,11 +10,12 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, BinaryIO, ClassVar, TypeVar, cast
 
 import pyarrow as pa
+from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
 from spark_core import layout
@@ -41,7 +42,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one
-from spark_core.storage.obstores import OBSTORE_ERRORS, is_plain
+from spark_core.storage.obstores import OBSTORE_ERRORS, is_plain, obstore_failure
 from spark_core.storage.order import gathered
 from spark_core.storage.undo import BringBack, Lost
 
@@ -216,16 +217,20 @@ class AzureStore(ObjectStore):
         """Read by obstore where it may; a token that was refused is shown again by the client, which can renew it."""
         _, clients, container = self._clients()
         reader = clients.reader(self._place.container) if is_plain(f"{self._place.container}/{name}") else None
+        was_refused = False
         if reader is not None:
             try:
                 return clients.patience.ask(lambda: reader.read(name))
             except OBSTORE_ERRORS as error:
-                if reader.identity is None or failure_of(error).status != 401:
+                was_refused = reader.identity is not None and failure_of(error).status == 401
+                if not was_refused and not obstore_failure(error).is_for_the_other_client:
                     raise
         stream = container.download_blob(name, decompress=False)
         found = stream.readall(), stream.properties.metadata
-        if reader is not None and reader.identity is not None:
-            reader.identity.renew(refused=True)
+        if was_refused and reader is not None and reader.identity is not None:
+            # The object is here; a token that cannot be had now is asked for again by the next read.
+            with suppress(AzureError):
+                reader.identity.renew(refused=True)
         return found
 
     def read_range(self, key: str, start: int, length: int) -> bytes:

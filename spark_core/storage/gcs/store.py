@@ -37,7 +37,7 @@ from spark_core.storage.contract import (
 )
 from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches
-from spark_core.storage.obstores import is_plain
+from spark_core.storage.obstores import OBSTORE_ERRORS, is_plain, obstore_failure
 from spark_core.storage.order import InOrder, behind, gathered
 from spark_core.storage.undo import BringBack, Lost
 
@@ -80,6 +80,9 @@ T = TypeVar("T")
 _SPOOLED_BYTES = 32 << 20
 # Of a large file, what one request sends; a multiple of 256 KiB.
 _CHUNK_BYTES = 32 << 20
+
+# Answers that may be of the API by which obstore reads, or of its token, and not of the object.
+_ASKED_OF_THE_OTHER = (401, 404, 405, 501)
 
 
 class GcsStore(OrderedStore):
@@ -242,9 +245,8 @@ class GcsStore(OrderedStore):
     def _proved(self, name: str) -> bytes | None:
         """Read by obstore; None where Google's client has to, and where only its answer counts.
 
-        That is an object without a proof; one that is not there, since an
-        endpoint need not know the XML API; and a token that was refused, which
-        Google's client renews.
+        That is an object without a proof; one that is not there, since an endpoint need not know the XML API; a
+        token that was refused, which Google's client renews; and what did not come in the time that one request has.
         """
         plain = self._proving and is_plain(f"{self.namespace.bucket}/{name}")
         reader = self._clients.reader(self.namespace.bucket) if plain else None
@@ -253,10 +255,13 @@ class GcsStore(OrderedStore):
         try:
             data = reader.read(name)
         except CLIENT_ERRORS as error:
-            if failure_of(error).status in (401, 404):
+            if failure_of(error).status in _ASKED_OF_THE_OTHER or (
+                isinstance(error, OBSTORE_ERRORS) and obstore_failure(error).is_for_the_other_client
+            ):
                 return None
             raise
-        self._proving = data is not None
+        if data is None:
+            self._proving = False
         return data
 
     def _checked(self, key: str) -> bytes:
