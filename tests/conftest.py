@@ -1,6 +1,7 @@
 """What every test may use: one Spark session, and no telemetry."""
 
 import os
+import sys
 
 import pytest
 
@@ -25,6 +26,13 @@ def pytest_collection_modifyitems(items):
     """Begin with the longest files."""
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(ranks)))
+
+
+def pytest_runtest_logreport(report):
+    """Say at once what a long search tried and found: the summary comes hours later, or never."""
+    if "deep" in report.keywords and report.when == "call":
+        told = [str(value) for name, value in report.user_properties if name == "figures"]
+        sys.__stderr__.write("".join(f"\n{line}" for line in [*told, report.longreprtext] if line))
 
 
 def pytest_terminal_summary(terminalreporter):
