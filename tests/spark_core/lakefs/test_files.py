@@ -126,7 +126,7 @@ def test_a_file_of_which_fewer_rows_are_read_than_it_says_refuses(
     paged: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's answers tell no number of rows; the footer of each file does."""
-    file = uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 6))[0]
+    file = next(iter(uncommitted_files(paged, PreparedUncommitted(PAGED, 35, 6))))
     schema, rows = paged.parquet_footer(file)
     monkeypatch.setattr(type(paged), "parquet_footer", lambda *_: (schema, rows + 1))
     with pytest.raises(
@@ -154,7 +154,7 @@ def test_a_repeated_page_may_have_written_a_second_file(paged: ObjectStore) -> N
 
 
 def test_a_scan_that_found_nothing_has_no_files(store: ObjectStore) -> None:
-    assert uncommitted_files(store, PreparedUncommitted(RUN_ID, 1, 0)) == []
+    assert uncommitted_files(store, PreparedUncommitted(RUN_ID, 1, 0)) == {}
 
 
 def test_a_scan_that_claims_rows_without_any_file_refuses(store: ObjectStore) -> None:
@@ -187,7 +187,7 @@ def test_a_column_whose_name_is_no_text_refuses(root: Path, store: ObjectStore) 
 
 def test_a_file_without_rows_is_fine(root: Path, store: ObjectStore) -> None:
     key = write_parquet(root, physical_address=[], creation_date=[])
-    assert uncommitted_files(store, PreparedUncommitted(RUN_ID, 1, 1)) == [key]
+    assert uncommitted_files(store, PreparedUncommitted(RUN_ID, 1, 1)) == {key: store.head(key).size_bytes}
     assert sum(batch.num_rows for batch in read_uncommitted(store, key)) == 0
 
 

@@ -109,9 +109,16 @@ def test_a_read_is_never_led_away_from_tls(tmp_path, monkeypatch):
 def test_a_certificate_that_nobody_trusts_is_a_passing_failure(tmp_path):
     with (
         scripted_s3(blob, certificate=self_signed(tmp_path / "chain.pem")) as endpoint,
-        pytest.raises(TransientError, match="no answer Certificate"),
+        pytest.raises(TransientError, match="no answer ServiceRequestError"),
     ):
         store_at(endpoint, azure_account_key=ACCOUNT_KEY).read("data/x")
+
+
+def test_a_server_that_is_its_own_authority_is_read_by_the_client_that_takes_it(tmp_path, monkeypatch):
+    chain = self_signed(tmp_path / "chain.pem")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(chain))
+    with scripted_s3(blob, certificate=chain) as endpoint:
+        assert store_at(endpoint, azure_account_key=ACCOUNT_KEY).read("data/x") == b"data"
 
 
 def test_an_answer_that_lacks_what_all_of_azures_have_is_none_of_azures():

@@ -208,10 +208,10 @@ def test_obstore_may_go_without_tls_only_where_the_endpoint_does(allowed):
     ("text", "status", "kind", "of_connection"),
     [
         ("Server returned non-2xx status code: 403 Forbidden: <Code>X</Code>\n\nDebug source:\nkind: Connect", 403, "", False),
-        ("sending request\n\nDebug source:\nHttpError {\n kind: Timeout,\n source: reqwest::Error {\n kind: Request", None, "Timeout", True),
+        ("sending request\n\nDebug source:\nHttpError {\n kind: Timeout,\n source: reqwest::Error {\n kind: Request", None, "Timeout", False),
         ("Debug source:\nHttpError {\n kind: Unknown,\n source: reqwest::Error {\n kind: Redirect", None, "Redirect", False),
         ("Debug source:\n inner: BareRedirect,", None, "Redirect", False),
-        ("Debug source:\n kind: Connect,\n error: InvalidCertificate(", None, "Certificate", True),
+        ("Debug source:\n kind: Connect,\n error: InvalidCertificate(", None, "Certificate", False),
         ("Debug source:\n source: Header {\n source: MissingEtag", None, "Header", False),
         ("something else", None, "GenericError", True),
     ],
