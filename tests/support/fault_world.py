@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox
@@ -338,7 +339,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _is_killed(error: BaseException | None) -> bool:
     """Say whether a worker was killed, which Spark tells in its own words."""
-    return isinstance(error, PySparkException) and "Killed" in str(error)
+    return isinstance(error, PySparkException | Py4JJavaError) and "Killed" in str(error)
 
 
 def _built(sandbox: Sandbox) -> SandboxRepository:
