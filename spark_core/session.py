@@ -36,6 +36,11 @@ _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver
 _DAEMON = "spark_core.spark_daemon"
 # Java's second compiler costs as much as it gains up to joins of 20 million objects (docs/performance.md).
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
+# On few cores the collectors that work beside the program gain nothing, and take 150 MB more (docs/performance.md). Java
+# does not start with two of them chosen, so somebody else's choice, also in the environment, stands alone.
+_ONE_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 _JAVA_VERSION = re.compile(r'version "(\d+)')
 
@@ -132,7 +137,12 @@ def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
     # Java does not map one archive while it makes another.
     making = any("ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, "")))
     mapped = "" if archive is None or making else archive.options
-    started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, mapped, first)))}
+    last = properties.get(_LAST_OPTIONS, _in_spark_defaults(_LAST_OPTIONS))
+    is_chosen = any(
+        _COLLECTOR.search(said) for said in (first, last, *(os.environ.get(name, "") for name in _JAVAS_OWN))
+    )
+    collector = "" if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else _ONE_COLLECTOR
+    started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, collector, mapped, first)))}
     if os.environ["PYSPARK_PYTHON"] == sys.executable:
         started["spark.python.daemon.module"] = _DAEMON
     return started

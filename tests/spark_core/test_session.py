@@ -52,10 +52,23 @@ def archived(tmp_path, monkeypatch):
     return class_archive().path
 
 
-def test_a_local_session_maps_the_archive_and_has_one_compiler_and_the_daemon_that_imported_ahead(archived):
+def test_a_local_session_maps_the_archive_and_has_one_compiler_and_the_daemon_that_imported_ahead(
+    archived, monkeypatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     config = spark_config(master="local[2]")
-    assert config[FIRST].startswith(f"-XX:TieredStopAtLevel=1 -XX:SharedArchiveFile={archived} ")
+    assert config[FIRST].startswith(f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={archived} ")
     assert config[DAEMON] == "spark_core.spark_daemon"
+
+
+def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_cores(archived, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for name in (FIRST, LAST):
+        assert "UseSerialGC" not in spark_config(master="local[2]", extra={name: "-Xss4m -XX:+UseG1GC"})[FIRST]
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
+    assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
 
 
 @pytest.mark.parametrize("master", ["yarn", "local-cluster[2,1,1024]", "spark://head:7077", None])
