@@ -365,8 +365,8 @@ def read_ranges(
     addresses = left_out = 0
     with counting(figures, reader.store.requests):
         for batch in interleaved(ranges.to_pylist(), read, threads=reader.threads):
-            # By the address that is said: two that keep one object differ in what hides behind them.
-            first = batch.filter(pa.array(distinct.first(hashed(batch.column("address")), _details(batch))))
+            # What is left out has the very hash that decides, so nothing it keeps can go; somebody may make hashes of a wish.
+            first = batch.filter(pa.array(distinct.first(batch.column("address_hash"), _details(batch))))
             addresses += batch.num_rows
             left_out += batch.num_rows - first.num_rows
             yield first
@@ -376,11 +376,11 @@ def read_ranges(
 
 
 def _details(batch: pa.RecordBatch) -> Any:
-    """Hash what tells rows of one address apart."""
-    parts = [hashed(batch.column(name)).to_numpy() for name in ("head_path", "checksum")]
+    """Hash what tells rows apart that keep one object: by the address that is said, too, they differ in what hides behind them."""
+    parts = [hashed(batch.column(name)).to_numpy() for name in ("address", "head_path", "checksum")]
     parts += [batch.column("size_bytes").to_numpy(), batch.column("is_live").to_numpy(zero_copy_only=False)]
     with np.errstate(over="ignore"):
-        return ((parts[0] * 31 + parts[1]) * 31 + parts[2]) * 2 + parts[3]
+        return (((parts[0] * 31 + parts[1]) * 31 + parts[2]) * 31 + parts[3]) * 2 + parts[4]
 
 
 def _read_unneeded(reader: Reader, ranges: pa.Table, figures: Counter[str]) -> Iterator[pa.RecordBatch]:

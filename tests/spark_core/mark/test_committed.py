@@ -86,3 +86,15 @@ def test_what_differs_in_path_size_or_checksum_or_is_of_a_head_is_kept_and_all_e
             (b"q", 3, "c"),
         ]
         assert (figures["addresses"], figures["left_out"]) == (7, 2)
+
+
+def test_an_entry_is_left_out_only_for_one_with_the_hash_that_decides(monkeypatch):
+    """Anybody can make two addresses of one hash: what they keep is told apart by the hash of what is kept."""
+    monkeypatch.setattr(committed, "hashed", lambda values: pa.array([7] * len(values), pa.int64()))
+    other = f"s3://elsewhere/{OWN[:-1]}0"
+    ranges = {"made": _entries((b"p", other, FULL, 3, "c")), "old": _entries((b"p", OWN, RELATIVE, 3, "c"))}
+    for order in permutations(ranges):
+        found, figures = _read(monkeypatch, ranges, order)
+        assert {row["address"] for row in found} == {OWN, other}
+        assert figures["left_out"] == 0
+        assert len({row["address_hash"] for row in found}) == 2
