@@ -59,6 +59,11 @@ def part(name: str, number: int, count: int, unique: str) -> str:
     return f"{name}-{number:05d}-{count:03d}-{unique}.parquet"
 
 
+def diffs(unique: str, number: int) -> str:
+    """Return the name of a file of diffs."""
+    return f"_diffs-{unique}-{number:05d}.parquet"
+
+
 def manifest_key(kind: str, run: RunKey) -> str:
     """Return the key of a table's manifest; the underscore keeps it out of Parquet readers' sight."""
     return f"{of_run(kind, run)}_manifest.json"

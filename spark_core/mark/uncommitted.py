@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import schemas, tables
+from spark_core import layout, schemas, tables
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.mark.alive import alive_hashes
@@ -150,7 +150,7 @@ class _Diffs:
 
     def __init__(self, store: ObjectStore, folder: str) -> None:
         self._store = store
-        self._name = f"{folder}_diffs-{uuid.uuid4().hex}"
+        self._folder, self._unique = folder, uuid.uuid4().hex
         self.held: list[pa.RecordBatch] = []
         self.parts: list[Part] = []
 
@@ -158,7 +158,7 @@ class _Diffs:
         self.held.append(batch)
         if sum(held.num_rows for held in self.held) < HELD:
             return
-        key = f"{self._name}-{len(self.parts):05d}.parquet"
+        key = self._folder + layout.diffs(self._unique, len(self.parts))
         written = self._store.write_parquet(key, iter(self.held), schemas.STAGED_ADDRESSES)
         self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
         self.held = []
