@@ -2,6 +2,7 @@
 
     python -m tests.losses.mutate            every guard of guards.toml
     python -m tests.losses.mutate 5 12       those of these losses
+    python -m tests.losses.mutate --jobs 2   two at a time
 
 A guard whose test still passes without it guards nothing, or is not tested; the exit code is 1 then. The working tree is
 not touched.
@@ -17,8 +18,10 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 import click
 
@@ -79,39 +82,73 @@ def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
     return subprocess.run([*words, *tests], cwd=copy, env=env, capture_output=True, text=True, check=False)
 
 
-def main(only: Sequence[str]) -> int:
-    """Take out the guards of some losses, of all by default."""
-    chosen = [mutation for mutation in mutations() if not only or str(mutation.loss) in only]
-    survivors = 0
+def copied(into: Path) -> Path:
+    """Copy what the tests need, and return the folder."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, into / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            into.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, into)
+    return into
+
+
+def is_caught(copy: Path, mutation: Mutation) -> bool:
+    """Take the guard out of the copy, run its test, put the guard back, and say whether the test failed."""
+    file, began = copy / mutation.file, time.monotonic()
+    source = file.read_text()
+    file.write_text(without(source, mutation))
+    try:
+        result = run_tests(copy, [mutation.test])
+    finally:
+        file.write_text(source)
+    caught = result.returncode == _FAILED
+    words = "caught" if caught else f"SURVIVED (pytest ended {result.returncode})"
+    tail = "" if caught else f"\n{result.stdout[-3000:]}"
+    seconds = time.monotonic() - began
+    click.echo(f"{mutation.loss:>4}  {words:<9} {seconds:5.0f} s  {mutation.test}  {mutation.guard}{tail}")
+    return caught
+
+
+@click.command()
+@click.argument("losses", nargs=-1, type=int)
+@click.option(
+    "--jobs",
+    default=1,
+    type=click.IntRange(1),
+    show_default=True,
+    help="Guards that are taken out at once, each of a copy of its own.",
+)
+def main(losses: tuple[int, ...], jobs: int) -> None:
+    """Take out the guards of some LOSSES (rows of docs/safety.md), of all by default, and see their tests fail."""
+    chosen = [mutation for mutation in mutations() if not losses or mutation.loss in losses]
+    if unknown := set(losses) - {mutation.loss for mutation in chosen}:
+        raise click.UsageError(f"no loss has the number {min(unknown)}")
     with tempfile.TemporaryDirectory(prefix="lakegc-mutations-") as folder:
-        copy = Path(folder)
-        for name in COPIED:
-            source = ROOT / name
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(source, copy / name, ignore=ignored) if source.is_dir() else shutil.copy(source, copy)
-        whole = run_tests(copy, sorted({mutation.test for mutation in chosen}))
+        copies: Queue[Path] = Queue()
+        for number in range(jobs):
+            copies.put(copied(Path(folder) / str(number)))
+        first = copies.get()
+        whole = run_tests(first, sorted({mutation.test for mutation in chosen}))
+        copies.put(first)
         click.echo(f"as it is: {whole.stdout.strip().splitlines()[-1]}")
         if whole.returncode:
             click.echo(whole.stdout)
-            return 1
-        for mutation in chosen:
-            file, began = copy / mutation.file, time.monotonic()
-            source = file.read_text()
-            file.write_text(without(source, mutation))
+            sys.exit(1)
+
+        def on_any_copy(mutation: Mutation) -> bool:
+            copy = copies.get()
             try:
-                result = run_tests(copy, [mutation.test])
+                return is_caught(copy, mutation)
             finally:
-                file.write_text(source)
-            caught = result.returncode == _FAILED
-            survivors += not caught
-            words = "caught" if caught else f"SURVIVED (pytest ended {result.returncode})"
-            seconds = time.monotonic() - began
-            click.echo(f"{mutation.loss:>4}  {words:<9} {seconds:5.0f} s  {mutation.test}  {mutation.guard}")
-            if not caught:
-                click.echo(result.stdout[-3000:])
-    click.echo(f"{len(chosen)} guards taken out, {len(chosen) - survivors} caught")
-    return 1 if survivors else 0
+                copies.put(copy)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            caught = sum(pool.map(on_any_copy, chosen))
+    click.echo(f"{len(chosen)} guards taken out, {caught} caught")
+    sys.exit(0 if caught == len(chosen) else 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()
