@@ -161,11 +161,10 @@ def test_a_listing_that_breaks_off_is_begun_anew_by_the_next_batch():
 
 def test_a_task_holds_one_page_of_a_folder_and_not_the_folder():
     store = Store(())
-    pages = 300
+    pages, page = 40, names(10_000)
 
     def pages_of(prefix):
         for number in range(pages):
-            page = names(10_000)
             keys = pa.array([f"data/s/{number:05}{name}" for name in page])
             yield listing_batch(keys, [4] * len(page), pa.array([OLD] * len(page), schemas.INSTANT))
 
@@ -178,5 +177,5 @@ def test_a_task_holds_one_page_of_a_folder_and_not_the_folder():
         assert look(examiner, wanted[begin : begin + 1_000]) == [Seen("there")] * 1_000
         tracked.append(pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    # Three million keys of some 40 bytes; a page has 10,000.
+    # 400,000 keys of some 40 bytes; a page has 10,000.
     assert max(tracked) < 8 * 1024 * 1024
