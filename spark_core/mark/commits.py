@@ -117,7 +117,6 @@ def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: 
         read_at=read_at,
         skew=run.options.max_clock_skew,
         is_walked=found.dump is None,
-        at_once=run.options.branches_at_once,
     )
 
 

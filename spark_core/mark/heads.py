@@ -20,10 +20,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_core import tables
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.errors import ChainError, CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import Branch, Commit, Refs
 from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.storage.contract import OrderedStore
 
 # Why a branch has no such moment, in words for people.
 RESET_BACK = (
@@ -40,7 +45,11 @@ _RESETS = (RESET_BACK, RESET_ASIDE, RESET_ONTO)
 
 _FACT = "branch_heads"
 
-WrittenAt = Callable[[str], datetime | None]
+# Metaranges, by id -> when the file of each was written last; one without a file is left out.
+WrittenAt = Callable[[Sequence[str]], Mapping[str, datetime]]
+
+# A page of a listing that tells fewer dates is not worth its price: so many questions for single files cost no more.
+_WORTH_A_PAGE = 16
 
 
 @dataclass(frozen=True)
@@ -118,15 +127,52 @@ def last_stored(run: Run) -> Heads | None:
 
 
 def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
-    """Return the question when a metarange's file was written last, by the store."""
+    """Return the question when the files of metaranges were written last, by the store.
 
-    def written_at(metarange_id: str) -> datetime | None:
+    Where the store lists in order, its pages tell many dates at once; it is asked about single files, side by side,
+    where pages would tell too few, and about every file that the pages did not show.
+
+    Args:
+        run: The run.
+        prefix: Where the server keeps its tables.
+    """
+
+    def head(metarange_id: str) -> datetime | None:
         try:
             return run.store.head(f"{prefix}/{metarange_id}").last_modified
         except NotFoundError:
             return None  # whoever reads its entries will say so
 
+    def written_at(ids: Sequence[str]) -> Mapping[str, datetime]:
+        listed = _listed(run.store, f"{prefix}/", ids)
+        left = [id_ for id_ in ids if id_ not in listed]
+        with ThreadPoolExecutor(run.options.branches_at_once, thread_name_prefix="lakegc-heads") as pool:
+            asked = zip(left, pool.map(head, left), strict=True)
+            return {**listed, **{id_: when for id_, when in asked if when is not None}}
+
     return written_at
+
+
+def _listed(store: ObjectStore, folder: str, names: Sequence[str]) -> dict[str, datetime]:
+    """Read dates from pages of a listing, each of which begins at the next name, as long as a page tells many.
+
+    Names of tables are hashes, so one page tells how many of the names another one would have.
+    """
+    found: dict[str, datetime] = {}
+    left = sorted(names)
+    while isinstance(store, OrderedStore) and len(left) >= _WORTH_A_PAGE:
+        try:
+            # No name lies between this beginning of the next one and the next one itself.
+            rows = next(store.pages(folder, after=folder + left[0][:-1])).rows
+        except LakegcError:
+            break  # a user may ask about tables and not list them; whatever else it is, the questions will meet it, too
+        wanted = rows.filter(pc.is_in(rows.column("key"), pa.array([folder + name for name in left], pa.string())))
+        keys, dates = wanted.column("key").to_pylist(), wanted.column("last_modified").to_pylist()
+        found.update(zip((key.removeprefix(folder) for key in keys), dates, strict=True))
+        if len(keys) < _WORTH_A_PAGE:
+            break
+        left = [name for name in left if folder + name > keys[-1]]
+    return found
 
 
 def heads_of(
@@ -137,7 +183,6 @@ def heads_of(
     read_at: datetime,
     skew: timedelta,
     is_walked: bool,
-    at_once: int = 16,
 ) -> Heads:
     """Tell since when each branch stands on its head.
 
@@ -152,11 +197,10 @@ def heads_of(
     Args:
         refs: All of them.
         previous: What the last run noted; None for none.
-        written_at: Tells when a metarange's file was written last; asked about heads that the last run did not see.
+        written_at: Tells when metaranges' files were written last; asked about heads that the last run did not see.
         read_at: Before refs were read.
         skew: By how much clocks may differ.
         is_walked: Commits that no branch or tag reaches are not in `refs`.
-        at_once: Questions to the store side by side.
 
     Returns:
         Each branch's head; one of a branch without such a moment says why.
@@ -167,7 +211,7 @@ def heads_of(
     there = _reached_from(refs, {head.commit_id for head in known.branches.values()})
     shared = _shared(refs, known, there)
     asked = {branch.commit_id for branch in refs.branches if _dated_before(known, branch) is None}
-    written = _written(refs, asked, written_at, at_once)
+    written = _written(refs, asked, written_at)
     heads = {}
     for branch in refs.branches:
         before, commit_id = known.branches.get(branch.id), branch.commit_id
@@ -198,13 +242,11 @@ def _dated_before(known: Heads, branch: Branch) -> datetime | None:
     return before.since if before is not None and before.commit_id == branch.commit_id else None
 
 
-def _written(refs: Refs, heads: Iterable[str], written_at: WrittenAt, at_once: int) -> Mapping[str, datetime]:
-    """Ask about each metarange once; one request for each."""
+def _written(refs: Refs, heads: Iterable[str], written_at: WrittenAt) -> Mapping[str, datetime]:
+    """Ask about each metarange once."""
     metaranges = {commit: refs.commits[commit].metarange_id for commit in heads if commit in refs.commits}
-    ids: Sequence[str] = sorted({id_ for id_ in metaranges.values() if id_})
-    with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="lakegc-heads") as pool:
-        found = dict(zip(ids, pool.map(written_at, ids), strict=True))
-    return {commit: when for commit, id_ in metaranges.items() if (when := found.get(id_)) is not None}
+    found = written_at(sorted({id_ for id_ in metaranges.values() if id_}))
+    return {commit: found[id_] for commit, id_ in metaranges.items() if id_ in found}
 
 
 def _moved_by_reset(refs: Refs, before: Head, commit_id: str, there: set[str]) -> str:

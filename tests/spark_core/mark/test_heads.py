@@ -1,5 +1,6 @@
 """Since when a branch stands on its head: the earliest sign of it, and none where the branch was reset."""
 
+import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -8,10 +9,16 @@ import pyarrow as pa
 import pytest
 
 from spark_core import housekeeping, tables
+from spark_core.errors import NotFoundError, PermissionDeniedError
 from spark_core.mark import heads
 from spark_core.mark.heads import Head, Heads, heads_of
 from spark_core.model import Branch, Commit, Refs, RunKey
+from spark_core.run import RunOptions
+from spark_core.schemas import INSTANT
+from spark_core.storage import ObjectInfo
+from spark_core.storage.contract import listing_batch
 from spark_core.tables import Draft
+from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run
 
@@ -35,7 +42,7 @@ def refs_of(commits, **branches):
 
 def seen(refs, previous=None, written=None, **options):
     told = {"read_at": NOW, "skew": SKEW, "is_walked": False, **options}
-    return heads_of(refs, previous, (written or {}).get, **told).branches
+    return heads_of(refs, previous, lambda _: written or {}, **told).branches
 
 
 LINE = {"a": ([], 50), "b": (["a"], 40), "c": (["b"], 30)}
@@ -52,7 +59,7 @@ def test_a_metarange_that_was_written_earlier_counts_and_a_later_one_does_not(wr
 
 def test_a_run_that_saw_the_head_earlier_counts_though_its_date_and_its_metarange_are_later():
     refs = refs_of({**LINE, "c": (["b"], 2)}, main="c")
-    before = heads_of(refs, None, {"tree-c": ago(25)}.get, read_at=ago(20), skew=SKEW, is_walked=False)
+    before = heads_of(refs, None, lambda _: {"tree-c": ago(25)}, read_at=ago(20), skew=SKEW, is_walked=False)
     assert before.branches["main"].since == ago(40), "ahead of the run that saw it: the date before it counts"
     now = seen(refs, before, written={"tree-c": ago(1)})
     assert now["main"].since == ago(40)
@@ -143,7 +150,7 @@ def test_a_branch_that_the_last_run_did_not_see_was_made_since():
 
 def test_where_refs_were_walked_no_branch_has_a_bound_and_it_comes_back_with_a_dump():
     refs = refs_of(LINE, main="c")
-    walked = heads_of(refs, None, {}.get, read_at=ago(10), skew=SKEW, is_walked=True)
+    walked = heads_of(refs, None, lambda _: {}, read_at=ago(10), skew=SKEW, is_walked=True)
     assert walked.branches["main"] == Head("c", ago(30), heads.WALKED)
     assert seen(refs, walked)["main"] == Head("c", ago(30))
     asked = seen(refs, Heads(ago(10), {"main": Head("c", ago(30))}), is_walked=True)
@@ -152,15 +159,103 @@ def test_where_refs_were_walked_no_branch_has_a_bound_and_it_comes_back_with_a_d
 
 def test_a_sign_that_a_walk_saw_is_not_forgotten():
     refs = refs_of({**LINE, "side": (["a"], 35)}, main="c", side="side")
-    walked = heads_of(refs, before(main="side"), {}.get, read_at=ago(5), skew=SKEW, is_walked=True)
+    walked = heads_of(refs, before(main="side"), lambda _: {}, read_at=ago(5), skew=SKEW, is_walked=True)
     assert seen(refs, walked)["main"].why == heads.RESET_ASIDE
 
 
 def test_the_store_is_asked_once_about_each_metarange_and_not_about_heads_that_stay():
     asked = []
+
+    def written_at(ids):
+        asked.append(ids)
+        return {}
+
     refs = refs_of({**LINE, "new": (["c"], 5)}, main="new", dev="new", old="b")
-    heads_of(refs, before(old="b"), asked.append, read_at=NOW, skew=SKEW, is_walked=False)
-    assert asked == ["tree-new"]
+    heads_of(refs, before(old="b"), written_at, read_at=NOW, skew=SKEW, is_walked=False)
+    assert asked == [["tree-new"]]
+
+
+class Dated(PagedStore):
+    """A store that lists in order, tells dates, and counts what it is asked."""
+
+    def __init__(self, dates, size=1000):
+        super().__init__(dates, size)
+        self.dates = dates
+
+    def pages(self, prefix, *, after=""):
+        for page in super().pages(prefix, after=after):
+            keys = page.rows.column("key").to_pylist()
+            dates = pa.array([self.dates[key] for key in keys], INSTANT)
+            yield replace(page, rows=listing_batch(keys, [1] * len(keys), dates))
+
+    def head(self, key):
+        with self._counting:
+            self.requests["head"] += 1
+        if key not in self.dates:
+            raise NotFoundError(key)
+        return ObjectInfo(key, 1, self.dates[key])
+
+
+class Unordered(Dated):
+    """The same, as a store that cannot list from a name on."""
+
+    def pages(self, prefix, *, after=""):
+        raise PermissionDeniedError("listing is refused")
+
+
+def tables_of(number):
+    """So many names of tables, each with a date of its own."""
+    return {hashlib.sha256(str(one).encode()).hexdigest(): ago(one) for one in range(number)}
+
+
+def written(store, ids):
+    run = SimpleNamespace(store=store, options=RunOptions())
+    return heads.metaranges_written_at(run, "_lakefs")(sorted(ids))
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted", "requests"),
+    [
+        (764, 101, {"list": 1}),
+        (3_000, 101, {"list": 3}),
+        # A page of 1,000 among 12,000 tells five of 101.
+        (12_000, 101, {"list": 1, "head": 96}),
+        (764, 15, {"head": 15}),
+        (764, 0, {}),
+    ],
+)
+def test_a_page_of_a_listing_tells_dates_where_it_tells_more_than_questions_would(files, wanted, requests):
+    dates = tables_of(files)
+    names = list(dates)[:wanted]
+    store = Dated(
+        {f"_lakefs/{name}": when for name, when in dates.items()} | {"_lakefs/retention/gc/commits/x": NOW}, size=1000
+    )
+    assert written(store, names) == {name: dates[name] for name in names}
+    assert dict(store.requests) == requests
+
+
+def test_a_file_that_pages_do_not_show_is_asked_for_and_one_that_is_not_there_has_no_date():
+    dates = tables_of(50)
+    hidden, _missing, *seen = sorted(dates)
+    store = Dated({f"_lakefs/{name}": dates[name] for name in [hidden, *seen]})
+    store.answered = lambda _after, _number, page: [key for key in page if hidden not in key]
+    assert written(store, dates) == {name: dates[name] for name in [hidden, *seen]}
+    assert dict(store.requests) == {"list": 1, "head": 2}
+
+
+def test_where_tables_cannot_be_listed_each_is_asked_for():
+    dates = tables_of(50)
+    store = Unordered({f"_lakefs/{name}": when for name, when in dates.items()})
+    assert written(store, dates) == dates
+    assert store.requests["head"] == 50
+
+
+def test_an_answer_without_names_ends_the_listing():
+    dates = tables_of(50)
+    store = Dated({f"_lakefs/{name}": when for name, when in dates.items()}, size=20)
+    store.answered = lambda _after, _number, _page: []
+    assert written(store, dates) == dates
+    assert dict(store.requests) == {"list": 1, "head": 50}
 
 
 def test_heads_come_back_from_a_manifest_as_they_were_noted():
