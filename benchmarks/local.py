@@ -20,7 +20,7 @@ from lakegc_dagster.sandbox.dump import dump_refs
 from lakegc_dagster.sandbox.populate import populate
 
 # Raised when the same shape is made otherwise.
-_FORM = 4
+_FORM = 5
 # Commits are two days apart, and the rule's threshold lies half-way between two of them: for a day it reaches no other one.
 _STEP_DAYS = 2
 _RETAINED_SHARE = 0.36
@@ -64,7 +64,8 @@ class Shape:
             slices=slices,
             garbage=objects // 10,
             staged=staged,
-            # The last objects, of which some are garbage, have the sizes of the first: a few questions to the server.
+            # The last objects, of which some are garbage, have the sizes of the first: a few questions to the server, or to a store
+            # that tells checksums.
             sizes=objects - staged - _ALIKE,
         )
 

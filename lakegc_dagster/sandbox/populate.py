@@ -20,6 +20,7 @@ from lakegc_dagster.sandbox.xids import IdSource
 from spark_core.graveler import CommitRecord, Entry
 
 _SMALLEST_BYTES = 1000
+_END_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,11 @@ class Population:
 
 
 class _Writer:
-    """Writes objects without content: sparse files of different sizes."""
+    """Writes objects of which no two have the same content, in sparse files.
+
+    The first object of a size is zeros; further ones end in a number of their own. Sizes grow by a byte at a time, so that
+    the checksum of zeros goes on from that of the object before.
+    """
 
     def __init__(self, core: Core, repository: RepositoryRecord, ids: IdSource, sizes: int | None) -> None:
         self._core = core
@@ -52,13 +57,16 @@ class _Writer:
         self._sizes = sizes
         self._directory = core.blockstore.directory(repository.storage_namespace)
         self._made: set[Path] = set()
+        self._zeros = hashlib.md5(bytes(_SMALLEST_BYTES - 1), usedforsecurity=False)
         self.written = 0
 
     def write(self, path: str) -> Entry:
         """Write one object at the clock's instant and return its entry; it is not staged."""
         now = self._core.now()
         address = self._ids.object_address()
-        size = _SMALLEST_BYTES + (self.written % self._sizes if self._sizes else self.written)
+        repeated, number = divmod(self.written, self._sizes) if self._sizes else (0, self.written)
+        size = _SMALLEST_BYTES + number
+        end = repeated.to_bytes(_END_BYTES) if repeated else b""
         self.written += 1
         file = self._directory / address
         if file.parent not in self._made:
@@ -67,12 +75,18 @@ class _Writer:
         descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         try:
             os.ftruncate(descriptor, size)
+            os.pwrite(descriptor, end, size - len(end))
             seconds = now.timestamp()
             os.utime(descriptor, (seconds, seconds))
         finally:
             os.close(descriptor)
-        checksum = hashlib.md5(address.encode(), usedforsecurity=False).hexdigest()
-        return Entry(path.encode(), address, RELATIVE, size, checksum, now, DEFAULT_CONTENT_TYPE)
+        return Entry(path.encode(), address, RELATIVE, size, self._checksum(size, end), now, DEFAULT_CONTENT_TYPE)
+
+    def _checksum(self, size: int, end: bytes) -> str:
+        if end:
+            return hashlib.md5(bytes(size - len(end)) + end, usedforsecurity=False).hexdigest()
+        self._zeros.update(b"\0")
+        return self._zeros.hexdigest()
 
 
 def populate(
@@ -95,7 +109,7 @@ def populate(
 
     Each commit adds paths that stay, and writes the same few hot paths anew,
     so that a hot object lives in one commit only. The objects are sparse
-    files: their sizes are apparent, their content is zeros.
+    files: their sizes are apparent, their content is zeros, and an end where two have one size.
 
     Args:
         sandbox: A running sandbox in this process.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -43,6 +44,21 @@ def test_a_population_lies_in_as_many_slices_and_sizes_as_asked(sandbox):
     assert told.objects == len(listing) == 100
     assert len({address.split("/")[1] for address in listing}) == 4
     assert len({found.st_size for found in listing.values()}) == 7
+
+
+@pytest.mark.parametrize("sizes", [None, 30])
+def test_the_entries_of_a_population_say_the_checksums_of_its_files_of_which_no_two_are_alike(sandbox, sizes):
+    populate(sandbox, "many", now=NOW, objects=90, commits=9, branches=1, garbage=5, staged=5, sizes=sizes)
+    core = sandbox.core
+    repository = core.repository("many")
+    trees = {commit.metarange_id for commit in core.state.commits(repository.number).values() if commit.metarange_id}
+    entries = [entry for tree in trees for entry in core.trees.iterate(repository.storage_namespace, tree)]
+    entries += [change.entry for change in core.state.staged_from(repository.number, "main")]
+    root = sandbox.blockstore / "many"
+    digests = {address: hashlib.md5((root / address).read_bytes()).hexdigest() for address in _listing(sandbox, "many")}
+    assert {entry.address: entry.checksum for entry in entries}.items() <= digests.items()
+    assert len({entry.address for entry in entries}) == 95, "all but what nothing refers to"
+    assert len(set(digests.values())) == 100
 
 
 def test_a_populations_heads_list_as_many_paths_as_they_should(sdk, sandbox):
