@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from spark_core.phases import keeping_house, phase
 from spark_core.report.values import bytes_text
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
+from spark_core.storage.listings import listed_together
 from spark_core.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
@@ -216,11 +217,13 @@ def left_by_server(store: ObjectStore, prefix: str) -> Left:
         `lakefs-facts` 5: prepare calls.
     """
     where = f"{prefix}/retention/gc/"
-    lists = re.compile(rf"{re.escape(where)}commits/run_id={_SERVER_RUN}/.+")
-    scans = re.compile(rf"{re.escape(where)}uncommitted/{_SERVER_RUN}/.+")
+    patterns = {
+        0: re.compile(rf"{re.escape(where)}commits/run_id={_SERVER_RUN}/.+"),
+        2: re.compile(rf"{re.escape(where)}uncommitted/{_SERVER_RUN}/.+"),
+    }
     counts = [0, 0, 0, 0]
-    for number, folder, pattern in ((0, "commits/", lists), (2, "uncommitted/", scans)):
-        for key, size, _ in _listed(store, f"{where}{folder}"):
+    for key, size, _ in _listed(store, where, ("commits", "uncommitted")):
+        for number, pattern in patterns.items():
             if pattern.fullmatch(key):
                 counts[number] += 1
                 counts[number + 1] += size
@@ -366,19 +369,18 @@ def _why_not_yet(run: Run) -> str | None:
     return None
 
 
-def _listed(store: ObjectStore, prefix: str) -> Iterator[tuple[str, int, datetime]]:
-    for batch in store.list(prefix):
+def _listed(store: ObjectStore, parent: str, folders: Sequence[str]) -> Iterator[tuple[str, int, datetime]]:
+    for batch in listed_together(store, parent, folders):
         columns = (batch.column(name).to_pylist() for name in ("key", "size_bytes", "last_modified"))
         yield from zip(*columns, strict=True)
 
 
 def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
     found: dict[RunKey, _Files] = {}
-    for folder in _FOLDERS:
-        for key, size, modified in _listed(store, f"{layout.ROOT}{folder}/"):
-            run = layout.run_of(key)
-            if run is not None:
-                found.setdefault(run, _Files()).add(key, size, modified)
+    for key, size, modified in _listed(store, layout.ROOT, _FOLDERS):
+        run = layout.run_of(key)
+        if run is not None:
+            found.setdefault(run, _Files()).add(key, size, modified)
     return found
 
 

@@ -13,6 +13,7 @@ from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError,
 from spark_core.model import RunKey
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
+from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, written_run
 
@@ -451,6 +452,19 @@ def test_what_the_server_left_is_counted_and_stays(run):
     assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
     assert housekeeping.keep_house(run).words == "the server keeps files of every collection: 2 files, 10 bytes"
     assert housekeeping.left_by_server(run.store, "_lakefs") == left
+
+
+def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
+    runs = [_key(day) for day in range(20)]
+    names = [tables.manifest_key(spec, key) for key in runs for spec in tables.ALL_TABLES]
+    server = [layout.ROOT + name.format(hex32="0" * 32) for name in STRANGERS if "gp0n1l7d77pn0cke6jjg" in name]
+    copies = [f"{layout.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
+    store = PagedStore([*names, *server, *copies], 1_000)
+    found = housekeeping._by_run(store)
+    assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
+    assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
+    assert housekeeping.left_by_server(store, "_lakefs").objects == 2
+    assert store.requests["list"] == 2
 
 
 def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):

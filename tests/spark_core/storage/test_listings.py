@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.storage import listings
 from spark_core.storage.contract import ListedPage
-from spark_core.storage.listings import listed
+from spark_core.storage.listings import listed, listed_together
 from spark_core.xids import ALPHABET, LAST_SECOND, first_id, xid_seconds
+from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
 
 T = 1_700_000_000
@@ -369,3 +370,71 @@ def test_a_listing_that_nobody_reads_on_asks_for_nothing_more():
 
 def test_no_prefixes_are_no_rows():
     assert listing(PagedStore(["data/x"], 1), []) == []
+
+
+# Folders beside each other
+
+PARENT = "_lakefs/retention/gc/"
+
+
+def together(store, *folders) -> list[str]:
+    return [key for batch in listed_together(store, PARENT, folders) for key in batch["key"].to_pylist()]
+
+
+def in_folders(**sizes) -> list[str]:
+    return [f"{PARENT}{folder}/{number:05}" for folder, size in sizes.items() for number in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("between", "requests"),
+    [
+        (0, 1),
+        (5, 1),
+        # The page that ends among them, and one from behind them.
+        (1_000_000, 2),
+    ],
+)
+def test_folders_beside_each_other_are_one_listing_that_jumps_over_what_lies_between(between, requests):
+    keys = in_folders(addresses=3, commits=2, reports=4)
+    store = PagedStore([*keys, *in_folders(quarantine=min(between, 5_000), a=1, z=1)], 1_000)
+    assert together(store, "reports", "addresses", "commits", "empty") == keys
+    assert store.requests["list"] == requests
+
+
+@settings(max_examples=200)
+@given(
+    st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 9)),
+    st.sets(st.sampled_from("abcdefgh"), min_size=1),
+    st.integers(1, 12),
+)
+def test_folders_together_hold_what_each_holds(sizes, wanted, page):
+    store = PagedStore([*in_folders(**sizes), "_lakefs/retention/gc", "_lakefs/retention/gd/a/1", "data/a/1"], page)
+    found = together(store, *wanted)
+    requests = store.requests.pop("list")
+    apart = [
+        key for name in sorted(wanted) for batch in store.list(f"{PARENT}{name}/") for key in batch["key"].to_pylist()
+    ]
+    assert found == apart
+    # One more at most where a page ends with a folder.
+    assert requests <= store.requests["list"] + sum(
+        sizes.get(name, 0) % page == 0 < sizes.get(name, 0) for name in wanted
+    )
+
+
+def test_folders_of_a_store_without_an_order_are_listed_one_by_one():
+    store = MemoryStore()
+    store.objects = dict.fromkeys(in_folders(a=2, b=3, c=1), b"")
+    assert together(store, "c", "a") == in_folders(a=2, c=1)
+
+
+def test_folders_together_are_not_whole_where_the_listing_goes_backwards():
+    store = PagedStore(in_folders(a=4, b=4), 4)
+
+    def broken(_after, number, page):
+        if number:
+            raise IncompleteReadError("not in order")
+        return page
+
+    store.answered = broken
+    with pytest.raises(IncompleteReadError):
+        together(store, "a", "b")
