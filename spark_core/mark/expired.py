@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from spark_core.mark.sizes import HeadEntries, absent, named_since, said_sizes, 
 from spark_core.run import Run
 from spark_core.session import surfacing_errors
 from spark_core.tables import Draft, StoredTable, Target, Written
-from spark_core.tasks import frame_of
+from spark_core.tasks import frame_of, interleaved
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
@@ -132,28 +133,29 @@ def _without_hidden(
     """
     missing, missing_facts = _missing(run, mark, decided)
     parts, schema = tables.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
-    few = None
-    if tables.are_small(parts):
-        few = pa.Table.from_batches(
-            (row for part in parts for row in tables.read_part(run.store, schema, part)), schema
-        )
-    candidates = tables.frame_of_parts(run.spark, run.store, schema, parts) if few is None else frame_of(run.spark, few)
+    is_small, held = tables.are_small(parts), None
+    if is_small or sum(part.rows for part in parts) <= twins.HELD:
+        read = partial(tables.read_part, run.store, schema)
+        held = pa.Table.from_batches(interleaved(parts, read, threads=run.options.read_threads), schema)
+    candidates = frame_of(run.spark, held) if is_small else tables.frame_of_parts(run.spark, run.store, schema, parts)
     # Nothing can be the twin of an entry where nothing is left to go.
-    found = _twins(run, mark, candidates if few is None else few, decided, missing) if parts else twins.NONE
+    found = _twins(run, mark, candidates if held is None else held, decided, missing) if parts else twins.NONE
     facts: dict[str, Any] = {**missing_facts, "twins": found.facts}
     left, kept = decided, candidates
     if found.keeps_any:
         kept = candidates.transform(found.without_twins)
-        left = fates.write_again(run, kept, target, is_small=few is not None)
+        left = fates.write_again(run, kept, target, is_small=is_small)
     if named is not None:
         eligible = left.sums.total
         facts["reference"] = {**named.facts, "eligible_objects": eligible[0], "eligible_bytes": eligible[1]}
         within = kept.transform(reference.within(named.frame))
-        left = fates.write_again(run, within, target, is_small=few is not None)
+        left = fates.write_again(run, within, target, is_small=is_small)
     return left, facts
 
 
-def _twins(run: Run, mark: Mark, candidates: DataFrame, decided: Decided, missing: DataFrame | None) -> twins.Twins:
+def _twins(
+    run: Run, mark: Mark, candidates: pa.Table | DataFrame, decided: Decided, missing: DataFrame | None
+) -> twins.Twins:
     """Search for what the server's scan cannot see; objects that were written since the listing are not missing."""
     slices, commits = mark.slices.manifest, mark.commits.manifest
     listing = mark.slices.frame(run.spark, ["address", "size_bytes", "checksum"])

@@ -11,7 +11,7 @@ server says a size when it links the object, and copies carry it on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from spark_core import schemas, tables
+from spark_core import schemas
 from spark_core.errors import NotFoundError
 from spark_core.mark.sizes import HeadEntries
 from spark_core.namespace import xid_time_batch
@@ -59,7 +59,9 @@ _CONTENTS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.fiel
 
 # How lakeFS signs a name that it gives out for an upload past it.
 _SIGNED = r",[^/]*$"
-_MD5 = r"^[0-9a-f]{32}$"
+MD5 = r"^[0-9a-f]{32}$"
+
+_ENDS = {"first": sf.min, "last": sf.max}
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Candidates:
 
     Attributes:
         frame: Columns of `CANDIDATES`, key address; and md5 (null: unknown) once contents were asked for. Read already.
+        rows: The same, where the driver holds them; then contents are none of it.
         objects: How many.
         branches: On how many branches one of them may hide at most ...
         dishonest: ... and one that may be dishonest.
@@ -81,10 +84,11 @@ class Candidates:
     dishonest: int
     any_dishonest: bool
     has_md5: bool = False
+    rows: pa.Table | None = None
 
 
 def candidates_of(
-    spark: SparkSession, rows: pa.Table | DataFrame, moments: Sequence[int], *, all_dishonest: bool
+    spark: SparkSession, rows: pa.Table | DataFrame, moments: Sequence[int], *, all_dishonest: bool, at_most: int
 ) -> Candidates:
     """Tell of each candidate on how many branches it may hide.
 
@@ -96,14 +100,15 @@ def candidates_of(
             driver where they are few.
         moments: Of each branch the moment from which something can hide there, microseconds, sorted.
         all_dishonest: Whether every candidate may be.
+        at_most: Candidates that the driver may hold.
 
     Returns:
         The candidates; a few on the driver, many with the executors.
     """
     wanted = ["address", "size_bytes", "last_modified"]
     levelled = partial(_levelled, np.array(moments, dtype=np.int64), all_dishonest=all_dishonest)
-    few = rows if isinstance(rows, pa.Table) else rows.select(wanted).limit(tables.DRIVER_ROWS + 1).toArrow()
-    if isinstance(rows, pa.Table) or few.num_rows <= tables.DRIVER_ROWS:
+    few = rows if isinstance(rows, pa.Table) else rows.select(wanted).limit(at_most + 1).toArrow()
+    if isinstance(rows, pa.Table) or few.num_rows <= at_most:
         table = pa.Table.from_batches([levelled(batch) for batch in few.select(wanted).to_batches()], CANDIDATES)
         dishonest = table.filter(table["is_dishonest"])
         return Candidates(
@@ -112,6 +117,7 @@ def candidates_of(
             pc.max(table["branches"]).as_py() or 0,
             pc.max(dishonest["branches"]).as_py() or 0,
             dishonest.num_rows > 0,
+            rows=table,
         )
     # Held when it is first run, which is to count it.
     found = (
@@ -221,7 +227,7 @@ def _keys_of_candidate(*, with_md5: bool) -> Column:
 def _keys_of_entry(*, with_md5: bool) -> Column:
     if not with_md5:
         return sf.array(_size_key())
-    told = sf.when(sf.col("checksum").rlike(_MD5), _content_key(sf.col("checksum"))).otherwise(_odd_key())
+    told = sf.when(sf.col("checksum").rlike(MD5), _content_key(sf.col("checksum"))).otherwise(_odd_key())
     return sf.array(_size_key(), told)
 
 
@@ -257,16 +263,53 @@ def with_suspect(candidates: Candidates, suspects: DataFrame) -> DataFrame:
 
 
 def are_checksums_said(heads: HeadEntries) -> bool:
-    """Say whether a checksum of an entry is not that of its object, so that checksums are what somebody said."""
-    listed = heads.listing.where(sf.col("checksum").rlike(_MD5)).select(
-        sf.xxhash64("address").alias("address_hash"), sf.col("checksum").alias("listed")
+    """Say whether a checksum of an entry is not that of its object, so that checksums are what somebody said.
+
+    One shuffle of both sides. Objects of one hash count as one, so a collision can only say that they are.
+    """
+    listed = heads.listing.where(sf.col("checksum").rlike(MD5)).select(
+        sf.xxhash64("address").alias("address_hash"), sf.col("checksum").alias("listed"), sf.lit(None).alias("said")
     )
-    other = (
-        heads.frame.select(sf.xxhash64("address").alias("address_hash"), "checksum")
-        .join(listed, on="address_hash", how="inner")
-        .where(sf.col("checksum") != sf.col("listed"))
+    said = heads.frame.where(sf.col("checksum").isNotNull()).select(
+        sf.xxhash64("address").alias("address_hash"), sf.lit(None).alias("listed"), sf.col("checksum").alias("said")
     )
-    return not other.isEmpty()
+    ends = (
+        listed.unionByName(said)
+        .groupBy("address_hash")
+        .agg(*(which(side).alias(f"{name}_{side}") for side in ("listed", "said") for name, which in _ENDS.items()))
+    )
+    both = ends.where(sf.col("first_listed").isNotNull() & sf.col("first_said").isNotNull())
+    first, last = sf.least("first_listed", "first_said"), sf.greatest("last_listed", "last_said")
+    return bool(both.where(first != last).select("address_hash").limit(1).toArrow().num_rows)
+
+
+def contents_of(
+    spark: SparkSession, store: ObjectStore, addresses: Sequence[str], *, threads: int, tasks: int
+) -> pa.Table:
+    """Ask the store about the content of some objects, one request each.
+
+    Args:
+        spark: The session.
+        store: Tells the MD5 of a content, or that it does not know it (`ObjectStore.content`).
+        addresses: Whose; the driver holds them.
+        threads: Requests side by side, of each task.
+        tasks: Tasks; a single one's work is done here.
+
+    Returns:
+        Columns address and md5 (null: unknown).
+    """
+    asked = pa.table({"address": pa.array(addresses, pa.string())})
+    if tasks <= 1:
+        return pa.Table.from_batches(_map_contents(store, threads, iter(asked.to_batches())), _CONTENTS)
+    return _contents_frame(frame_of(spark, asked), store, threads=threads, tasks=tasks).toArrow().cast(_CONTENTS)
+
+
+def _contents_frame(asked: DataFrame, store: ObjectStore, *, threads: int, tasks: int) -> DataFrame:
+    return (
+        asked.select("address")
+        .repartition(max(1, tasks))
+        .mapInArrow(partial(_map_contents, store, threads), spark_type(_CONTENTS))
+    )
 
 
 def with_contents(
@@ -277,27 +320,16 @@ def with_contents(
     Args:
         candidates: All of them.
         asked: Those that are asked about.
-        store: Tells the MD5 of a content, or that it does not know it (`ObjectStore.content`).
+        store: As for `contents_of`.
         threads: Requests of a task side by side.
         tasks: Partitions.
 
     Returns:
         The same, with the column md5.
     """
-    contents = (
-        asked.select("address")
-        .repartition(max(1, tasks))
-        .mapInArrow(partial(_map_contents, store, threads), spark_type(_CONTENTS))
-    )
+    contents = _contents_frame(asked, store, threads=threads, tasks=tasks)
     frame = candidates.frame.join(contents, on="address", how="left").localCheckpoint()
-    return Candidates(
-        frame,
-        candidates.objects,
-        candidates.branches,
-        candidates.dishonest,
-        candidates.any_dishonest,
-        has_md5=True,
-    )
+    return replace(candidates, frame=frame, rows=None, has_md5=True)
 
 
 def _map_contents(store: ObjectStore, threads: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

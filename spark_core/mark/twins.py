@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from itertools import accumulate
@@ -27,6 +27,7 @@ from spark_core import layout
 from spark_core.collectable import own_name
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
+from spark_core.mark.alike import Alike
 from spark_core.mark.heads import Heads
 from spark_core.mark.sizes import HeadEntries
 from spark_core.mark.suspects import (
@@ -37,6 +38,7 @@ from spark_core.mark.suspects import (
     Candidates,
     are_checksums_said,
     candidates_of,
+    contents_of,
     suspects_of,
     undecided,
     with_contents,
@@ -46,6 +48,9 @@ from spark_core.run import Run
 from spark_core.tasks import frame_of, interleaved
 
 NAMED = 20
+
+# Candidates that the driver holds, and as many entries that may hide one: the search is then its own, but for one query.
+HELD = 50_000
 
 # Paths that the driver holds at once, and addresses that it holds before they are compared.
 LOT = 50_000
@@ -130,7 +135,7 @@ def find(run: Run, candidates: pa.Table | DataFrame, heads: HeadEntries, since: 
     the candidates themselves, where the store tells the MD5 of their content.
 
     The cost is a join of the candidates' sizes with the entries of heads, and the calls. What comes to the driver at once
-    is bounded by `LOT`, `FOUND` and the number of branches.
+    is bounded by `HELD`, `LOT`, `FOUND` and the number of branches.
 
     Args:
         run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to the store.
@@ -163,6 +168,7 @@ def find(run: Run, candidates: pa.Table | DataFrame, heads: HeadEntries, since: 
             candidates,
             [when for when, _ in moments],
             all_dishonest=heads.are_sizes_said or run.options.hidden_entries == "ask_all",
+            at_most=HELD,
         ),
         since,
     )
@@ -227,27 +233,16 @@ class _Search:
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
         """Search, and sum up."""
-        suspects = _Suspects.none()
+        looked = _Looked(candidates, None, _Suspects.none())
         if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
-            suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
-        plan = self._plan(candidates, suspects)
+            looked = self._looked(candidates)
+        plan = self._plan(candidates, looked.suspects)
         objects_asked = 0
         if self.run.store.tells_content and plan.of_paths > 0:
-            doubted = with_suspect(candidates, suspects.frame(self.run)).localCheckpoint()
-            objects_asked = doubted.count()
-            if (
-                0 < objects_asked < plan.of_paths
-                and not are_checksums_said(self.heads)
-                and self.budget.take(objects_asked)
-            ):
-                tasks = min(self.run.options.range_partitions, -(-objects_asked // PAGE))
-                candidates = with_contents(
-                    candidates, doubted, self.run.store, threads=self.run.options.read_threads, tasks=tasks
-                )
-                suspects = _Suspects.of(suspects_of(candidates, self.heads, branches=len(self.branches)))
-                plan = self._plan(candidates, suspects)
-            else:
-                objects_asked = 0
+            looked, objects_asked = self._with_contents(looked, plan)
+            if objects_asked:
+                plan = self._plan(candidates, looked.suspects)
+        candidates, suspects = looked.candidates, looked.suspects
         self._ask_whole(plan.whole, candidates)
         self._ask_around(suspects, candidates, scattered=not plan.fits)
         self._compare(candidates)
@@ -256,7 +251,7 @@ class _Search:
             if self.live
             else None
         )
-        undecided_frame = self._undecided(candidates)
+        undecided_frame = self._undecided(looked)
         if undecided_frame is not None and live is not None:
             undecided_frame = undecided_frame.join(live.select("address"), on="address", how="left_anti")
         without = Counter(since.branches[branch].why for branch in self.branches if branch in since.branches)
@@ -278,6 +273,42 @@ class _Search:
             **_kept("unchecked", candidates, undecided_frame),
         }
         return Twins(live, undecided_frame, facts)
+
+    def _looked(self, candidates: Candidates) -> _Looked:
+        """Find the suspect paths: on the driver where it holds the candidates and few entries may hide one."""
+        branches, alike = len(self.branches), None
+        if candidates.rows is not None:
+            alike = Alike.read(candidates.rows, self.heads, branches=branches, at_most=HELD)
+        if alike is not None:
+            return _Looked(candidates, alike, _Suspects.held(alike.suspects()))
+        return _Looked(candidates, None, _Suspects.of(suspects_of(candidates, self.heads, branches=branches)))
+
+    def _with_contents(self, looked: _Looked, plan: _Plan) -> tuple[_Looked, int]:
+        """Ask the store about the contents of the candidates that suspect paths may hide, where that costs least.
+
+        Returns:
+            What is known then, and how many objects were asked about; 0 where that was not the way.
+        """
+        doubted: Any
+        if looked.alike is not None:
+            doubted = looked.alike.doubted(looked.suspects.few)
+            count = len(doubted)
+        else:
+            # Held when it is first run, which is to count it.
+            doubted = with_suspect(looked.candidates, looked.suspects.frame(self.run)).localCheckpoint(eager=False)
+            count = doubted.count()
+        # What decides whether checksums are believed costs most, so it is asked last.
+        is_least = 0 < count < plan.of_paths and count <= self.budget.left
+        if not is_least or are_checksums_said(self.heads) or not self.budget.take(count):
+            return looked, 0
+        store, threads = self.run.store, self.run.options.read_threads
+        tasks = min(self.run.options.range_partitions, -(-count // PAGE))
+        if looked.alike is None:
+            return self._looked(with_contents(looked.candidates, doubted, store, threads=threads, tasks=tasks)), count
+        told = contents_of(self.run.spark, store, doubted, threads=threads, tasks=tasks)
+        known = {row["address"]: row["md5"] for row in told.to_pylist() if row["md5"] is not None}
+        alike = replace(looked.alike, contents=known)
+        return _Looked(looked.candidates, alike, _Suspects.held(alike.suspects())), count
 
     def _plan(self, candidates: Candidates, suspects: _Suspects) -> _Plan:
         """Choose for each branch between its paths and all its entries; what does not fit is listed oldest first.
@@ -403,13 +434,18 @@ class _Search:
         if not shown.num_rows:
             return
         once = shown.group_by("address").aggregate([("head_path", "min")]).rename_columns(_SHOWN.names)
+        if candidates.rows is not None:
+            kept = once.filter(pc.is_in(once["address"], candidates.rows["address"].combine_chunks()))
+            self.live += [frame_of(self.run.spark, kept)] if kept.num_rows else []
+            return
         found = frame_of(self.run.spark, once).join(candidates.frame.select("address"), on="address", how="left_semi")
         found = found.localCheckpoint()
         if not found.isEmpty():
             self.live.append(found)
 
-    def _undecided(self, candidates: Candidates) -> DataFrame | None:
+    def _undecided(self, looked: _Looked) -> DataFrame | None:
         """Return the candidates that may hide where nobody was asked; None for none."""
+        candidates = looked.candidates
         whatever = {hides for hides, _ in self.unasked}
         for frame in self.rest:
             whatever |= {row.hides for row in frame.select("hides").distinct().collect()}
@@ -430,10 +466,33 @@ class _Search:
             unasked = frame_of(self.run.spark, held)
             for rest in self.rest:
                 unasked = unasked.unionByName(rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names))
-            found.append(undecided(candidates, unasked))
+            found.append(
+                undecided(candidates, unasked) if looked.alike is None else _undecided_of(looked.alike, unasked)
+            )
         if not found:
             return None
         return reduce(DataFrame.unionByName, found).distinct().localCheckpoint()
+
+
+def _undecided_of(alike: Alike, unasked: DataFrame) -> DataFrame:
+    rows = (tuple(row.values()) for row in unasked.select(*_UNASKED.names).toArrow().to_pylist())
+    addresses = pa.table({"address": pa.array(alike.undecided(rows), pa.string())})
+    return frame_of(unasked.sparkSession, addresses)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What is known before branches are asked.
+
+    Attributes:
+        candidates: What may hide.
+        alike: The same with the entries that may hide one, where the driver holds both; else None.
+        suspects: The paths under which one may hide.
+    """
+
+    candidates: Candidates
+    alike: Alike | None
+    suspects: _Suspects
 
 
 @dataclass(frozen=True)
@@ -496,14 +555,17 @@ class _Suspects:
         return cls(SUSPECTS.empty_table(), None, {}, 0)
 
     @classmethod
+    def held(cls, few: pa.Table) -> _Suspects:
+        """Take those that the driver holds."""
+        for_all = pc.sum(pc.not_equal(few["hides"], SIZED)).as_py() or 0
+        return cls(few, None, Counter(few["branches"].to_pylist()), for_all)
+
+    @classmethod
     def of(cls, frame: DataFrame) -> _Suspects:
         """Read them."""
         few = frame.select(*SUSPECTS.names).limit(LOT + 1).toArrow()
         if few.num_rows <= LOT:
-            few = few.cast(SUSPECTS)
-            return cls(
-                few, None, Counter(few["branches"].to_pylist()), pc.sum(pc.not_equal(few["hides"], SIZED)).as_py() or 0
-            )
+            return cls.held(few.cast(SUSPECTS))
         large = frame.select(*SUSPECTS.names).localCheckpoint()
         counts = large.groupBy("branches", (sf.col("hides") != SIZED).alias("whatever")).count().collect()
         reach: Counter[int] = Counter()
@@ -511,19 +573,21 @@ class _Suspects:
             reach[row["branches"]] += row["count"]
         return cls(None, large, reach, sum(row["count"] for row in counts if row["whatever"]))
 
+    @property
+    def few(self) -> pa.Table:
+        """Those that the driver holds."""
+        assert self.rows is not None  # noqa: S101 - where they are not large
+        return self.rows
+
     def frame(self, run: Run) -> DataFrame:
         """Return them as a frame."""
-        if self.large is not None:
-            return self.large
-        assert self.rows is not None  # noqa: S101 - one of the two is there
-        return frame_of(run.spark, self.rows)
+        return frame_of(run.spark, self.few) if self.large is None else self.large
 
     def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Any]]:
         """Yield them by lots, each with the way to a frame of it and of all behind it."""
         if self.large is None:
-            assert self.rows is not None  # noqa: S101 - one of the two is there
-            if self.rows.num_rows:
-                yield self.rows, self.frame
+            if self.few.num_rows:
+                yield self.few, self.frame
             return
         order = [sf.col("head_path")]
         large = self.large

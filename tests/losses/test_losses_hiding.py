@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from spark_core import tables
+from spark_core.mark import twins
 from tests.support.hidden_entries import HidingPlace
 
 pytestmark = pytest.mark.spark
@@ -47,6 +50,22 @@ def test_34_the_object_of_the_committed_entry_lay_elsewhere_and_its_repair_looke
     place.stage(30, "p", twin, size=0, checksum="said")
     assert place.collect() == set()
     assert place.reads("p") == twin
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [
+        test_34_the_object_of_the_committed_entry_was_lost_and_its_repair_looked_dead,
+        test_34_the_object_of_the_committed_entry_lay_elsewhere_and_its_repair_looked_dead,
+    ],
+    ids=["lost", "elsewhere"],
+)
+def test_34_the_same_where_there_is_more_than_the_driver_holds(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch, happened: Callable[[HidingPlace], None]
+) -> None:
+    monkeypatch.setattr(twins, "HELD", 0)
+    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    happened(place)
 
 
 def test_35_a_bound_in_time_was_taken_from_a_file_that_the_server_writes_again(place: HidingPlace) -> None:

@@ -73,6 +73,7 @@ def _flat_objects(sandbox, run, count):
 @pytest.mark.deep
 def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, spark, monkeypatch, driver_rows):
     # Reports name some of the objects; twins are looked for under some paths at once, and some addresses are held.
+    monkeypatch.setattr(twins, "HELD", 20)
     monkeypatch.setattr(twins, "LOT", 20)
     monkeypatch.setattr(twins, "FOUND", 20)
     # A small table is read by the driver whole, up to a constant: below it, here.

@@ -16,7 +16,7 @@ import pyspark.sql.functions as sf
 import pytest
 
 from lakegc_dagster.sandbox.xids import IdSource
-from spark_core import schemas, tables
+from spark_core import schemas
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.guards.plan import waiting_words
 from spark_core.lakefs import EntriesPage
@@ -239,12 +239,12 @@ def _require(spark, seed):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, 5])
-def test_many_and_few_paths_are_asked_alike(spark, seed, monkeypatch):
+@pytest.mark.parametrize(("seed", "held"), [(1, 0), (5, 0), (6, 5)])
+def test_many_and_few_paths_are_asked_alike(spark, seed, held, monkeypatch):
+    monkeypatch.setattr(twins, "HELD", held)
     monkeypatch.setattr(twins, "LOT", 2)
     monkeypatch.setattr(twins, "FOUND", 3)
     monkeypatch.setattr(twins, "PAGE", 2)
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
     _require(spark, seed)
 
 
@@ -397,6 +397,12 @@ def test_paths_that_are_no_utf8_and_hold_the_listing_up_keep_what_may_hide_there
 MD5, OTHER = "a" * 32, "b" * 32
 
 
+@pytest.fixture(params=[twins.HELD, 0], ids=["by the driver", "by executors"])
+def way(request, monkeypatch):
+    """Search as few candidates are searched, and as too many for the driver are."""
+    monkeypatch.setattr(twins, "HELD", request.param)
+
+
 def _many_paths(spark, candidates, **contents):
     """Ten paths on three branches, with one checksum and one size; candidates with these contents."""
     return Ground(
@@ -411,7 +417,7 @@ def _many_paths(spark, candidates, **contents):
 
 
 @pytest.mark.spark
-def test_a_candidate_whose_content_is_another_one_is_no_twin_and_nobody_is_asked(spark):
+def test_a_candidate_whose_content_is_another_one_is_no_twin_and_nobody_is_asked(spark, way):
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": OTHER})
     kept, found = ground.kept()
     assert kept == set()
@@ -420,7 +426,7 @@ def test_a_candidate_whose_content_is_another_one_is_no_twin_and_nobody_is_asked
 
 @pytest.mark.spark
 @pytest.mark.parametrize("told", [MD5, None], ids=["the content of an entry", "a content that the store does not tell"])
-def test_a_candidate_whose_content_may_be_that_of_an_entry_is_asked_about(spark, told):
+def test_a_candidate_whose_content_may_be_that_of_an_entry_is_asked_about(spark, told, way):
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": told})
     ground.server.shown["b2"]["2/7"] = "data/c/2"
     kept, found = ground.kept()
@@ -429,7 +435,7 @@ def test_a_candidate_whose_content_may_be_that_of_an_entry_is_asked_about(spark,
 
 
 @pytest.mark.spark
-def test_an_entry_whose_checksum_is_none_of_a_content_hides_whatever_its_size_has(spark):
+def test_an_entry_whose_checksum_is_none_of_a_content_hides_whatever_its_size_has(spark, way):
     ground = _many_paths(spark, ["data/c/1"], **{"data/c/1": OTHER})
     ground.entries.append(("0/odd", "data/s/odd", 4, "0123-7"))
     ground.server.shown["b0"]["0/odd"] = "data/c/1"
@@ -437,7 +443,7 @@ def test_an_entry_whose_checksum_is_none_of_a_content_hides_whatever_its_size_ha
 
 
 @pytest.mark.spark
-def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_its_object(spark):
+def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_its_object(spark, way):
     """Said checksums, or a store that began to encrypt: then an unsigned copy may carry one on."""
     ground = _many_paths(spark, ["data/c/1"], **{"data/c/1": OTHER})
     ground.server.shown["b1"]["1/3"] = "data/c/1"
@@ -448,12 +454,27 @@ def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_i
 
 
 @pytest.mark.spark
-def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark):
+def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark, way):
     ground = _many_paths(spark, ["data/c/1,sig"], **{"data/c/1,sig": OTHER})
     ground.server.shown["b1"]["1/3"] = "data/c/1,sig"
     kept, found = ground.kept()
     assert kept == {"data/c/1,sig"}
     assert found.facts["objects_asked"] == 0
+
+
+@pytest.mark.spark
+def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(spark, way):
+    ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": None})
+    kept, found = ground.kept(twin_calls=4)
+    assert kept == {"data/c/2"}
+    assert (found.facts["objects_asked"], found.facts["unchecked_objects"]) == (2, 1)
+
+
+@pytest.mark.spark
+def test_an_object_that_is_gone_when_its_content_is_asked_for_keeps_asking_by_its_size(spark, way):
+    ground = _many_paths(spark, ["data/c/1", "data/c/gone"], **{"data/c/1": OTHER})
+    ground.server.shown["b0"]["0/3"] = "data/c/gone"
+    assert ground.kept()[0] == {"data/c/gone"}
 
 
 @pytest.mark.spark

@@ -1,0 +1,169 @@
+"""Candidates and entries of one size where the driver holds both: who may hide where is told without a job for each question.
+
+Says the same as the frames of `suspects` do. Those are for what is too much for the driver.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+
+from spark_core.mark.sizes import HeadEntries
+from spark_core.mark.suspects import ANY, DISHONEST, MD5, SIZED, SUSPECTS
+from spark_core.tasks import frame_of
+
+_ENTRIES = pa.schema(
+    [
+        pa.field("head_path", pa.binary(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string()),
+        # Whether a candidate has its size.
+        pa.field("is_sized", pa.bool_(), nullable=False),
+        pa.field("is_outside", pa.bool_(), nullable=False),
+        pa.field("is_absent", pa.bool_(), nullable=False),
+    ]
+)
+
+# What a candidate and an entry must share: the size, and the content where it is known (None: a checksum that is no MD5).
+_Key = tuple[int] | tuple[int, str | None]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Candidates, and the entries of heads that may hide one.
+
+    Attributes:
+        candidates: Columns of `suspects.CANDIDATES`, key address.
+        entries: Columns of `_ENTRIES`.
+        branches: How many branches there are.
+        contents: Address -> MD5 of its content; of candidates that the store was asked about and could tell.
+        numbers: Keys -> what stands for them in `SUSPECTS`.
+    """
+
+    candidates: pa.Table
+    entries: pa.Table
+    branches: int
+    contents: Mapping[str, str] = field(default_factory=dict)
+    numbers: dict[_Key, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, candidates: pa.Table, heads: HeadEntries, *, branches: int, at_most: int) -> Alike | None:
+        """Find the entries that may hide one of the candidates; one query.
+
+        Args:
+            candidates: Columns of `suspects.CANDIDATES`.
+            heads: What branch heads have.
+            branches: How many branches there are.
+            at_most: Entries that the driver may hold.
+
+        Returns:
+            Both; None where there are more entries.
+        """
+        honest = candidates.filter(pc.invert(candidates["is_dishonest"]))
+        sizes = frame_of(heads.frame.sparkSession, pa.table({"size_bytes": honest["size_bytes"].unique()}))
+        found = heads.frame.join(
+            sf.broadcast(sizes.withColumn("is_sized", sf.lit(True))), on="size_bytes", how="left"
+        ).select(
+            "head_path",
+            "size_bytes",
+            "checksum",
+            sf.col("is_sized").isNotNull().alias("is_sized"),
+            (~sf.col("address").startswith("data/")).alias("is_outside"),
+            sf.lit(False).alias("is_absent") if heads.absent is None else sf.xxhash64("address").alias("address_hash"),
+        )
+        wanted = sf.col("is_sized") | sf.col("is_absent")
+        if heads.absent is not None:
+            lost = heads.absent.select("address_hash").distinct().withColumn("is_lost", sf.lit(True))
+            found = found.join(lost, on="address_hash", how="left").withColumn(
+                "is_absent", sf.col("is_lost").isNotNull()
+            )
+        if honest.num_rows < candidates.num_rows:
+            wanted = wanted | sf.col("is_outside")
+        entries = found.where(wanted).select(*_ENTRIES.names).limit(at_most + 1).toArrow()
+        return cls(candidates, entries.cast(_ENTRIES), branches) if entries.num_rows <= at_most else None
+
+    def suspects(self) -> pa.Table:
+        """Return what `suspects.suspects_of` does; keys are numbers of this process."""
+        reach: dict[int, int] = {}
+        for address, size, branches, is_dishonest in self._candidates():
+            if not is_dishonest:
+                for key in self._keys_of_candidate(address, size):
+                    reach[key] = max(reach.get(key, 0), branches)
+        has_dishonest = pc.any(self.candidates["is_dishonest"]).as_py()
+        found: dict[tuple[bytes, int, int], tuple[int, bool]] = {}
+
+        def add(path: bytes, hides: int, key: int, branches: int, *, is_outside: bool) -> None:
+            before, outside = found.get((path, hides, key), (0, False))
+            found[path, hides, key] = (max(before, branches), outside or is_outside)
+
+        columns = (self.entries[name].to_pylist() for name in _ENTRIES.names)
+        for path, size, checksum, is_sized, is_outside, is_absent in zip(*columns, strict=True):
+            for key in self._keys_of_entry(size, checksum) if is_sized else ():
+                branches = self.branches if is_outside else reach.get(key, 0)
+                if key in reach and branches > 0:
+                    add(path, SIZED, key, branches, is_outside=is_outside)
+            if is_absent:
+                add(path, ANY, 0, self.branches, is_outside=is_outside)
+            if is_outside and has_dishonest:
+                add(path, DISHONEST, 0, self.branches, is_outside=True)
+        rows = [(*which, *where) for which, where in found.items()]
+        return pa.Table.from_arrays(
+            [pa.array(column, kind.type) for column, kind in zip(_columns(rows), SUSPECTS, strict=True)],
+            schema=SUSPECTS,
+        )
+
+    def doubted(self, suspects: pa.Table) -> list[str]:
+        """Return the honest candidates that share their size with a suspect path."""
+        keys = set(suspects.filter(pc.equal(suspects["hides"], SIZED))["key"].to_pylist())
+        return [
+            address
+            for address, size, _, is_dishonest in self._candidates()
+            if not is_dishonest and self._number((size,)) in keys
+        ]
+
+    def undecided(self, unasked: Iterable[tuple[int, int, bool]]) -> list[str]:
+        """Return the honest candidates that may hide under paths that were not asked about.
+
+        Args:
+            unasked: Key, first branch that was not asked, and whether an entry lies outside; a key may come again.
+        """
+        first: dict[int, tuple[int, bool]] = {}
+        for key, number, is_outside in unasked:
+            before, outside = first.get(key, (number, False))
+            first[key] = (min(before, number), outside or is_outside)
+        return [
+            address
+            for address, size, branches, is_dishonest in self._candidates()
+            if not is_dishonest
+            and any(
+                first[key][1] or branches > first[key][0]
+                for key in self._keys_of_candidate(address, size)
+                if key in first
+            )
+        ]
+
+    def _candidates(self) -> Iterable[tuple[str, int, int, bool]]:
+        names = ("address", "size_bytes", "branches", "is_dishonest")
+        return zip(*(self.candidates[name].to_pylist() for name in names), strict=True)
+
+    def _number(self, key: _Key) -> int:
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def _keys_of_candidate(self, address: str, size: int) -> list[int]:
+        content = self.contents.get(address)
+        if content is None:
+            return [self._number((size,))]
+        return [self._number((size, content)), self._number((size, None))]
+
+    def _keys_of_entry(self, size: int, checksum: str | None) -> list[int]:
+        told = checksum if checksum is not None and re.fullmatch(MD5, checksum) else None
+        return [self._number((size,)), self._number((size, told))]
+
+
+def _columns(rows: list[tuple[bytes, int, int, int, bool]]) -> list[tuple[object, ...]]:
+    return list(zip(*rows, strict=True)) or [()] * len(SUSPECTS)
