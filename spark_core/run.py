@@ -216,6 +216,8 @@ class Run:
         reference_mark: Id of a mark of lakeFS's own job: only what it names and this run finds expired may go.
         take_over: Key of the dead run whose lease this one may take over.
         known: Tables of marks that this process has stored or read, by the key of their manifests.
+        unused: Folders of tables in which nothing lay when this process began the run -> whether it has begun the table; a
+            folder goes when the table is begun again, or stored.
     """
 
     key: RunKey
@@ -228,6 +230,7 @@ class Run:
     reference_mark: str | None = None
     take_over: str | None = None
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
+    unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def server(self) -> LakeFSServer:
@@ -297,10 +300,17 @@ class Run:
     def begin(self, spec: TableSpec) -> datetime:
         """Note that the sources of a table are about to be read.
 
+        A verdict is asked for, so that nobody reads in vain; not where this process knows that it cannot be there, unless
+        another one marked the same run meanwhile. `keep` asks in any case.
+
         Raises:
             ClosedPartitionError: If the run has a verdict.
         """
-        tables.require_open(self.store, spec, self.key)
+        where = tables.folder(spec, self.key)
+        if self.unused.pop(where, True):
+            tables.require_open(self.store, spec, self.key)
+        else:
+            self.unused[where] = True
         return self.now()
 
     def keep(self, draft: Draft) -> StoredTable:
@@ -308,6 +318,7 @@ class Run:
         key = tables.manifest_key(draft.spec, self.key)
         self.known.pop(key, None)
         try:
+            before = self._lying(draft.spec)
             manifest = tables.store_table(
                 self.store,
                 draft,
@@ -315,6 +326,7 @@ class Run:
                 instance=self.instance,
                 run=self.key,
                 now=self.now,
+                before=before,
             )
         finally:
             draft.close()
@@ -322,6 +334,19 @@ class Run:
         if draft.spec in tables.MARK_TABLES:
             self.known[key] = stored
         return stored
+
+    def _lying(self, spec: TableSpec) -> set[str]:
+        """List what lies in the folder of a table that is about to be written; one that is known to be unused is not asked for.
+
+        All other tables of a mark are made from the first one: where nothing lies in its folder, none of them was begun.
+        """
+        if self.unused.pop(tables.folder(spec, self.key), False):
+            return set()
+        found = tables.lying(self.store, spec, self.key)
+        if spec is tables.NAMESPACE_SLICES and not found:
+            others = (tables.folder(other, self.key) for other in tables.MARK_TABLES if other is not spec)
+            self.unused.update(dict.fromkeys(others, False))
+        return found
 
     def load(self, spec: TableSpec, *, anew: bool = False) -> StoredTable:
         """Read back a table of this run; the manifest of one of a mark is read once in a process.

@@ -9,6 +9,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -442,8 +443,20 @@ def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
         )
 
 
+def lying(store: ObjectStore, spec: TableSpec, run: RunKey) -> set[str]:
+    """List everything in the folder of a table of a run."""
+    return {key for batch in store.list(folder(spec, run)) for key in batch.column("key").to_pylist()}
+
+
 def store_table(
-    store: ObjectStore, draft: Draft, *, repository: str, instance: str, run: RunKey, now: Callable[[], datetime]
+    store: ObjectStore,
+    draft: Draft,
+    *,
+    repository: str,
+    instance: str,
+    run: RunKey,
+    now: Callable[[], datetime],
+    before: AbstractSet[str],
 ) -> Manifest:
     """Write a draft as Parquet parts and its manifest, and take the parts of an earlier attempt away.
 
@@ -458,6 +471,7 @@ def store_table(
         instance: Which instance of it.
         run: Run key.
         now: Tells the time, to note when the reading ended.
+        before: What `lying` told: parts that somebody else writes meanwhile are theirs.
 
     Returns:
         The manifest as stored.
@@ -469,8 +483,6 @@ def store_table(
     """
     _require_replaceable(store, draft, run)
     where = folder(draft.spec, run)
-    # What lies there before; parts that somebody else writes meanwhile are theirs.
-    earlier = _parts_in(store, where)
     attempt = draft.content.attempt if isinstance(draft.content, Written) else new_attempt()
     target = Target(store, where, attempt, draft.spec.schema, draft.measure)
     receipts = removed_on_failure(target, lambda: _write(draft, target))
@@ -496,8 +508,15 @@ def store_table(
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
-    _remove_unnamed(store, earlier, where, manifest)
+    own = {part.key for part in parts_of(receipts)} if _is_by_driver(draft) else _parts_in(store, where)
+    _remove_unnamed(store, {key for key in before if _PART.fullmatch(key.removeprefix(where))}, own, manifest)
     return manifest
+
+
+def _is_by_driver(draft: Draft) -> bool:
+    """Say whether no task wrote, of which a try that was cut off may have left parts behind."""
+    content = draft.content
+    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
 
 
 def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
@@ -687,7 +706,7 @@ def _parts_in(store: ObjectStore, where: str) -> set[str]:
     return {key for key in found if _PART.fullmatch(key.removeprefix(where))}
 
 
-def _remove_unnamed(store: ObjectStore, earlier: set[str], where: str, manifest: Manifest) -> None:
+def _remove_unnamed(store: ObjectStore, earlier: AbstractSet[str], found: AbstractSet[str], manifest: Manifest) -> None:
     """Delete the parts of earlier attempts, and those of this one that a task which was run again left behind."""
-    own = {key for key in _parts_in(store, where) if manifest.attempt in key}
+    own = {key for key in found if manifest.attempt in key}
     _remove(store, sorted((earlier | own) - {part.key for part in (*manifest.parts, *manifest.beside)}))

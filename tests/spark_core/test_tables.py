@@ -1,12 +1,16 @@
 """Stored tables: what a later attempt leaves of an earlier one."""
 
+from collections import Counter
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from spark_core import layout, schemas, tables
 from spark_core.errors import ChainError, ClosedPartitionError
+from spark_core.storage.local import LocalStore
 from spark_core.tables import ANYTHING, Draft
-from tests.support.passing_mark import keep_slices
+from tests.support.passing_mark import COMMIT, keep_slices
 from tests.support.written_run import OLD, written_run
 
 
@@ -93,6 +97,97 @@ def test_a_report_whose_put_was_answered_only_the_second_time_is_stored(tmp_path
     monkeypatch.setattr(run.store, "put_if_absent", twice)
     stored = run.keep(_draft(run, None, "data/s/x"))
     assert run.load(tables.DELETION_REPORT).manifest == stored.manifest
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was listed and asked for, by the name of the table's folder or of the file."""
+    told = Counter()
+
+    def counted(name, what):
+        call = getattr(LocalStore, name)
+
+        def count(store, key):
+            told[what(key)] += 1
+            return call(store, key)
+
+        monkeypatch.setattr(LocalStore, name, count)
+
+    counted("list", lambda prefix: prefix.removeprefix(layout.ROOT).partition("/")[0])
+    counted("head", lambda key: key.rpartition("/")[2])
+    return told
+
+
+def _begin_and_keep(run, spec, rows=()):
+    run.begin(spec)
+    return run.keep(Draft(spec, pa.Table.from_pylist(list(rows), schema=spec.schema), run.now(), ()))
+
+
+STAGED = ({"address": "data/s/x", "created_at": OLD, "address_hash": 1},)
+
+
+def _leave_a_part(run, spec):
+    key = tables.folder(spec, run.key) + layout.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}")
+    run.store.put(key, b"of an attempt that was killed")
+    return key
+
+
+def test_the_tables_of_a_new_run_are_not_looked_for(tmp_path, asked):
+    run = written_run(tmp_path, spark=None).run
+    for spec in (tables.NAMESPACE_SLICES, tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS):
+        _begin_and_keep(run, spec)
+    assert asked == {"slices": 1, "_verdict.json": 4}, (
+        "whoever stores a table asks for the verdict, and who begins the first"
+    )
+
+
+def test_what_a_killed_attempt_left_goes_though_another_process_began_the_run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    left = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(replace(run, known={}, unused={}), tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert not run.store.exists(left)
+
+
+def test_what_this_process_left_of_a_table_that_it_begins_again_goes(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    run.begin(tables.UNCOMMITTED_ADDRESSES)
+    left = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert not run.store.exists(left)
+    first = _begin_and_keep(run, tables.RETAINED_COMMITS, [COMMIT]).manifest
+    _begin_and_keep(run, tables.RETAINED_COMMITS, [COMMIT])
+    assert not any(run.store.exists(part.key) for part in first.parts)
+
+
+def test_parts_of_another_process_that_makes_the_tables_of_a_new_run_are_left_to_it(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    theirs = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert run.store.exists(theirs)
+
+
+def test_a_table_of_a_new_run_that_another_process_concluded_meanwhile_is_not_stored(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    run.store.put(layout.verdict_key(run.key), b"a verdict")
+    with pytest.raises(ClosedPartitionError):
+        _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+
+
+def test_a_task_that_ran_twice_leaves_no_part_behind_in_a_new_run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    spec, attempt = tables.UNCOMMITTED_ADDRESSES, tables.new_attempt()
+    run.begin(spec)
+    target = tables.Target(run.store, tables.folder(spec, run.key), attempt, spec.schema)
+    batches = pa.Table.from_pylist(list(STAGED), schema=spec.schema).to_batches()
+    cut_off, receipt = (tables.write_parts(target, 0, iter(batches)) for _ in range(2))
+    run.keep(Draft(spec, tables.Written(attempt, [receipt]), run.now(), ()))
+    assert not any(run.store.exists(part.key) for part in cut_off.parts)
+    assert all(run.store.exists(part.key) for part in receipt.parts)
 
 
 def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind(tmp_path):
