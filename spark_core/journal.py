@@ -1,4 +1,4 @@
-"""The journal of a sweep: what each batch is about to delete, written before it is sent, and what became of it, after."""
+"""The journal of a sweep: which objects each lot is about to delete, written before it is sent, and what became of them, after."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _WAY_ON = (
     "command again, or mark again under a new run key."
 )
 
-# A part holds one batch, so a Spark task reads many of them.
-_PARTS_OF_A_TASK = 64
+# A part holds a lot of some thousand objects, so a Spark task reads several of them.
+_PARTS_OF_A_TASK = 16
 
 # intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
 _PART = re.compile(
@@ -50,7 +50,7 @@ class Part:
         key: Key in the store.
         kind: `intent` or `outcome`.
         sweep: Which process wrote it.
-        batch: Which batch of that process.
+        batch: Which lot of that process.
         rows: Rows in it.
         sha256: Of its bytes, in hex.
     """
@@ -87,7 +87,7 @@ class Journal:
         return folder(self.run)
 
     def bind(self, instance: str, *, quarantine: bool = False) -> bool:
-        """Tie the journal to its plan, before the first batch; once and for good.
+        """Tie the journal to its plan, before the first lot; once and for good.
 
         Args:
             instance: Which instance of the repository is swept.
@@ -125,7 +125,7 @@ class Journal:
         return False
 
     def intend(self, batch: str, rows: pa.RecordBatch) -> None:
-        """Write what a batch is about to delete.
+        """Write what a lot is about to delete.
 
         Args:
             batch: `<sweep>.<round>.<task>.<attempt>.<number>`, never given twice.
@@ -134,7 +134,7 @@ class Journal:
         self._write("intent", batch, rows)
 
     def conclude(self, batch: str, rows: pa.RecordBatch) -> None:
-        """Write what became of a batch; arguments as for `intend`."""
+        """Write what became of a lot; arguments as for `intend`."""
         self._write("outcome", batch, rows)
 
     def _write(self, kind: str, batch: str, rows: pa.RecordBatch) -> None:

@@ -1,10 +1,16 @@
-"""The part of a sweep that runs on executors: a last look, the intent, the deletion, the outcome; batch by batch."""
+"""The part of a sweep that runs on executors: a last look, the intent, the deletion, the outcome; lot by lot.
+
+A batch is looked at together, and some batches are a lot: one intent, their
+requests side by side, one outcome. So a journal has few parts, and a store that
+takes few keys in a request is not waited for after each.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,8 +28,14 @@ from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Tim
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.sight import Examiner, Seen
 
-# Rows of one intent: more than a request takes where stores take few, or where a limit makes requests small.
-BATCH_ROWS = 1000
+# Rows that are looked at together.
+BATCH_ROWS = 1_000
+# Most rows of one intent.
+LOT_ROWS = 10_000
+# A lot that is older takes no more batches: what was seen of its first objects must not become old.
+LOT_SECONDS = 10.0
+# Requests of a task that are under way at once, where there is no limit of deletions.
+REQUESTS_AT_ONCE = 4
 # Objects that a task names to the driver, of those that were not deleted.
 NAMED = 20
 
@@ -54,6 +66,8 @@ class Orders:
         threads: Objects that a task asks the store for at once.
         dispose: What makes objects go.
         batch_rows: Rows of one batch.
+        lot_rows: Rows of one lot.
+        requests_at_once: Requests of a task that are under way at once, where there is no limit.
         clocks: The executor's; None means its own.
     """
 
@@ -66,6 +80,8 @@ class Orders:
     threads: int = 8
     dispose: Dispose = delete
     batch_rows: int = BATCH_ROWS
+    lot_rows: int = LOT_ROWS
+    requests_at_once: int = REQUESTS_AT_ONCE
     clocks: Clocks | None = None
 
 
@@ -133,7 +149,8 @@ def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
     task = _Task(orders)
     for rows in _rebatched(batches, orders.batch_rows):
         require_allowed(rows, orders.limits)
-        task.do(rows)
+        task.take(rows)
+    task.delete_lot()
     yield pa.record_batch([[task.tally.to_json()]], schema=TALLY)
 
 
@@ -163,6 +180,8 @@ class _Task:
         self._timer: Timer = orders.deadline.start(self._store, orders.clocks)
         self._examiner = Examiner(self._store, orders.threads, self._timer.clocks.monotonic)
         self.tally = Tally()
+        self._lot: list[tuple[pa.RecordBatch, list[Seen]]] = []
+        self._lot_began = 0.0
         self._number = 0
         context = TaskContext.get()
         # Unique among all attempts at all tasks of a session, a second copy of the same task included.
@@ -175,19 +194,38 @@ class _Task:
             if context is not None and context.attemptNumber() > 0:
                 self._pacer.hold_back()
 
-    def do(self, rows: pa.RecordBatch) -> None:
-        """Delete a batch, and write down what it did."""
-        addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
+    def take(self, rows: pa.RecordBatch) -> None:
+        """Look at the objects of a batch and put it to the lot; a lot that is large or old is deleted."""
+        if self._timer.passed:
+            self._count(rows, {})
+            return
+        if not self._lot:
+            self._lot_began = self._timer.clocks.monotonic()
+        self._lot.append((rows, self._examiner.look(rows)))
+        age = self._timer.clocks.monotonic() - self._lot_began
+        if sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows or age >= LOT_SECONDS:
+            self.delete_lot()
+
+    def delete_lot(self) -> None:
+        """Delete the lot, and write down what that did."""
+        if not self._lot:
+            return
+        rows = pa.concat_batches([rows for rows, _ in self._lot])
+        seen = [state for _, states in self._lot for state in states]
+        self._lot = []
         told: dict[str, _Told] = {}
         if not self._timer.passed:
-            why = rows.column("why").to_pylist()
-            seen = self._examiner.look(rows)
+            addresses, why = rows.column("address").to_pylist(), rows.column("why").to_pylist()
             told = {
                 address: found
-                for address, reason, state in zip(addresses, why, seen, strict=True)
+                for address, reason, state in zip(addresses, why, self._examiner.not_old(rows, seen), strict=True)
                 if (found := _without_asking(reason, state)) is not None
             }
             told |= self._delete(rows, [address for address in addresses if address not in told], told)
+        self._count(rows, told)
+
+    def _count(self, rows: pa.RecordBatch, told: dict[str, _Told]) -> None:
+        addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
         for address, size in zip(addresses, sizes, strict=True):
             self.tally.count(address, size, told.get(address, ("unsent", None)))
 
@@ -217,19 +255,23 @@ class _Task:
         )
 
     def _send(self, asked: list[str]) -> dict[str, _Told]:
+        """Send requests, several at once where no limit is kept; returns what was told of each object that was."""
         size = self._store.delete_batch_size if self._pacer is None else self._pacer.batch_size
-        told: dict[str, _Told] = {}
-        for begin in range(0, len(asked), size):
-            keys = asked[begin : begin + size]
-            pace = _Pace(self._timer, self._pacer)
-            try:
-                told.update(self._request(keys, pace))
-            except DeadlinePassedError:
-                # What a request under way has done nobody knows: its intent stands open, and the next round looks.
-                unsent = asked[begin + size :] if pace.sent else asked[begin:]
-                told.update(dict.fromkeys(unsent, ("unsent", None)))
-                break
-        return told
+        requests = [asked[begin : begin + size] for begin in range(0, len(asked), size)]
+        if self._pacer is not None or len(requests) < 2:
+            answers = list(map(self._answered, requests))
+        else:
+            with ThreadPoolExecutor(self._orders.requests_at_once, thread_name_prefix="lakegc-delete") as pool:
+                answers = list(pool.map(self._answered, requests))
+        return {address: told for answer in answers for address, told in answer.items()}
+
+    def _answered(self, keys: list[str]) -> dict[str, _Told]:
+        pace = _Pace(self._timer, self._pacer)
+        try:
+            return self._request(keys, pace)
+        except DeadlinePassedError:
+            # What a request under way has done nobody knows: its intent stands open, and the next round looks.
+            return {} if pace.sent else dict.fromkeys(keys, ("unsent", None))
 
     def _request(self, keys: list[str], pace: Pace) -> dict[str, _Told]:
         try:

@@ -3,7 +3,7 @@
 What it protects: an object that was overwritten in place since the mark, by
 somebody who still holds an upload's URL or who puts back a backup. lakeFS
 itself writes no name twice. So how old the look is matters: no request is sent
-for an object that was last seen more than `SEEN_SECONDS` before its batch began.
+for an object that was last seen more than `SEEN_SECONDS` before its lot was sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_core.storage.order import InOrder
 HEADS = 32
 # A listing brings so many keys in the time of one question: a page of 1,000 against 8 at a time.
 KEYS_PER_HEAD = 125
-# What a listing showed longer ago than this is asked for once more before its batch begins.
+# What was seen longer ago than this is asked for once more before its lot is sent.
 SEEN_SECONDS = 60.0
 
 State = Literal["there", "absent", "changed", "unseen"]
@@ -44,10 +44,12 @@ class Seen:
         state: `there`: as the mark listed it. `absent`: gone. `changed`: another one under its
             name. `unseen`: the store did not say.
         why: In words, for the last two.
+        at: When the store was asked, by the examiner's clock.
     """
 
     state: State
     why: str | None = None
+    at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ class Examiner:
     it is read as far as the batch at hand goes, and one page of it is held. For
     what it leaves out the slice is listed a second time. The cost is two
     listings of a slice at the most, and a question for each object that the
-    store is asked about sooner than the listing would come to it, or that the
-    listing showed too long ago.
+    store is asked about sooner than the listing would come to it, or that was
+    seen too long ago.
 
     Attributes:
         store: Rooted at the namespace.
@@ -182,6 +184,23 @@ class Examiner:
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
+    def not_old(self, rows: pa.RecordBatch, seen: Sequence[Seen]) -> list[Seen]:
+        """Ask once more for what was seen too long ago; an object that is gone does not come back.
+
+        Args:
+            rows: As for `look`, of one call or several.
+            seen: What that said of them.
+        """
+        oldest = self.monotonic() - SEEN_SECONDS
+        old = [number for number, one in enumerate(seen) if one.state in {"there", "changed"} and one.at < oldest]
+        if not old:
+            return list(seen)
+        columns = [
+            rows.column(name).take(pa.array(old)).to_pylist() for name in ("address", "size_bytes", "last_modified")
+        ]
+        anew = dict(zip(old, self._heads(list(zip(*columns, strict=True))), strict=True))
+        return [anew.get(number, one) for number, one in enumerate(seen)]
+
     def _look_in(self, name: str, wanted: list[_Row]) -> list[Seen]:
         if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
@@ -194,11 +213,12 @@ class Examiner:
             del shown[row[0]]
         if len(absent) > HEADS:
             shown |= self._listings[1].find(absent)
-        oldest = self.monotonic() - SEEN_SECONDS
         seen = {
-            row[0]: Seen("absent") if there is None else _compared(row, there.size_bytes, there.modified)
+            row[0]: Seen("absent")
+            if (there := shown[row[0]]) is None
+            else _compared(row, there.size_bytes, there.modified, there.at)
             for row in wanted
-            if row[0] in shown and ((there := shown[row[0]]) is None or there.at >= oldest)
+            if row[0] in shown
         }
         asked = [row for row in wanted if row[0] not in seen]
         seen |= zip((row[0] for row in asked), self._heads(asked), strict=True)
@@ -212,11 +232,12 @@ class Examiner:
             return list(pool.map(self._head, wanted))
 
     def _head(self, row: _Row) -> Seen:
+        at = self.monotonic()
         try:
             found = self.store.head(row[0])
         except NotFoundError:
             return Seen("absent")
-        return _compared(row, found.size_bytes, found.last_modified)
+        return _compared(row, found.size_bytes, found.last_modified, at)
 
 
 def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
@@ -228,14 +249,15 @@ def _slice(row: _Row) -> str:
     return slice_of(row[0])
 
 
-def _compared(row: _Row, size_bytes: int, modified: datetime) -> Seen:
+def _compared(row: _Row, size_bytes: int, modified: datetime, at: float) -> Seen:
     """Say whether an object is still the one that was listed; stores cut times differently, so only a later one counts."""
     _, planned_size, planned_modified = row
     if size_bytes != planned_size:
-        return Seen("changed", f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}")
+        return Seen("changed", f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}", at)
     if modified > planned_modified:
         return Seen(
             "changed",
             f"changed since the mark: it was written at {modified.isoformat()}, the mark saw {planned_modified.isoformat()}",
+            at,
         )
-    return Seen("there")
+    return Seen("there", at=at)

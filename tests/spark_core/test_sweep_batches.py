@@ -1,8 +1,10 @@
 """What one task of a sweep does to a store: a last look, the intent, the deletion, the outcome; and what it does not."""
 
 import os
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import Barrier, current_thread
 
 import pyarrow as pa
 import pytest
@@ -37,11 +39,13 @@ class Store(LocalStore):
     def watch(self, clock):
         self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
         self.answers, self.unreadable, self.takes, self.repeats, self.forgets = {}, set(), 0.0, 0, 0
+        self.listing_takes = 0.0
         return self
 
     def list(self, prefix):
         if prefix.startswith("data/"):
             self.listed.append(prefix)
+            self.clock.seconds += self.listing_takes
         if prefix in self.unreadable:
             raise IncompleteReadError(f"{prefix} could not be listed to its end.")
         if prefix.startswith("data/") and self.forgets:
@@ -76,7 +80,14 @@ class Case:
         self.journal = Journal(self.store, str(run.key), "5" * 64)
         deadline = Deadline(NOW + timedelta(minutes=10), NOW, timedelta(0))
         self.orders = Orders(
-            self.journal, any_name(run.cutoff, flat=True), deadline, "ab", 1, batch_rows=3, clocks=self.clock.clocks
+            self.journal,
+            any_name(run.cutoff, flat=True),
+            deadline,
+            "ab",
+            1,
+            batch_rows=3,
+            lot_rows=1,
+            clocks=self.clock.clocks,
         )
 
     def plant(self, *addresses, data=b"1234", written=OLD):
@@ -120,6 +131,91 @@ def test_a_batch_is_intended_before_it_is_sent_and_concluded_after(case):
     assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}, {D, E}]
     assert case.outcomes() == dict.fromkeys((A, B, C, D, E), ("deleted", None))
     assert (tally.objects, tally.size_bytes) == ({"deleted": 5}, {"deleted": 20})
+    assert case.there() == set()
+
+
+def test_a_lot_of_several_batches_has_one_intent_and_one_outcome(case):
+    case.plant(A, B, C, D, E)
+    tally = case.run(A, B, C, D, E, lot_rows=5)
+    assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C, D, E}]
+    assert case.journaled("outcome") == [dict.fromkeys((A, B, C, D, E), ("deleted", None))]
+    assert tally.objects == {"deleted": 5}
+    assert case.there() == set()
+
+
+def test_what_was_looked_at_ten_seconds_ago_waits_for_no_other_batch(case, monkeypatch):
+    monkeypatch.setattr(sight, "HEADS", 1)
+    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+    case.plant(*first, *second)
+    case.store.listing_takes = 5.0
+    case.run(*first, *second, batch_rows=6, lot_rows=100)
+    assert len(case.journaled("intent")) == 1
+    case.plant(*first, *second)
+    case.store.listing_takes = 10.0
+    case.run(*first, *second, batch_rows=6, lot_rows=100, sweep="ac")
+    assert [set(rows) for rows in case.journaled("intent")][1:] == [set(first), set(second)]
+
+
+def test_an_object_that_is_overwritten_while_its_lot_is_gathered_is_seen_once_more_after_a_minute(case, monkeypatch):
+    monkeypatch.setattr(sight, "HEADS", 1)
+    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+    case.plant(*first, *second)
+    listed = case.store.list
+
+    def slow(prefix):
+        if prefix == "data/t/":
+            case.clock.seconds += 61.0
+            case.plant(first[2], data=b"12345")
+        return listed(prefix)
+
+    case.store.list = slow
+    case.run(*first, *second, batch_rows=6, lot_rows=100)
+    assert case.outcomes()[first[2]] == ("kept", "changed since the mark: it has 5 bytes, the mark saw 4")
+    assert case.there() == {first[2]}
+
+
+def test_the_requests_of_a_lot_go_side_by_side_and_each_object_has_the_answer_of_its_own(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 10
+    case.store.answers = {key: DeleteOutcome(key, "refused", "AccessDenied") for key in many[::10]}
+    threads, together, delete = set(), Barrier(4, timeout=60), case.store.delete
+
+    def meeting(keys, *, pace):
+        threads.add(current_thread().name)
+        together.wait()
+        return delete(keys, pace=pace)
+
+    case.store.delete = meeting
+    tally = case.run(*many, batch_rows=10, lot_rows=100)
+    assert len(threads) == 4
+    assert tally.objects == {"deleted": 36, "refused": 4}
+    assert {key for key, (outcome, _) in case.outcomes().items() if outcome == "refused"} == set(many[::10])
+    assert case.there() == set(many[::10])
+
+
+def test_killed_while_requests_go_side_by_side_it_leaves_an_intent_and_the_next_sweep_finds_out(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 10
+    delete = case.store.delete
+
+    def dying(keys, *, pace):
+        told = delete(keys, pace=pace)
+        if many[20] in keys:
+            raise KeyboardInterrupt
+        return told
+
+    case.store.delete = dying
+    with pytest.raises(KeyboardInterrupt):
+        case.run(*many, batch_rows=40, lot_rows=100)
+    assert [set(rows) for rows in case.journaled("intent")] == [set(many)]
+    assert case.journaled("outcome") == []
+    gone = set(many) - case.there()
+    assert set(many[20:30]) <= gone
+    case.store.delete = delete
+    tally = case.run(*many, batch_rows=40, lot_rows=100, sweep="ac")
+    assert tally.objects == Counter(already_gone=len(gone), deleted=40 - len(gone)) - Counter()
     assert case.there() == set()
 
 
@@ -274,7 +370,7 @@ class TestADeadline:
         monkeypatch.setattr(Store, "delete_batch_size", 2)
         case.plant(A, B, C)
         case.store.takes = 601.0
-        tally = case.run(A, B, C)
+        tally = case.run(A, B, C, requests_at_once=1)
         assert tally.objects == {"deleted": 2, "unsent": 1}
         assert case.outcomes() == {A: ("deleted", None), B: ("deleted", None), C: ("unsent", None)}
 

@@ -56,7 +56,8 @@ def names(count, step=1):
 
 def look(examiner, wanted):
     columns = [pa.array(wanted), pa.array([4] * len(wanted)), pa.array([OLD] * len(wanted), schemas.INSTANT)]
-    return examiner.look(pa.record_batch(columns, schema=PLAN))
+    rows = pa.record_batch(columns, schema=PLAN)
+    return examiner.not_old(rows, examiner.look(rows))
 
 
 def in_batches(store, wanted, *, between=0.0, size=1_000):
@@ -86,6 +87,28 @@ def test_an_object_that_was_overwritten_after_its_page_was_listed_is_seen_if_tha
     states = [seen.state for seen in look(examiner, wanted[50:90])]
     assert states == ["there"] * 10 + ["changed"] + ["there"] * 29
     assert store.requests == {"list": 1, "page": 1, "head": 40}
+
+
+def test_what_was_seen_of_several_batches_is_asked_for_again_where_it_is_a_minute_ago_in_the_end():
+    store = Store(names(2_000), page_seconds=1.0)
+    examiner = Examiner(store, monotonic=store.monotonic)
+    columns = [
+        pa.array(store.names),
+        pa.array([4] * 2_000),
+        pa.array([OLD] * 2_000, schemas.INSTANT),
+    ]
+    rows = pa.record_batch(columns, schema=PLAN)
+    seen = examiner.look(rows.slice(0, 1_000))
+    store.seconds += 59.5
+    seen += examiner.look(rows.slice(1_000))
+    store.overwritten = {store.names[5], store.names[1_005]}
+    states = [one.state for one in examiner.not_old(rows, seen)]
+    # The second page was read a moment ago.
+    assert states == ["there"] * 5 + ["changed"] + ["there"] * 1_994
+    assert store.requests == {"list": 1, "page": 2, "head": 1_000}
+    store.names.remove(gone := store.names[7])
+    store.seconds += 60.5
+    assert examiner.not_old(rows, seen)[7].state == "absent", gone
 
 
 def test_what_a_listing_showed_within_the_minute_is_not_asked_for_again():
