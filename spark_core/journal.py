@@ -18,7 +18,7 @@ from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, 
 from spark_core.model import RunKey
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
-from spark_core.tasks import read_partitions
+from spark_core.tasks import read_partitions, together
 
 JOURNAL_FORMAT = 2
 # Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
@@ -29,8 +29,8 @@ _WAY_ON = (
     "command again, or mark again under a new run key."
 )
 
-# A part holds a lot of some thousand objects, so a Spark task reads several of them.
-_PARTS_OF_A_TASK = 16
+# A part holds a lot, of a thousand objects or ten, so a Spark task reads several of them.
+_ROWS_OF_A_TASK = 100_000
 
 # intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
 _PART = re.compile(
@@ -183,7 +183,7 @@ class Journal:
             Columns of `schemas.JOURNAL`, and `sweep`: which process wrote the row. A part whose bytes are not those
             that were written raises CorruptTableError when it is read.
         """
-        tasks = [parts[begin : begin + _PARTS_OF_A_TASK] for begin in range(0, len(parts), _PARTS_OF_A_TASK)]
+        tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
         return read_partitions(spark, _READ, tasks, partial(_read_all, self))
 
     def read(self, part: Part) -> pa.RecordBatch:

@@ -2,8 +2,8 @@
 
 What it protects: an object that was overwritten in place since the mark, by
 somebody who still holds an upload's URL or who puts back a backup. lakeFS
-itself writes no name twice. So how old the look is matters: no request is sent
-for an object that was last seen more than `SEEN_SECONDS` before its lot was sent.
+itself writes no name twice. So how old the look is matters: no request is begun
+for an object that was last seen more than `SEEN_SECONDS` before.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from spark_core.storage.order import InOrder
 HEADS = 32
 # A listing brings so many keys in the time of one question: a page of 1,000 against 8 at a time.
 KEYS_PER_HEAD = 125
-# What was seen longer ago than this is asked for once more before its lot is sent.
+# What was seen longer ago than this is asked for once more before its request is begun.
 SEEN_SECONDS = 60.0
 
 State = Literal["there", "absent", "changed", "unseen"]
 
-_Row = tuple[str, int, datetime]
+# Address, size and time of an object, as the mark listed it.
+Row = tuple[str, int, datetime]
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class _Listing:
     _asked: str = ""
     _ended: bool = False
 
-    def find(self, wanted: Sequence[_Row]) -> Mapping[str, _Shown | None]:
+    def find(self, wanted: Sequence[Row]) -> Mapping[str, _Shown | None]:
         """Look objects up.
 
         Args:
@@ -145,8 +146,7 @@ class Examiner:
     it is read as far as the batch at hand goes, and one page of it is held. For
     what it leaves out the slice is listed a second time. The cost is two
     listings of a slice at the most, and a question for each object that the
-    store is asked about sooner than the listing would come to it, or that was
-    seen too long ago.
+    store is asked about sooner than the listing would come to it.
 
     Attributes:
         store: Rooted at the namespace.
@@ -174,7 +174,7 @@ class Examiner:
         columns = [rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")]
         seen: list[Seen] = []
         for name, group in groupby(zip(*columns, strict=True), key=_slice):
-            wanted: list[_Row] = list(group)
+            wanted: list[Row] = list(group)
             try:
                 seen.extend(self._look_in(name, wanted))
             except LakegcError as error:
@@ -184,24 +184,11 @@ class Examiner:
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
-    def not_old(self, rows: pa.RecordBatch, seen: Sequence[Seen]) -> list[Seen]:
-        """Ask once more for what was seen too long ago; an object that is gone does not come back.
+    def look_again(self, rows: Sequence[Row]) -> list[Seen]:
+        """Ask for objects one by one, whatever was seen of them before; an error of the store is `unseen`."""
+        return self._heads(rows, self._head_if_it_says)
 
-        Args:
-            rows: As for `look`, of one call or several.
-            seen: What that said of them.
-        """
-        oldest = self.monotonic() - SEEN_SECONDS
-        old = [number for number, one in enumerate(seen) if one.state in {"there", "changed"} and one.at < oldest]
-        if not old:
-            return list(seen)
-        columns = [
-            rows.column(name).take(pa.array(old)).to_pylist() for name in ("address", "size_bytes", "last_modified")
-        ]
-        anew = dict(zip(old, self._heads(list(zip(*columns, strict=True))), strict=True))
-        return [anew.get(number, one) for number, one in enumerate(seen)]
-
-    def _look_in(self, name: str, wanted: list[_Row]) -> list[Seen]:
+    def _look_in(self, name: str, wanted: list[Row]) -> list[Seen]:
         if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
         if name != self._slice:
@@ -227,11 +214,17 @@ class Examiner:
     def _listing(self, name: str) -> _Listing:
         return _Listing(_lazily(self.store, f"data/{name}/"), self.monotonic)
 
-    def _heads(self, wanted: Sequence[_Row]) -> list[Seen]:
+    def _heads(self, wanted: Sequence[Row], head: Callable[[Row], Seen] | None = None) -> list[Seen]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
-            return list(pool.map(self._head, wanted))
+            return list(pool.map(head or self._head, wanted))
 
-    def _head(self, row: _Row) -> Seen:
+    def _head_if_it_says(self, row: Row) -> Seen:
+        try:
+            return self._head(row)
+        except LakegcError as error:
+            return Seen("unseen", str(error))
+
+    def _head(self, row: Row) -> Seen:
         at = self.monotonic()
         try:
             found = self.store.head(row[0])
@@ -245,11 +238,11 @@ def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     yield from store.list(prefix)
 
 
-def _slice(row: _Row) -> str:
+def _slice(row: Row) -> str:
     return slice_of(row[0])
 
 
-def _compared(row: _Row, size_bytes: int, modified: datetime, at: float) -> Seen:
+def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> Seen:
     """Say whether an object is still the one that was listed; stores cut times differently, so only a later one counts."""
     _, planned_size, planned_modified = row
     if size_bytes != planned_size:
