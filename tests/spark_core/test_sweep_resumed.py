@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -138,7 +137,7 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
 @pytest.mark.spark
 @pytest.mark.parametrize(("dies_at", "after"), [(2, False), (3, True), (5, False)])
 def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(case, dies_at, after, monkeypatch):
-    monkeypatch.setattr(rounds, "Orders", partial(rounds.Orders, requests_at_once=1))
+    monkeypatch.setattr(rounds, "REQUESTS_AT_ONCE", 1)
     case.arm(dies_at, after=after)
     with pytest.raises(DIED):
         case.sweep()
