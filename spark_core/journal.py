@@ -1,4 +1,4 @@
-"""The journal of a sweep: what each batch is about to delete, written before it is sent, and what became of it, after."""
+"""The journal of a sweep: which objects each lot is about to delete, written before it is sent, and what became of them, after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, 
 from spark_core.model import RunKey
 from spark_core.sealed import seal, unseal
 from spark_core.storage import ObjectStore
-from spark_core.tasks import read_partitions
+from spark_core.tasks import read_partitions, together
 
 JOURNAL_FORMAT = 2
 # Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
@@ -29,8 +29,8 @@ _WAY_ON = (
     "command again, or mark again under a new run key."
 )
 
-# A part holds one batch, so a Spark task reads many of them.
-_PARTS_OF_A_TASK = 64
+# A part holds a lot, of a thousand objects or ten, so a Spark task reads several of them.
+_ROWS_OF_A_TASK = 100_000
 
 # intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
 _PART = re.compile(
@@ -50,7 +50,7 @@ class Part:
         key: Key in the store.
         kind: `intent` or `outcome`.
         sweep: Which process wrote it.
-        batch: Which batch of that process.
+        batch: Which lot of that process.
         rows: Rows in it.
         sha256: Of its bytes, in hex.
     """
@@ -87,7 +87,7 @@ class Journal:
         return folder(self.run)
 
     def bind(self, instance: str, *, quarantine: bool = False) -> bool:
-        """Tie the journal to its plan, before the first batch; once and for good.
+        """Tie the journal to its plan, before the first lot; once and for good.
 
         Args:
             instance: Which instance of the repository is swept.
@@ -125,7 +125,7 @@ class Journal:
         return False
 
     def intend(self, batch: str, rows: pa.RecordBatch) -> None:
-        """Write what a batch is about to delete.
+        """Write what a lot is about to delete.
 
         Args:
             batch: `<sweep>.<round>.<task>.<attempt>.<number>`, never given twice.
@@ -134,7 +134,7 @@ class Journal:
         self._write("intent", batch, rows)
 
     def conclude(self, batch: str, rows: pa.RecordBatch) -> None:
-        """Write what became of a batch; arguments as for `intend`."""
+        """Write what became of a lot; arguments as for `intend`."""
         self._write("outcome", batch, rows)
 
     def _write(self, kind: str, batch: str, rows: pa.RecordBatch) -> None:
@@ -183,7 +183,7 @@ class Journal:
             Columns of `schemas.JOURNAL`, and `sweep`: which process wrote the row. A part whose bytes are not those
             that were written raises CorruptTableError when it is read.
         """
-        tasks = [parts[begin : begin + _PARTS_OF_A_TASK] for begin in range(0, len(parts), _PARTS_OF_A_TASK)]
+        tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
         return read_partitions(spark, _READ, tasks, partial(_read_all, self))
 
     def read(self, part: Part) -> pa.RecordBatch:

@@ -154,7 +154,8 @@ def read_again(
     calls = Counter(run.server.requests)
     prefix: str = mark[tables.NAMESPACE_SLICES.name].manifest.facts["table_prefix"]
     if previous is None:
-        parts, known, searched = Parts(run.now, run.options.reread_every * QUICK), Known(), Known()
+        parts = Parts(run.now, run.options.reread_every * QUICK)
+        known = searched = Known()
         found, budget = alive, None
     else:
         parts, known, searched = previous.parts, previous.known, previous.searched

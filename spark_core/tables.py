@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import layout, schemas
+from spark_core import layout, schemas, tasks
 from spark_core.errors import (
     OF_A_RUN,
     ChainError,
@@ -360,16 +360,8 @@ def frame_of_parts(spark: SparkSession, store: ObjectStore, schema: pa.Schema, p
 
 
 def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-    """Put parts together that are too small for a task of their own, one after the other."""
-    tasks: list[list[Part]] = []
-    rows = _ROWS_READ_TOGETHER
-    for part in parts:
-        if rows + part.rows > _ROWS_READ_TOGETHER:
-            tasks.append([])
-            rows = 0
-        tasks[-1].append(part)
-        rows += part.rows
-    return [tuple(task) for task in tasks]
+    """Put parts together that are too small for a task of their own."""
+    return tasks.together(parts, lambda part: part.rows, _ROWS_READ_TOGETHER)
 
 
 def _read_parts(store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:

@@ -227,6 +227,19 @@ def dealt(items: Sequence[Task], tasks: int) -> list[tuple[Task, ...]]:
     return [tuple(items[number::count]) for number in range(count)]
 
 
+def together(items: Sequence[Task], rows: Callable[[Task], int], most: int) -> list[tuple[Task, ...]]:
+    """Put things together that are too small for a task of their own, one after the other, up to so many rows."""
+    tasks: list[list[Task]] = []
+    held = most
+    for item in items:
+        if held + rows(item) > most:
+            tasks.append([])
+            held = 0
+        tasks[-1].append(item)
+        held += rows(item)
+    return [tuple(task) for task in tasks]
+
+
 def tasks_for(spark: SparkSession, objects: int) -> int:
     """Say how many tasks ask the store about so many objects: all cores if there is work for them, and no empty ones."""
     at_once = spark.sparkContext.defaultParallelism

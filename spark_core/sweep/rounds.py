@@ -20,7 +20,7 @@ from spark_core.phases import Deleting
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.session import may_be_at_work, speculates, surfacing_errors
-from spark_core.sweep.batches import BATCH_ROWS, TALLY, Dispose, Orders, Tally, run_task
+from spark_core.sweep.batches import BATCH_ROWS, LOT_ROWS, REQUESTS_AT_ONCE, TALLY, Dispose, Orders, Tally, run_task
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.outcomes import settled
 from spark_core.sweep.progress import Meter, OnProgress
@@ -146,6 +146,8 @@ def delete_in_rounds(
                 deletes_per_second=spread.deletes_per_second,
                 threads=run.options.read_threads,
                 dispose=plan.dispose,
+                lot_rows=spread.lot_rows,
+                requests_at_once=spread.requests_at_once,
             )
             if time_left > timedelta():
                 sent.round_begins(until)
@@ -242,6 +244,8 @@ def _together() -> Column:
 class _Spread:
     tasks: int
     deletes_per_second: float | None
+    lot_rows: int
+    requests_at_once: int
 
 
 def _spread(run: Run, rows: int) -> _Spread:
@@ -254,9 +258,13 @@ def _spread(run: Run, rows: int) -> _Spread:
     limit, at_once = run.options.max_deletes_per_second, run.spark.sparkContext.defaultParallelism
     batches = max(1, -(-rows // BATCH_ROWS))
     if limit is None:
-        return _Spread(min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK))), None)
+        tasks = min(batches, max(at_once, -(-rows // _ROWS_OF_A_TASK)))
+        if run.options.quarantine:
+            # A copy takes its time, and what was seen of an object that waits for one becomes old; copies go side by side anyway.
+            return _Spread(tasks, None, BATCH_ROWS, 1)
+        return _Spread(tasks, None, LOT_ROWS, REQUESTS_AT_ONCE)
     tasks = min(batches, at_once)
-    return _Spread(tasks, limit / (tasks * (2 if speculates(run.spark) else 1)))
+    return _Spread(tasks, limit / (tasks * (2 if speculates(run.spark) else 1)), BATCH_ROWS, 1)
 
 
 def _time_left(run: Run, look_began: datetime, lease: Lease) -> timedelta:

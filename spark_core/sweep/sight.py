@@ -2,8 +2,8 @@
 
 What it protects: an object that was overwritten in place since the mark, by
 somebody who still holds an upload's URL or who puts back a backup. lakeFS
-itself writes no name twice. So how old the look is matters: no request is sent
-for an object that was last seen more than `SEEN_SECONDS` before its batch began.
+itself writes no name twice. So how old the look is matters: no request is begun
+for an object that was last seen more than `SEEN_SECONDS` before.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from spark_core.storage.order import InOrder
 HEADS = 32
 # A listing brings so many keys in the time of one question: a page of 1,000 against 8 at a time.
 KEYS_PER_HEAD = 125
-# What a listing showed longer ago than this is asked for once more before its batch begins.
+# What was seen longer ago than this is asked for once more before its request is begun.
 SEEN_SECONDS = 60.0
 
 State = Literal["there", "absent", "changed", "unseen"]
 
-_Row = tuple[str, int, datetime]
+# Address, size and time of an object, as the mark listed it.
+Row = tuple[str, int, datetime]
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Seen:
         state: `there`: as the mark listed it. `absent`: gone. `changed`: another one under its
             name. `unseen`: the store did not say.
         why: In words, for the last two.
+        at: When the store was asked, by the examiner's clock.
     """
 
     state: State
     why: str | None = None
+    at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class _Listing:
     _asked: str = ""
     _ended: bool = False
 
-    def find(self, wanted: Sequence[_Row]) -> Mapping[str, _Shown | None]:
+    def find(self, wanted: Sequence[Row]) -> Mapping[str, _Shown | None]:
         """Look objects up.
 
         Args:
@@ -143,8 +146,7 @@ class Examiner:
     it is read as far as the batch at hand goes, and one page of it is held. For
     what it leaves out the slice is listed a second time. The cost is two
     listings of a slice at the most, and a question for each object that the
-    store is asked about sooner than the listing would come to it, or that the
-    listing showed too long ago.
+    store is asked about sooner than the listing would come to it.
 
     Attributes:
         store: Rooted at the namespace.
@@ -172,7 +174,7 @@ class Examiner:
         columns = [rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")]
         seen: list[Seen] = []
         for name, group in groupby(zip(*columns, strict=True), key=_slice):
-            wanted: list[_Row] = list(group)
+            wanted: list[Row] = list(group)
             try:
                 seen.extend(self._look_in(name, wanted))
             except LakegcError as error:
@@ -182,7 +184,11 @@ class Examiner:
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
-    def _look_in(self, name: str, wanted: list[_Row]) -> list[Seen]:
+    def look_again(self, rows: Sequence[Row]) -> list[Seen]:
+        """Ask for objects one by one, whatever was seen of them before; an error of the store is `unseen`."""
+        return self._heads(rows, self._head_if_it_says)
+
+    def _look_in(self, name: str, wanted: list[Row]) -> list[Seen]:
         if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
         if name != self._slice:
@@ -194,11 +200,12 @@ class Examiner:
             del shown[row[0]]
         if len(absent) > HEADS:
             shown |= self._listings[1].find(absent)
-        oldest = self.monotonic() - SEEN_SECONDS
         seen = {
-            row[0]: Seen("absent") if there is None else _compared(row, there.size_bytes, there.modified)
+            row[0]: Seen("absent")
+            if (there := shown[row[0]]) is None
+            else _compared(row, there.size_bytes, there.modified, there.at)
             for row in wanted
-            if row[0] in shown and ((there := shown[row[0]]) is None or there.at >= oldest)
+            if row[0] in shown
         }
         asked = [row for row in wanted if row[0] not in seen]
         seen |= zip((row[0] for row in asked), self._heads(asked), strict=True)
@@ -207,16 +214,23 @@ class Examiner:
     def _listing(self, name: str) -> _Listing:
         return _Listing(_lazily(self.store, f"data/{name}/"), self.monotonic)
 
-    def _heads(self, wanted: Sequence[_Row]) -> list[Seen]:
+    def _heads(self, wanted: Sequence[Row], head: Callable[[Row], Seen] | None = None) -> list[Seen]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
-            return list(pool.map(self._head, wanted))
+            return list(pool.map(head or self._head, wanted))
 
-    def _head(self, row: _Row) -> Seen:
+    def _head_if_it_says(self, row: Row) -> Seen:
+        try:
+            return self._head(row)
+        except LakegcError as error:
+            return Seen("unseen", str(error))
+
+    def _head(self, row: Row) -> Seen:
+        at = self.monotonic()
         try:
             found = self.store.head(row[0])
         except NotFoundError:
             return Seen("absent")
-        return _compared(row, found.size_bytes, found.last_modified)
+        return _compared(row, found.size_bytes, found.last_modified, at)
 
 
 def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
@@ -224,18 +238,19 @@ def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
     yield from store.list(prefix)
 
 
-def _slice(row: _Row) -> str:
+def _slice(row: Row) -> str:
     return slice_of(row[0])
 
 
-def _compared(row: _Row, size_bytes: int, modified: datetime) -> Seen:
+def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> Seen:
     """Say whether an object is still the one that was listed; stores cut times differently, so only a later one counts."""
     _, planned_size, planned_modified = row
     if size_bytes != planned_size:
-        return Seen("changed", f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}")
+        return Seen("changed", f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}", at)
     if modified > planned_modified:
         return Seen(
             "changed",
             f"changed since the mark: it was written at {modified.isoformat()}, the mark saw {planned_modified.isoformat()}",
+            at,
         )
-    return Seen("there")
+    return Seen("there", at=at)

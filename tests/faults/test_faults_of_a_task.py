@@ -53,7 +53,17 @@ class Task:
         ]
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         limits = any_name(self.modified + timedelta(days=1), flat=True)
-        orders = Orders(self.journal, limits, deadline, f"{next(self.processes):02x}", 1, batch_rows=5, threads=2)
+        orders = Orders(
+            self.journal,
+            limits,
+            deadline,
+            f"{next(self.processes):02x}",
+            1,
+            batch_rows=5,
+            lot_rows=10,
+            requests_at_once=1,
+            threads=2,
+        )
         self.faults.arm(at, kind)
         try:
             list(run_task(orders, iter(pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches())))

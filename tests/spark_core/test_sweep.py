@@ -177,14 +177,18 @@ def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, 
 
 
 def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
-    def dealt(limit, *, parallelism, rows, speculation="false"):
+    lots = []
+
+    def dealt(limit, *, parallelism, rows, speculation="false", quarantine=False):
         spark = SimpleNamespace(
             sparkContext=SimpleNamespace(defaultParallelism=parallelism),
             conf=SimpleNamespace(get=lambda _name, _default: speculation),
         )
         spread = rounds._spread(
-            SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit)), rows
+            SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit, quarantine=quarantine)),
+            rows,
         )
+        lots.append((spread.lot_rows, spread.requests_at_once))
         return spread.tasks, spread.deletes_per_second
 
     assert dealt(None, parallelism=4, rows=1) == (1, None)
@@ -194,6 +198,8 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
     assert dealt(100, parallelism=40, rows=8_000) == (8, 12.5)
     assert dealt(100, parallelism=4, rows=1) == (1, 100)
     assert dealt(100, parallelism=4, rows=8_000, speculation="true") == (4, 12.5)
+    assert dealt(None, parallelism=4, rows=8_000, quarantine=True) == (4, None)
+    assert lots == [(10_000, 4)] * 3 + [(1_000, 1)] * 5, "what is sent slowly is seen in small lots"
 
 
 def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():

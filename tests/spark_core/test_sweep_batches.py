@@ -1,8 +1,11 @@
 """What one task of a sweep does to a store: a last look, the intent, the deletion, the outcome; and what it does not."""
 
 import os
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Barrier, current_thread
 
 import pyarrow as pa
 import pytest
@@ -11,9 +14,10 @@ from spark_core import schemas
 from spark_core.clocks import ClockReading
 from spark_core.errors import IncompleteReadError, UnsafePlanError
 from spark_core.journal import Journal
+from spark_core.pacing import Pacer
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import sight
+from spark_core.sweep import batches, sight
 from spark_core.sweep.batches import Orders, Tally, run_task
 from spark_core.sweep.deadline import Clocks, Deadline
 from tests.support.written_run import NOW, OLD, any_name, written_run
@@ -37,11 +41,13 @@ class Store(LocalStore):
     def watch(self, clock):
         self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
         self.answers, self.unreadable, self.takes, self.repeats, self.forgets = {}, set(), 0.0, 0, 0
+        self.listing_takes = 0.0
         return self
 
     def list(self, prefix):
         if prefix.startswith("data/"):
             self.listed.append(prefix)
+            self.clock.seconds += self.listing_takes
         if prefix in self.unreadable:
             raise IncompleteReadError(f"{prefix} could not be listed to its end.")
         if prefix.startswith("data/") and self.forgets:
@@ -76,7 +82,14 @@ class Case:
         self.journal = Journal(self.store, str(run.key), "5" * 64)
         deadline = Deadline(NOW + timedelta(minutes=10), NOW, timedelta(0))
         self.orders = Orders(
-            self.journal, any_name(run.cutoff, flat=True), deadline, "ab", 1, batch_rows=3, clocks=self.clock.clocks
+            self.journal,
+            any_name(run.cutoff, flat=True),
+            deadline,
+            "ab",
+            1,
+            batch_rows=3,
+            lot_rows=1,
+            clocks=self.clock.clocks,
         )
 
     def plant(self, *addresses, data=b"1234", written=OLD):
@@ -120,6 +133,126 @@ def test_a_batch_is_intended_before_it_is_sent_and_concluded_after(case):
     assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}, {D, E}]
     assert case.outcomes() == dict.fromkeys((A, B, C, D, E), ("deleted", None))
     assert (tally.objects, tally.size_bytes) == ({"deleted": 5}, {"deleted": 20})
+    assert case.there() == set()
+
+
+def test_a_lot_of_several_batches_has_one_intent_and_one_outcome(case):
+    case.plant(A, B, C, D, E)
+    tally = case.run(A, B, C, D, E, lot_rows=5)
+    assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C, D, E}]
+    assert case.journaled("outcome") == [dict.fromkeys((A, B, C, D, E), ("deleted", None))]
+    assert tally.objects == {"deleted": 5}
+    assert case.there() == set()
+
+
+def test_what_was_looked_at_ten_seconds_ago_waits_for_no_other_batch(case, monkeypatch):
+    monkeypatch.setattr(sight, "HEADS", 1)
+    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+    case.plant(*first, *second)
+    case.store.listing_takes = 5.0
+    case.run(*first, *second, batch_rows=6, lot_rows=100)
+    assert len(case.journaled("intent")) == 1
+    case.plant(*first, *second)
+    case.store.listing_takes = 10.0
+    case.run(*first, *second, batch_rows=6, lot_rows=100, sweep="ac")
+    assert [set(rows) for rows in case.journaled("intent")][1:] == [set(first), set(second)]
+
+
+def test_what_is_overwritten_before_its_request_is_begun_a_minute_later_is_left_to_the_next_round(case, monkeypatch):
+    monkeypatch.setattr(sight, "HEADS", 1)
+    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+    case.plant(*first, *second)
+    listed = case.store.list
+
+    def slow(prefix):
+        if prefix == "data/t/":
+            case.clock.seconds += 61.0
+            case.plant(first[2], data=b"12345")
+            case.store.unreadable = {first[4]}
+        return listed(prefix)
+
+    case.store.list = slow
+    tally = case.run(*first, *second, batch_rows=6, lot_rows=100)
+    assert sorted(case.store.headed) == [*first, *second], "both pages were asked for a minute ago"
+    assert case.outcomes()[first[2]] == case.outcomes()[first[4]] == ("unsent", None)
+    assert tally.objects == {"deleted": 10, "unsent": 2}
+    case.store.unreadable = set()
+    case.run(first[2], first[4], sweep="ac")
+    assert case.outcomes()[first[2]] == ("kept", "changed since the mark: it has 5 bytes, the mark saw 4")
+    assert case.there() == {first[2]}
+
+
+def test_a_request_that_waits_for_the_ones_before_it_asks_once_more(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 20
+    case.store.takes = 61.0
+    delete = case.store.delete
+
+    def overwriting(keys, *, pace):
+        case.plant(many[30], data=b"12345")
+        return delete(keys, pace=pace)
+
+    case.store.delete = overwriting
+    tally = case.run(*many, batch_rows=40, lot_rows=100, requests_at_once=1)
+    assert sorted(case.store.headed) == many[20:]
+    assert tally.objects == {"deleted": 39, "unsent": 1}
+    assert case.there() == {many[30]}
+
+
+def test_the_requests_of_a_lot_go_side_by_side_and_each_object_has_the_answer_of_its_own(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 10
+    case.store.answers = {key: DeleteOutcome(key, "refused", "AccessDenied") for key in many[::10]}
+    threads, together, delete = set(), Barrier(4, timeout=60), case.store.delete
+
+    def meeting(keys, *, pace):
+        threads.add(current_thread().name)
+        together.wait()
+        return delete(keys, pace=pace)
+
+    case.store.delete = meeting
+    tally = case.run(*many, batch_rows=10, lot_rows=100)
+    assert len(threads) == 4
+    assert tally.objects == {"deleted": 36, "refused": 4}
+    assert {key for key, (outcome, _) in case.outcomes().items() if outcome == "refused"} == set(many[::10])
+    assert case.there() == set(many[::10])
+
+
+def test_what_was_answered_before_an_answer_that_ends_the_sweep_is_written_down(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 10
+    case.store.answers = {many[25]: DeleteOutcome(B, "deleted")}
+    with pytest.raises(UnsafePlanError, match="what it did is unknown"):
+        case.run(*many, batch_rows=40, lot_rows=100, requests_at_once=1)
+    assert case.outcomes() == dict.fromkeys(many[:20], ("deleted", None))
+    assert case.store.deleted[-1] == many[20:30], "nothing is sent behind it"
+
+
+def test_killed_while_requests_go_side_by_side_it_leaves_an_intent_and_the_next_sweep_finds_out(case):
+    many = [f"data/s/{number:03}" for number in range(40)]
+    case.plant(*many)
+    case.store.delete_batch_size = 10
+    delete = case.store.delete
+
+    def dying(keys, *, pace):
+        told = delete(keys, pace=pace)
+        if many[20] in keys:
+            raise KeyboardInterrupt
+        return told
+
+    case.store.delete = dying
+    with pytest.raises(KeyboardInterrupt):
+        case.run(*many, batch_rows=40, lot_rows=100)
+    assert [set(rows) for rows in case.journaled("intent")] == [set(many)]
+    assert case.journaled("outcome") == []
+    gone = set(many) - case.there()
+    assert set(many[20:30]) <= gone
+    case.store.delete = delete
+    tally = case.run(*many, batch_rows=40, lot_rows=100, sweep="ac")
+    assert tally.objects == Counter(already_gone=len(gone), deleted=40 - len(gone)) - Counter()
     assert case.there() == set()
 
 
@@ -270,11 +403,59 @@ class TestADeadline:
         assert case.journaled("outcome") == [], "nobody knows what the first request did"
         assert [set(rows) for rows in case.journaled("intent")] == [{A, B}]
 
+    def test_it_ends_a_lot_that_waits_for_a_limit_at_once_and_asks_nothing_of_the_store(self, case, monkeypatch):
+        def wait(seconds):
+            case.clock.seconds += seconds
+
+        paced = partial(Pacer, now=lambda: case.clock.seconds, sleep=wait)
+        monkeypatch.setattr(batches, "Pacer", paced)
+        many = [f"data/s/{number:03}" for number in range(40)]
+        case.plant(*many)
+        asked = []
+
+        def dispose(store, keys, pace):
+            asked.append(keys)
+            return store.delete(keys, pace=pace)
+
+        case.clock.seconds = 590.0
+        tally = case.run(*many, batch_rows=40, deletes_per_second=1.0, dispose=dispose)
+        assert tally.objects["unsent"] == 40 - tally.objects["deleted"]
+        assert case.clock.seconds < 605.0, "not the rest of the lot's seconds"
+        assert len(asked) <= tally.objects["deleted"] + 1, "copies into quarantine are made before the pace is asked"
+
+    def test_what_needs_no_asking_is_written_down_even_then(self, case):
+        case.plant(A, B)
+        look = case.store.head
+
+        def slow(key):
+            case.clock.seconds = 601.0
+            return look(key)
+
+        case.store.head = slow
+        tally = case.run(A, B, C, why={A: "a tag"})
+        assert tally.objects == {"kept": 1, "already_gone": 1, "unsent": 1}
+        assert case.journaled("intent") == []
+        assert case.there() == {A, B}
+
+    def test_a_short_round_sends_what_it_looked_at(self, case):
+        first, second = [f"data/s/{number}" for number in range(3)], [f"data/t/{number}" for number in range(3)]
+        case.plant(*first, *second)
+        look = case.store.head
+
+        def slow(key):
+            case.clock.seconds += 1.0
+            return look(key)
+
+        case.store.head = slow
+        case.clock.seconds = 592.0
+        tally = case.run(*first, *second, batch_rows=3, lot_rows=100)
+        assert tally.objects["deleted"] >= 3
+
     def test_requests_that_never_began_are_taken_back(self, case, monkeypatch):
         monkeypatch.setattr(Store, "delete_batch_size", 2)
         case.plant(A, B, C)
         case.store.takes = 601.0
-        tally = case.run(A, B, C)
+        tally = case.run(A, B, C, requests_at_once=1)
         assert tally.objects == {"deleted": 2, "unsent": 1}
         assert case.outcomes() == {A: ("deleted", None), B: ("deleted", None), C: ("unsent", None)}
 

@@ -62,7 +62,7 @@ class Small:
         self.store.arm(dies_at, after=after)
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         name = f"{next(self.processes):02x}"
-        orders = Orders(self.journal, self.limits, deadline, name, 1, batch_rows=4)
+        orders = Orders(self.journal, self.limits, deadline, name, 1, batch_rows=2, lot_rows=4, requests_at_once=1)
         done = {row["address"] for row in self.rows() if row["outcome"] in outcomes.FINAL and not everything}
         rows = [
             {
@@ -96,7 +96,7 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
     whole = Small(tmp_path / "whole")
     assert not whole.sweep()
     changes = whole.store.changes
-    assert changes == 11, "intents, requests and outcomes of three batches"
+    assert changes == 11, "intents, requests and outcomes of three lots"
     journaled = [("whole", row) for row in whole.rows()]
     points = list(itertools.product(range(1, changes + 1), (False, True)))
     for dies_at, after in points:

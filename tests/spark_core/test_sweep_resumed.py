@@ -136,7 +136,8 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
 # The changes of the one task: intent, three requests, outcome; then parts and manifest of the report.
 @pytest.mark.spark
 @pytest.mark.parametrize(("dies_at", "after"), [(2, False), (3, True), (5, False)])
-def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(case, dies_at, after):
+def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(case, dies_at, after, monkeypatch):
+    monkeypatch.setattr(rounds, "REQUESTS_AT_ONCE", 1)
     case.arm(dies_at, after=after)
     with pytest.raises(DIED):
         case.sweep()

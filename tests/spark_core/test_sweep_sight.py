@@ -75,34 +75,37 @@ def test_a_slice_is_listed_once_however_long_its_listing_takes(page_seconds):
     assert store.requests == {"list": 1, "page": 20}
 
 
-def test_an_object_that_was_overwritten_after_its_page_was_listed_is_seen_if_that_is_a_minute_ago():
+def test_what_is_seen_says_when_its_page_was_asked_for_and_is_asked_for_again_one_by_one():
     store = Store(names(3_000), page_seconds=1.0)
     wanted = store.names[:1_500:10]
     examiner = Examiner(store, monotonic=store.monotonic)
     assert look(examiner, wanted[:50]) == [Seen("there")] * 50
-    # A slow deletion; what the next batch needs lies on the page that was read before it.
-    store.seconds += 61.0
-    store.overwritten = {wanted[60]}
-    states = [seen.state for seen in look(examiner, wanted[50:90])]
-    assert states == ["there"] * 10 + ["changed"] + ["there"] * 29
-    assert store.requests == {"list": 1, "page": 1, "head": 40}
+    # A slow deletion; what the next batch needs lies on the page that was read before it, and on the next one.
+    store.seconds = 61.0
+    store.overwritten = {wanted[60], wanted[120]}
+    seen = look(examiner, wanted[50:])
+    assert [one.at for one in seen] == [0.0] * 50 + [61.0] * 50
+    assert [wanted[50:][number] for number, one in enumerate(seen) if one.state == "changed"] == [wanted[120]]
+    again = examiner.look_again([(name, 4, OLD) for name in wanted[50:70]])
+    assert [one.state for one in again] == ["there"] * 10 + ["changed"] + ["there"] * 9
+    assert {one.at for one in again} == {62.0}
+    assert store.requests == {"list": 1, "page": 2, "head": 20}
 
 
-def test_what_a_listing_showed_within_the_minute_is_not_asked_for_again():
-    store = Store(names(1_000), page_seconds=1.0)
+def test_an_object_that_cannot_be_asked_for_again_is_unseen_and_the_others_are_seen():
+    store = Store(names(3))
+    head = store.head
+
+    def failing(key):
+        if key == store.names[1]:
+            raise TransientError("503 SlowDown")
+        return head(key)
+
+    store.head = failing
     examiner = Examiner(store, monotonic=store.monotonic)
-    look(examiner, store.names[:100])
-    store.seconds += 58.0
-    assert look(examiner, store.names[100:200]) == [Seen("there")] * 100
-    assert store.requests == {"list": 1, "page": 1}
-
-
-def test_a_batch_that_spans_a_long_stretch_asks_anew_for_what_it_saw_first():
-    store = Store(names(30_000), page_seconds=4.0)
-    wanted = store.names[:30_000:30]
-    assert in_batches(store, wanted) == [Seen("there")] * 1_000
-    # 30 pages take two minutes, of which the last one counts.
-    assert store.requests == {"list": 1, "page": 30, "head": 500}
+    seen = examiner.look_again([(name, 4, OLD) for name in [*store.names, "data/s/gone"]])
+    assert [one.state for one in seen] == ["there", "unseen", "there", "absent"]
+    assert "503 SlowDown" in seen[1].why
 
 
 def test_few_objects_of_a_huge_folder_are_asked_for_instead_of_listing_all_of_it():

@@ -14,6 +14,7 @@ from spark_core.model import Repository, RunKey
 from spark_core.namespace import Namespace, slice_of
 from spark_core.run import Environment, Run, RunOptions
 from spark_core.storage import StoreOptions, open_store
+from spark_core.sweep.outcomes import measure
 from spark_core.tables import Draft
 from spark_core.verdict import Verdict
 from tests.support.clock import FakeClock
@@ -30,9 +31,10 @@ class Written:
 
     run: Run
 
-    def _keep(self, spec, rows, parents=(), **facts):
+    def _keep(self, spec, rows, parents=(), measured=None, **facts):
         content = pa.Table.from_pylist(rows, schema=spec.schema)
-        return self.run.keep(Draft(spec, content, self.run.now(), parents, facts=lambda _: facts)).manifest
+        draft = Draft(spec, content, self.run.now(), parents, facts=lambda _: facts, measure=measured)
+        return self.run.keep(draft).manifest
 
     def mark(self, listed, *, committed=(), staged=(), expired=(), commits=(), twins=None):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address -> reason."""
@@ -152,6 +154,7 @@ class Written:
                 }
                 for address, (size, outcome, error) in outcomes.items()
             ],
+            measured=measure,
         )
 
 

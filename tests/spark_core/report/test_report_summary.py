@@ -157,6 +157,18 @@ def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
     assert Report.from_json(found.to_json(), name="r") == found
 
 
+def test_a_sweep_that_left_nothing_is_told_from_its_figures_and_no_object_is_read_again(written, monkeypatch):
+    sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9}
+    written.mark({address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY))
+    written.conclude()
+    written.sweep({name: (size, "already_gone" if size == 9 else "deleted", None) for name, size in sizes.items()})
+    mark = summary.of_mark(written.run)
+    monkeypatch.setattr(tables.StoredTable, "frame", None)
+    found = summary.of_sweep(written.run, mark)
+    assert _by_name(found.outcomes) == {"deleted": (2, 12), "already_gone": (1, 9)}
+    assert (found.failures, found.spared) == ((), ())
+
+
 def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_skip(written):
     written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
     written.conclude()
