@@ -140,7 +140,7 @@ def ground_on(sandbox: Sandbox, repository_id: str) -> Iterator[Ground]:
         staged = objects.upload(core, repository_id, "main", "staged", b"second")
     young = objects.upload(core, repository_id, "main", "young", b"young")
     objects.delete(core, repository_id, "main", ["young"])
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         ground = Ground(sandbox, repository_id, settings_of(sandbox, [repository_id]), instance)
         ground.garbage = {never.address}
         ground.alive = ground.objects() - ground.garbage

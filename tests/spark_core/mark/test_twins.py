@@ -210,7 +210,7 @@ def _world(spark, seed):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 6])
 def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(spark, seed):
     _require(spark, seed)
 
@@ -238,14 +238,28 @@ def _require(spark, seed):
         assert len(kept) == found.facts["kept_objects"] + found.facts["unchecked_objects"]
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("seed", [1, 5])
-def test_many_and_few_paths_are_asked_alike(spark, seed, monkeypatch):
+@pytest.fixture
+def in_small_lots(monkeypatch):
+    """Let few paths take the way of many."""
     monkeypatch.setattr(twins, "LOT", 2)
     monkeypatch.setattr(twins, "FOUND", 3)
     monkeypatch.setattr(twins, "PAGE", 2)
     monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
-    _require(spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("in_small_lots")
+def test_many_and_few_paths_are_asked_alike(spark):
+    _require(spark, 5)
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("in_small_lots")
+def test_many_and_few_paths_of_many_repositories_are_asked_alike(spark):
+    for seed in range(20):
+        _require(spark, seed)
 
 
 def _one_path(spark, branches=1, **of_ground):
