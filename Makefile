@@ -36,8 +36,9 @@ $(EMULATORS): .ci/install-azurite .ci/install-gcs-emulator
 
 emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) that the tests of those stores run against
 
+# Where Python may not keep what it compiles, each process compiles all tests and the package anew, ten seconds for each.
 test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
-	$(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-deep: $(READY) $(EMULATORS) ## run the long searches, two hours on two cores (docs/safety.md says what they try)
 	$(BIN)/python -m pytest -q -m deep -n 2 --dist loadfile --no-loadscope-reorder --timeout=3600 $(ARGS)

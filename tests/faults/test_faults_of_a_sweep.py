@@ -7,7 +7,7 @@ from tests.support.fault_world import MARKED, points, rotated, sweep_command, tr
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * 3_600)]
 
 # Points of the default tests, in which all calls and all kinds take their turns.
-FEW = 5
+FEW = 3
 
 
 def test_a_sweep_that_fails_at_some_call_loses_nothing_and_is_finished_by_another(world, record_property):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import dagster as dg
 import pytest
@@ -127,6 +128,28 @@ def settings_of(sandbox: Sandbox, repository_ids: Sequence[str], **own) -> Setti
 
 
 @contextmanager
+def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
+    """Stand in for `open_instance` where no test looks at the home: making one and writing to its files takes longer than a mark."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def no_home(monkeypatch):
+    """Let `launch`, and so the command line, work on an instance in memory."""
+    monkeypatch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures():
+    """Draw nothing for reports: the tests of reports do, those of hostile text and the demo."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("stored", "page"):
+            patch.setattr(import_module(f"spark_core.report.{module}"), "chart", lambda _report, _form: b"<svg></svg>")
+        yield
+
+
+@contextmanager
 def ground_on(sandbox: Sandbox, repository_id: str) -> Iterator[Ground]:
     """Make a repository with a live, an overwritten, a removed and a young object."""
     core, now = sandbox.core, datetime.now(UTC)
@@ -140,7 +163,7 @@ def ground_on(sandbox: Sandbox, repository_id: str) -> Iterator[Ground]:
         staged = objects.upload(core, repository_id, "main", "staged", b"second")
     young = objects.upload(core, repository_id, "main", "young", b"young")
     objects.delete(core, repository_id, "main", ["young"])
-    with dg.instance_for_test() as instance:
+    with instance_in_memory() as instance:
         ground = Ground(sandbox, repository_id, settings_of(sandbox, [repository_id]), instance)
         ground.garbage = {never.address}
         ground.alive = ground.objects() - ground.garbage

@@ -10,6 +10,7 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.sandbox.history import upstream_scenario
 from spark_core.model import RunKey
+from tests.lakegc_dagster.conftest import instance_in_memory
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,8 @@ class Place:
 @pytest.fixture(scope="module")
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
-    with Sandbox(folder / "sandbox") as sandbox:
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
         yield Place(sandbox, folder)
 
 

@@ -15,7 +15,7 @@ from spark_core.layout import LEASE
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED
 from tests.support.refusing_store import BrokenOutcomes, DamagedOutcomes, NoOutcomes
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_home")]
 
 SETTINGS = """\
 throwaway_repositories = ["repo"]

@@ -37,7 +37,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(mo
         }
     )
     runs = build_resources(Wiring(settings, observer=told))["runs"]
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one", "other"], KEYS)
         context = dg.build_asset_context(instance=instance, partition_key=partition_key("one", KEYS[3]))
         shown = house_keeping(context, runs=runs).metadata

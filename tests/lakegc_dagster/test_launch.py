@@ -35,6 +35,7 @@ def home(tmp_path, ground):
     return settings
 
 
+@pytest.mark.usefixtures("no_home")
 def test_a_mark_of_the_reference_job_is_verified_and_ours_is_written_for_it(home, ground):
     """It names what is alive beside what is dead; ours, written after the verdict, names the dead alone."""
     named = sorted(ground.garbage | ground.alive)
@@ -105,6 +106,7 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
     assert again.manifests == {}
 
 
+@pytest.mark.usefixtures("no_home")
 def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
     name, table, _ = guards.CHECKS[0]
 
@@ -123,6 +125,7 @@ def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
     assert list(result.manifests) == ["namespace_slices"]
 
 
+@pytest.mark.usefixtures("no_home")
 def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(home, ground, monkeypatch):
     def incomplete(report):
         raise DeletionFailedError("1 of 2 objects were not deleted")
@@ -136,6 +139,7 @@ def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored
     assert tables.load_table(ground.store, tables.DELETION_REPORT, key).manifest.rows == len(ground.garbage)
 
 
+@pytest.mark.usefixtures("no_home")
 def test_a_server_that_does_not_answer_is_asked_again_and_then_named(home, ground):
     document = home.model_dump(exclude_unset=True)
     document["server"]["endpoint"] = "http://127.0.0.1:9"
@@ -157,6 +161,7 @@ def test_a_server_that_does_not_answer_is_asked_again_and_then_named(home, groun
     assert told == [("started", "namespace_slices"), ("failed", "namespace_slices")] * 3
 
 
+@pytest.mark.usefixtures("no_home")
 def test_wrong_keys_end_the_job_with_their_class(home, ground):
     home._env = {"LAKEGC_ACCESS_KEY_ID": "AKIAWRONG", "LAKEGC_SECRET_ACCESS_KEY": "hush-hush"}
     result = launch(home, "mark", ground.repository_id, new_key())
@@ -184,6 +189,7 @@ def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, 
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.usefixtures("no_home")
 def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     def broken(run):
         raise ZeroDivisionError("a bug")

@@ -25,7 +25,7 @@ def test_a_run_that_is_not_an_instant_is_refused():
 
 
 def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_nothing():
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one", "two"], [KEY])
         add_partitions(instance, ["two", "two"], [KEY, KEY])
         with dg.partition_loading_context(dynamic_partitions_store=instance):
@@ -37,7 +37,7 @@ def _days(*days):
 
 
 def test_the_keys_of_pruned_runs_are_forgotten_and_all_others_stay():
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one"], _days(17, 18, 19, 20))
         assert forget_runs(instance, _days(17), keep_runs=2) == ["2026-11-17T02-00-00Z"]
         left = [str(key) for key in _days(18, 19, 20)]
@@ -47,7 +47,7 @@ def test_the_keys_of_pruned_runs_are_forgotten_and_all_others_stay():
 
 
 def test_a_key_that_another_repository_keeps_is_not_forgotten():
-    with dg.instance_for_test() as instance:
+    with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one"], _days(17, 18, 19, 20))
         assert forget_runs(instance, _days(17, 18), keep_runs=3) == ["2026-11-17T02-00-00Z"]
         assert forget_runs(instance, (), keep_runs=1) == []

@@ -369,13 +369,13 @@ def _reads_of_parts(calls, spec):
 
 
 def test_a_restore_reads_each_table_once_however_many_objects_there_are(written, run, faults):
-    swept(written, 300)
-    facts = {"deleted_objects": 300, "planned_objects": 300}
+    swept(written, 60)
+    facts = {"deleted_objects": 60, "planned_objects": 60}
     written._keep(tables.DELETION_REPORT, list(_rows(run.load(tables.DELETION_REPORT))), **facts)
     calls = _calls(run, faults, restore.restore)
     for spec in (tables.DELETION_REPORT, tables.EXPIRED_ADDRESSES, tables.NAMESPACE_SLICES):
         assert set(_reads_of_parts(calls, spec).values()) == {1}, spec.name
-    assert len([call for call in calls if call.what == "transfer"]) == 300
+    assert len([call for call in calls if call.what == "transfer"]) == 60
 
 
 def _rows(table):

@@ -180,11 +180,11 @@ class HistoryMachine(HistoryActions):
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
     @action
     def revive_before_the_sweep(self, options: Options, ways: list[str], number: int) -> None:
-        """Mark, refer again to something that the mark lets go, and sweep."""
+        """Mark, refer again to something that the mark lets go, each way to something else, and sweep."""
         made = self._mark(options)
-        for way in ways:
+        for at, way in enumerate(ways, number):
             with suppress(LiveError):
-                self._revive(made.plan, way, number)
+                self._revive(made.plan, way, at)
         self._sweep(made)
         self.runs += 1
         self.tally.runs += 1

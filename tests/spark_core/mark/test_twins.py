@@ -210,7 +210,7 @@ def _world(spark, seed):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 1, 6])
 def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(spark, seed):
     _require(spark, seed)
 
@@ -238,14 +238,31 @@ def _require(spark, seed):
         assert len(kept) == found.facts["kept_objects"] + found.facts["unchecked_objects"]
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(("seed", "held"), [(1, 0), (5, 0), (6, 5)])
-def test_many_and_few_paths_are_asked_alike(spark, seed, held, monkeypatch):
-    monkeypatch.setattr(twins, "HELD", held)
+@pytest.fixture
+def in_small_lots(monkeypatch):
+    """Let few paths take the way of many."""
     monkeypatch.setattr(twins, "LOT", 2)
     monkeypatch.setattr(twins, "FOUND", 3)
     monkeypatch.setattr(twins, "PAGE", 2)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("in_small_lots")
+@pytest.mark.parametrize(("seed", "held"), [(5, 0), (6, 5)])
+def test_many_and_few_paths_are_asked_alike(spark, seed, held, monkeypatch):
+    monkeypatch.setattr(twins, "HELD", held)
     _require(spark, seed)
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("in_small_lots")
+@pytest.mark.parametrize("held", [0, 5])
+def test_many_and_few_paths_of_many_repositories_are_asked_alike(spark, held, monkeypatch):
+    monkeypatch.setattr(twins, "HELD", held)
+    for seed in range(20):
+        _require(spark, seed)
 
 
 def _one_path(spark, branches=1, **of_ground):

@@ -101,7 +101,7 @@ class TestGcsStore(OrderedStoreConformance):
     conditional_copies = False
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(near, keys):
     put_list_and_read(near, keys)

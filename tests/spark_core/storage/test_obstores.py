@@ -108,7 +108,7 @@ def test_a_plain_name_has_one_form_only(name):
 
 
 @pytest.mark.parametrize("kind", STORES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=plain_names)
 def test_obstore_asks_for_a_plain_name_as_it_is(server, seen, kind, name):
     opened, before = STORES[kind]

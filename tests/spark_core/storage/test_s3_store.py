@@ -77,7 +77,7 @@ class TestS3Store(OrderedStoreConformance):
     conditional_copies = False
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(store, keys):
     put_list_and_read(store, keys)
