@@ -11,11 +11,12 @@ from lakegc_dagster.assets import VERDICT
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import guards, tables
+from spark_core import checks as guards
+from spark_core.checks import CheckResult
 from spark_core.errors import DeletionFailedError
-from spark_core.guards import CheckResult
+from spark_core.records import tables
+from spark_core.records.tables import StoredTable, TableSpec
 from spark_core.run import Run
-from spark_core.tables import StoredTable, TableSpec
 
 _NOTHING_LEFT = "every_object_was_deleted"
 

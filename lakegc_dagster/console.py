@@ -21,8 +21,8 @@ from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
+    from spark_core.records.tables import Manifest
     from spark_core.report import Group, ReferenceReport, Report
-    from spark_core.tables import Manifest
 
 # Wide enough for a table in the log of a CI run, where there is no terminal to ask.
 _WIDTH_WITHOUT_TERMINAL = 140

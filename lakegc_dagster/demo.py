@@ -26,13 +26,14 @@ from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.story import Story, StoryFile
 from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import expired, load_report, local_path
-from spark_core import layout, tables
+from spark_core import layout
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
+from spark_core.records import tables
 from spark_core.report import Report
 from spark_core.run import Run
-from spark_core.session import check_java
+from spark_core.spark.session import check_java
 
 # An id, a commit's or an object's, is known by its first characters.
 _ID_SHOWN = 10

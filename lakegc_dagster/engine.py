@@ -10,9 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_core import collect, housekeeping, lakefs, mark, sweep, verdict
+    from spark_core import collect, lakefs, mark, sweep
+    from spark_core.checks import verdict
+    from spark_core.upkeep import housekeeping
 
 __all__ = ["collect", "housekeeping", "lakefs", "mark", "sweep", "verdict"]
+
+_ROOMS = {"housekeeping": "upkeep.housekeeping", "verdict": "checks.verdict"}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +27,4 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"spark_core.{name}")
+    return import_module(f"spark_core.{_ROOMS.get(name, name)}")

@@ -7,8 +7,8 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.metadata import manifest_metadata
 from lakegc_dagster.resources import Runs
-from spark_core import tables
-from spark_core.tables import Draft, StoredTable
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable
 
 
 class TableIOManager(dg.IOManager):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
-from spark_core.session import check_java
+from spark_core.spark.session import check_java
 
 if TYPE_CHECKING:
     from lakegc_dagster.settings import Settings

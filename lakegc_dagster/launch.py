@@ -16,15 +16,14 @@ from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring
 from lakegc_dagster.settings import Settings
-from spark_core import verdict
+from spark_core.checks import CheckResult, verdict
 from spark_core.errors import DeletionFailedError, LakegcError
-from spark_core.guards import CheckResult
-from spark_core.housekeeping import House
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
+from spark_core.records.tables import DELETION_REPORT, Manifest
 from spark_core.sweep import Progress
-from spark_core.tables import DELETION_REPORT, Manifest
+from spark_core.upkeep.housekeeping import House
 
 Kind = Literal["started", "progressed", "stored", "checked", "failed"]
 OnEvent = Callable[[Kind, str, Mapping[str, Any]], None]

@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow as pa
 
 from spark_core.layout import ROOT
-from spark_core.tables import Manifest, TableSpec
+from spark_core.records.tables import Manifest, TableSpec
 
 # Longer lists are evidence to look up in the manifest, not something to read in a table cell.
 _LONGEST_LIST = 20

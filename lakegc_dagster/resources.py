@@ -19,10 +19,9 @@ from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.s3_resources import NoS3, with_s3
 from lakegc_dagster.settings import Settings, no_settings
+from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
-from spark_core.cluster import prepare_cluster
 from spark_core.errors import LakegcError
-from spark_core.guards import CheckResult
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -32,16 +31,17 @@ from spark_core.phases import (
     phase,
     state_of,
 )
+from spark_core.records.tables import DELETION_REPORT, Manifest, TableSpec
 from spark_core.run import Environment, Run, Storage, open_run
-from spark_core.session import check_java, default_master, spark_config
-from spark_core.tables import DELETION_REPORT, Manifest, TableSpec
+from spark_core.spark.cluster import prepare_cluster
+from spark_core.spark.session import check_java, default_master, spark_config
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
 
     from lakegc_dagster.azure_resources import AzureResource
-    from spark_core.housekeeping import House
     from spark_core.sweep import Progress
+    from spark_core.upkeep.housekeeping import House
 
 # What a step has done before it is at work, or after it, where that is not simply nothing.
 _STATES = {DELETION_REPORT.name: SWEEP_STANDS, "house_keeping": NOTHING_BY_HOUSE_KEEPING}

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import layout, report, tables
+from spark_core import layout, report
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Report
 from spark_core.run import Run, open_run
-from spark_core.tables import EXPIRED_ADDRESSES
 
 
 def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:

@@ -15,16 +15,17 @@ from rich.console import Console
 
 from lakegc_dagster import console
 from lakegc_dagster.submit_keys import OWN, Job, read_job
-from spark_core import collect, housekeeping, layout
+from spark_core import collect, layout
 from spark_core import report as reports
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, SWEEP_STANDS, phase
-from spark_core.reference_writer import mark_id
+from spark_core.reference_job.reference_writer import mark_id
 from spark_core.run import Environment, Run, Storage, open_run
-from spark_core.session import check_java
+from spark_core.spark.session import check_java
 from spark_core.sweep import require_complete
+from spark_core.upkeep import housekeeping
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -118,8 +119,8 @@ def _say(shown: Console, job: Job) -> None:
 
 def _session(job: Job, conf: SparkConf) -> SparkSession:
     """Return the session that `spark-submit` configured, with what lakegc relies on where nothing else was said."""
-    from spark_core.cluster import prepare_cluster
-    from spark_core.session import start_session
+    from spark_core.spark.cluster import prepare_cluster
+    from spark_core.spark.session import start_session
 
     # Instants are compared in UTC, whatever the cluster's own habit.
     session = start_session({**job.settings.spark_config(), **dict(conf.getAll()), "spark.sql.session.timeZone": "UTC"})

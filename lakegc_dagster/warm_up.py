@@ -15,10 +15,10 @@ from lakegc_dagster.launch import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import load_report
-from spark_core.class_archive import class_archive, objection
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.model import RunKey
-from spark_core.session import check_java
+from spark_core.spark.class_archive import class_archive, objection
+from spark_core.spark.session import check_java
 
 # Java writes some 100 MB while it ends.
 _END_SECONDS = 300

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core import mark, reference_writer, report, tables, verdict
+from spark_core import mark, report
 from spark_core import sweep as sweeping
+from spark_core.checks import CheckResult, verdict
+from spark_core.checks.verdict import Verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
-from spark_core.guards import CheckResult
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable, TableSpec
+from spark_core.reference_job import reference_writer
 from spark_core.run import Run
-from spark_core.tables import Draft, StoredTable, TableSpec
-from spark_core.verdict import Verdict
 
 # Told (`started`, `progressed`, `stored` or `checked`, name of the table, details) while the work goes on.
 OnEvent = Callable[[str, str, Mapping[str, Any]], None]

@@ -47,7 +47,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(scope="session")
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""
-    from spark_core.session import spark_config, start_session
+    from spark_core.spark.session import spark_config, start_session
     from tests.support.small_spark import SMALL_SPARK
 
     session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))

@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakegc_dagster.metadata import table_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
-from spark_core.tables import Draft, TableSpec
+from spark_core.records.tables import Draft, TableSpec
 
 
 def table_asset(

@@ -9,8 +9,9 @@ from lakegc_dagster.assets.declared import table_asset
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
-from spark_core import layout, tables
-from spark_core.tables import Draft, StoredTable
+from spark_core import layout
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable
 
 VERDICT = "verdict"
 

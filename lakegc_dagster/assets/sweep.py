@@ -8,7 +8,7 @@ from lakegc_dagster import engine
 from lakegc_dagster.assets.declared import table_asset
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.resources import Runs
-from spark_core import tables
+from spark_core.records import tables
 
 if TYPE_CHECKING:
     from spark_core.sweep import Progress

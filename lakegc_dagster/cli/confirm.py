@@ -38,7 +38,7 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_stored
-    from spark_core import verdict
+    from spark_core.checks import verdict
 
     shown = console.console()
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ import click
 from lakegc_dagster.cli.common import command_body, read_settings
 
 if TYPE_CHECKING:
-    from spark_core.holds import Kind
+    from spark_core.mark.holds import Kind
     from spark_core.run import Run
 
 _repository = click.argument("repository")
@@ -61,7 +61,8 @@ def hold_add(config: Path | None, repository: str, name: str, why: str, **things
     ((kind, value),) = said.items()
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core import holds, lease_log
+        from spark_core.lock import lease_log
+        from spark_core.mark import holds
 
         run = _open(config, stack, repository)
         made = holds.add(run, name, cast("Kind", kind), value, who=_who(), why=why)
@@ -91,7 +92,7 @@ def hold_list(config: Path | None, repository: str) -> int:
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core import holds
+        from spark_core.mark import holds
 
         found = holds.load(_open(config, stack, repository).store).holds
         shown = console.console()
@@ -118,7 +119,7 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core import holds
+        from spark_core.mark import holds
 
         gone = holds.remove(_open(config, stack, repository), name)
         console.console().print(

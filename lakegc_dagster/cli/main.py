@@ -348,7 +348,7 @@ def _launch_each(
 def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool) -> None:
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
-    from spark_core import tables
+    from spark_core.records import tables
 
     shown = console.console()
     run, found, page = load_report(settings, repository_id, key)
@@ -361,7 +361,7 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
     if found.passed and run.options.write_reference_mark:
-        from spark_core.reference_writer import mark_id
+        from spark_core.reference_job.reference_writer import mark_id
 
         shown.print(f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True)
     if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:

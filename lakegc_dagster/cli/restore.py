@@ -14,8 +14,8 @@ from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_set
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
-    from spark_core.restore import Restored
     from spark_core.run import Run
+    from spark_core.undo.restore import Restored
 
 # Of objects that are not back, how many are named here; the stored table names all.
 _NAMED = 50
@@ -63,7 +63,7 @@ def restore(
       lakegc restore my-repo 2026-11-20T02-00-00Z --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster.stored_runs import open_stored
-    from spark_core import restore as undoing
+    from spark_core.undo import restore as undoing
 
     with ExitStack() as stack:
         opened = open_stored(read_settings(config, stack), repository, run)

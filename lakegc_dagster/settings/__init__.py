@@ -133,20 +133,20 @@ class Settings(Section):
     @property
     def spark_master(self) -> str | None:
         """The Spark master; None when `spark-submit` has chosen it."""
-        from spark_core.session import default_master
+        from spark_core.spark.session import default_master
 
         return self.spark.master or default_master()
 
     def spark_config(self) -> dict[str, str]:
         """Return the properties of the Spark session."""
-        from spark_core.session import spark_config
+        from spark_core.spark.session import spark_config
 
         spark = self.spark
         return spark_config(master=self.spark_master, address_partitions=spark.address_partitions, extra=spark.config)
 
     def store_options(self) -> StoreOptions:
         """Return how to reach the object store; credentials come from the store's own chain (environment, profile, role)."""
-        from spark_core.session import is_local
+        from spark_core.spark.session import is_local
         from spark_core.storage import StoreOptions
 
         storage = self.storage

@@ -8,11 +8,11 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_core.class_archive import class_archive, objection
 from spark_core.doctor.patient import Patient
 from spark_core.doctor.probe import Found, Question
 from spark_core.errors import SettingsError
-from spark_core.session import check_java, surfacing_errors
+from spark_core.spark.class_archive import class_archive, objection
+from spark_core.spark.session import check_java, surfacing_errors
 
 _ROWS = 8
 

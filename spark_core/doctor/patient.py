@@ -9,11 +9,11 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.probe import UnknownError
 from spark_core.lakefs import Clock, LakeFSServer, ServerOptions, SystemClock
 from spark_core.lakefs.permissions import Permissions
 from spark_core.model import Branch, Repository
-from spark_core.namespace import Namespace
 from spark_core.run import RunOptions, Storage, known_endpoint
 from spark_core.storage import ObjectStore
 

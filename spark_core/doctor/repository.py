@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.patient import Patient
 from spark_core.doctor.probe import Found, Question, told
 from spark_core.errors import RepositoryStateError
-from spark_core.namespace import Namespace
-from spark_core.preconditions import (
+from spark_core.run.preconditions import (
     require_branches,
     require_in_list,
     require_kind_of_store,

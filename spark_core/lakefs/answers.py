@@ -7,10 +7,10 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from spark_core.addresses.xids import XID
 from spark_core.errors import IncompleteReadError
 from spark_core.graveler import Timestamp
 from spark_core.lakefs.calls import Answer, Call
-from spark_core.xids import XID
 
 _XID = re.compile(XID)
 _HASH = re.compile(r"[0-9a-f]{64}")

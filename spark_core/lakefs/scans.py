@@ -44,7 +44,8 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.collectable import may_be_own
+from spark_core.addresses.collectable import may_be_own
+from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
@@ -52,7 +53,6 @@ from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.side_by_side import side_by_side
 from spark_core.lakefs.values import PreparedUncommitted
 from spark_core.model import Repository
-from spark_core.namespace import AddressType, Namespace
 from spark_core.schemas import STAGED_ADDRESSES
 
 # What one scan lost without a sign, the next one finds ...

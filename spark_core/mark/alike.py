@@ -15,7 +15,7 @@ import pyspark.sql.functions as sf
 
 from spark_core.mark.sizes import HeadEntries
 from spark_core.mark.suspects import ANY, DISHONEST, MD5, SIZED, SUSPECTS
-from spark_core.tasks import frame_of
+from spark_core.spark.tasks import frame_of
 
 _ENTRIES = pa.schema(
     [

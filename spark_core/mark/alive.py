@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import layout
-from spark_core.address_hashes import hashed
-from spark_core.collectable import OWN_NAME
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.collectable import OWN_NAME
 
 _INSIDE = f"(?s)^.*/({OWN_NAME})$"
 _ASIDE = rf"(?s)^.*({re.escape(layout.QUARANTINE)}run_id=)"

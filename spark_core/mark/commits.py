@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import chain, holds, retention, tables
+from spark_core import retention
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
-from spark_core.holds import Holds
 from spark_core.lakefs import (
     NoSuchCallError,
     PreparedCommits,
@@ -22,11 +21,13 @@ from spark_core.lakefs import (
     read_retained,
     walk_refs,
 )
-from spark_core.mark import heads
+from spark_core.mark import heads, holds
 from spark_core.mark.heads import Heads
+from spark_core.mark.holds import Holds
 from spark_core.model import Refs, RetentionRules
-from spark_core.run import Run
-from spark_core.tables import Draft, StoredTable
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable
+from spark_core.run import Run, chain
 
 # Dumps that are made before one that cannot be completed refuses.
 DUMP_TRIES = 3

@@ -13,17 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import graveler, schemas, tables
-from spark_core.address_hashes import Distinct, hashed
-from spark_core.collectable import may_be_own
+from spark_core import graveler, schemas
+from spark_core.addresses.address_hashes import Distinct, hashed
+from spark_core.addresses.collectable import may_be_own
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
 from spark_core.mark.alive import alive_hashes
 from spark_core.mark.commits import tables_prefix
-from spark_core.namespace import Namespace
+from spark_core.records import tables
+from spark_core.records.tables import Draft, Receipt, StoredTable, Target, Written
 from spark_core.run import Run
+from spark_core.spark.tasks import counting, interleaved, run_tasks
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft, Receipt, StoredTable, Target, Written
-from spark_core.tasks import counting, interleaved, run_tasks
 
 # A range, with what those who read it want to know of the metaranges that have it.
 RANGES = pa.schema(

@@ -12,18 +12,20 @@ import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import candidates as rule
-from spark_core import chain, holds, reference, schemas, tables
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
-from spark_core.mark import fates, twins
+from spark_core.mark import fates, holds, twins
 from spark_core.mark.commits import WALK
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.sizes import HeadEntries, absent, named_since, said_sizes, sizes_of_later
-from spark_core.run import Run
-from spark_core.session import surfacing_errors
-from spark_core.tables import Draft, StoredTable, Target, Written
-from spark_core.tasks import frame_of, interleaved
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable, Target, Written
+from spark_core.reference_job import reference
+from spark_core.run import Run, chain
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import frame_of, interleaved
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"

@@ -21,17 +21,18 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import candidates as rule
-from spark_core import schemas, tables
-from spark_core.address_hashes import hashed
-from spark_core.candidates import Limits
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
-from spark_core.holds import Holds
+from spark_core.mark.holds import Holds
 from spark_core.mark.sums import Sums
+from spark_core.records import tables
+from spark_core.records.tables import Part, Receipt, StoredTable, Target
 from spark_core.run import Run
+from spark_core.spark.tasks import frame_of, read_partitions, run_over
 from spark_core.storage import ObjectStore
-from spark_core.tables import Part, Receipt, StoredTable, Target
-from spark_core.tasks import frame_of, read_partitions, run_over
 
 COMMITTED = "committed"
 STAGED = "staged"

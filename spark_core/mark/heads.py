@@ -23,9 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import tables
 from spark_core.errors import ChainError, CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import Branch, Commit, Refs
+from spark_core.records import tables
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore

@@ -13,12 +13,12 @@ import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
 from spark_core import schemas
-from spark_core.namespace import xid_time_batch
+from spark_core.addresses.namespace import xid_time_batch
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed
-from spark_core.tasks import read_partitions
 
 _SIZES = pa.schema(
     [

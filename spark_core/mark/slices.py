@@ -13,18 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import candidates as rule
-from spark_core import schemas, tables
-from spark_core.address_hashes import hashed
-from spark_core.candidates import Limits
-from spark_core.collectable import NOT_NAMEABLE
-from spark_core.namespace import collectable_batch, nested_repository, slice_batch
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.candidates import Limits
+from spark_core.addresses.collectable import NOT_NAMEABLE
+from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
+from spark_core.records import tables
+from spark_core.records.tables import Draft, Source
 from spark_core.run import Run, preflight
+from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listings import listed
-from spark_core.tables import Draft, Source
-from spark_core.tasks import counting, dealt
 
 DATA = "data/"
 # Pages that the driver lists, and that are listed once more where more follow.

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import candidates as rule
 from spark_core import schemas
-from spark_core.candidates import Limits
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.candidates import Limits
 
 # The largest objects that are named, and the slices.
 NAMED = 100

@@ -22,12 +22,12 @@ import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from spark_core import schemas
+from spark_core.addresses.namespace import xid_time_batch
 from spark_core.errors import NotFoundError
 from spark_core.mark.sizes import HeadEntries
-from spark_core.namespace import xid_time_batch
 from spark_core.schemas import spark_type
+from spark_core.spark.tasks import frame_of, interleaved
 from spark_core.storage import ObjectStore
-from spark_core.tasks import frame_of, interleaved
 
 # What a path may hide: a candidate whose key it has, any candidate, or any dishonest one.
 SIZED, ANY, DISHONEST = 0, 1, 2

@@ -24,7 +24,7 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import layout
-from spark_core.collectable import own_name
+from spark_core.addresses.collectable import own_name
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
 from spark_core.mark.alike import Alike
@@ -45,7 +45,7 @@ from spark_core.mark.suspects import (
     with_suspect,
 )
 from spark_core.run import Run
-from spark_core.tasks import frame_of, interleaved
+from spark_core.spark.tasks import frame_of, interleaved
 
 NAMED = 20
 

@@ -13,15 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import layout, schemas, tables
+from spark_core import layout, schemas
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.mark.alive import alive_hashes
-from spark_core.renewal import SCAN, Parts
+from spark_core.mark.renewal import SCAN, Parts
+from spark_core.records import tables
+from spark_core.records.tables import Draft, Part, Source, StoredTable, read_part
 from spark_core.run import Run
+from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
-from spark_core.tables import Draft, Part, Source, StoredTable, read_part
-from spark_core.tasks import counting, dealt
 
 # Addresses of diffs that the driver holds, and sends with the tasks; more are put down in the run's folder.
 HELD = 10_000

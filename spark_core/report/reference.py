@@ -11,17 +11,18 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import reference, tables
-from spark_core.candidates import CANDIDATE, Limits, standings_of
-from spark_core.collectable import NOT_NAMEABLE, collectable_batch
+from spark_core.addresses.candidates import CANDIDATE, Limits, standings_of
+from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
-from spark_core.holds import Holds
+from spark_core.mark.holds import Holds
+from spark_core.records import tables
+from spark_core.records.tables import Draft, StoredTable
+from spark_core.reference_job import reference
 from spark_core.report.values import KEPT_BY_SETTING, Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import surfacing_errors
-from spark_core.tables import Draft, StoredTable
-from spark_core.tasks import rebalanced
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import rebalanced
 
 NAMED = 100
 

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import layout, tables
+from spark_core import layout
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
 from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
 from spark_core.report.values import Report
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
-from spark_core.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableSpec
 
 
 def save(store: ObjectStore, report: Report) -> dict[str, str]:

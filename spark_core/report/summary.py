@@ -11,20 +11,22 @@ from typing import Any
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core import candidates as rule
-from spark_core import confirmation, layout, tables, verdict
+from spark_core import layout
+from spark_core.addresses import candidates as rule
+from spark_core.checks import confirmation, verdict
+from spark_core.checks.plan import waiting_words
+from spark_core.checks.result import ADVISORY
 from spark_core.errors import ChainError, VerdictError
-from spark_core.guards.plan import waiting_words
-from spark_core.guards.result import ADVISORY
 from spark_core.mark import fates
 from spark_core.mark.sums import AGES, OLDEST, TOP
+from spark_core.records import tables
+from spark_core.records.tables import StoredTable
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words
 from spark_core.report.values import KEPT_BY_SETTING, Check, Failure, Group, Named, Report
 from spark_core.run import Run
-from spark_core.session import surfacing_errors
-from spark_core.tables import StoredTable
+from spark_core.spark.session import surfacing_errors
 
 NAMED = 100
 

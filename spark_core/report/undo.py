@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from spark_core import layout, quarantine
+from spark_core import layout
 from spark_core.errors import LakegcError
+from spark_core.records.tables import Manifest
 from spark_core.run import Run
-from spark_core.tables import Manifest
+from spark_core.sweep import quarantine
 
 
 def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:

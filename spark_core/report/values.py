@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from spark_core.candidates import INHERITED, STRANGER, UPLOAD
+from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
 from spark_core.plain_text import bytes_text
 

@@ -13,8 +13,8 @@ parquet    Parquet files on a store's streams
 
 from __future__ import annotations
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage.contract import DeleteOutcome, ObjectInfo, ObjectStore, StoreOptions, WrittenFile
 
 __all__ = ["DeleteOutcome", "ObjectInfo", "ObjectStore", "StoreOptions", "WrittenFile", "open_store"]

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 
-from spark_core.collectable import FOLDED_SEGMENT_PATTERN, NOT_NAMEABLE
+from spark_core.addresses.collectable import FOLDED_SEGMENT_PATTERN, NOT_NAMEABLE
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, NotFoundError
-from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import parquet
 from spark_core.storage.copies import Sight, copied

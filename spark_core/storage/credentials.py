@@ -28,7 +28,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
-    from spark_core.namespace import Namespace
+    from spark_core.addresses.namespace import Namespace
     from spark_core.storage.contract import StoreOptions
 
 # botocore's names of the ways in which a machine is somebody by itself.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_core.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.storage.contract import DeleteOutcome, Outcome, Outcomes, Pace, StoreOptions, unpaced
 
 _FIRST_WAIT_SECONDS = 1.0

@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
+from spark_core.addresses.xids import LAST_SECOND, first_id, xid_seconds
 from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.spark.tasks import interleaved
 from spark_core.storage.contract import LISTING_BATCH_ROWS, ListedPage, ObjectStore, OrderedStore
 from spark_core.storage.order import gathered
-from spark_core.tasks import interleaved
-from spark_core.xids import LAST_SECOND, first_id, xid_seconds
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 

@@ -24,6 +24,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     AddressError,
     IncompleteReadError,
@@ -34,7 +35,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.namespace import Namespace
 from spark_core.schemas import INSTANT, OBJECT_LISTING
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,

@@ -12,24 +12,27 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from spark_core import lease, quarantine, revival, tables, verdict
+from spark_core.checks import verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
-from spark_core.journal import Journal
-from spark_core.journal import folder as journal_folder
+from spark_core.lock import lease
 from spark_core.phases import Deleting, phase
+from spark_core.records import tables
+from spark_core.records.journal import Journal
+from spark_core.records.journal import folder as journal_folder
+from spark_core.records.tables import Draft, StoredTable
 from spark_core.run import Run
-from spark_core.session import surfacing_errors
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import Settled, settled
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
+from spark_core.sweep import quarantine, revival
 from spark_core.sweep.aftermath import settle_left
 from spark_core.sweep.batches import Dispose, delete
 from spark_core.sweep.outcomes import FINAL, OUTCOMES, empty_report, measure, report, require_complete
 from spark_core.sweep.plan import require_same_mark, require_settled, require_unfinished, require_whole_plan
 from spark_core.sweep.progress import OnProgress, Progress, unheard
 from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
-from spark_core.tables import Draft, StoredTable
-from spark_core.tasks import Settled, settled
 
 __all__ = ["FINAL", "OUTCOMES", "OnProgress", "Progress", "require_complete", "require_settled", "sweep", "unheard"]
 

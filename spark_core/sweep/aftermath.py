@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core import schemas, tables
+from spark_core import schemas
 from spark_core.errors import LakegcError
-from spark_core.journal import Journal
+from spark_core.records import tables
+from spark_core.records.journal import Journal
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import surfacing_errors
-from spark_core.tasks import tasks_for
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import tasks_for
 
 # What the report says of an object that is there.
 _STAYS = ("kept", "refused", "failed")

@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spark_core import schemas
-from spark_core.candidates import Limits
+from spark_core.addresses.candidates import Limits
 from spark_core.errors import LakegcError, UnsafePlanError
-from spark_core.journal import Journal
-from spark_core.pacing import Pacer
+from spark_core.records.journal import Journal
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
+from spark_core.sweep.pacing import Pacer
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.sight import SEEN_SECONDS, Examiner, Row, Seen
 

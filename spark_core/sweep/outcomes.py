@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 
 from spark_core import schemas
 from spark_core.errors import DeletionFailedError
+from spark_core.records.tables import StoredTable
 from spark_core.sweep.plan import undone
-from spark_core.tables import StoredTable
 
 # Nothing more is to be done about these.
 FINAL = ("deleted", "already_gone", "kept")

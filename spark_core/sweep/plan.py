@@ -9,12 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
-from spark_core import tables
-from spark_core.candidates import CANDIDATE, INHERITED, PROTECTED, STRANGER, UPLOAD, YOUNG, Limits, standings_of
+from spark_core.addresses.candidates import (
+    CANDIDATE,
+    INHERITED,
+    PROTECTED,
+    STRANGER,
+    UPLOAD,
+    YOUNG,
+    Limits,
+    standings_of,
+)
 from spark_core.errors import ChainError, ClosedPartitionError, RepositoryStateError, UnsafePlanError
+from spark_core.records import tables
+from spark_core.records.tables import Manifest, StoredTable
 from spark_core.run import Run, require_alone
-from spark_core.session import surfacing_errors
-from spark_core.tables import Manifest, StoredTable
+from spark_core.spark.session import surfacing_errors
 
 
 def undone(manifest: Manifest) -> tuple[int, int]:

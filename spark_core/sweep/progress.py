@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from spark_core.errors import LakegcError
-from spark_core.journal import Journal
+from spark_core.records.journal import Journal
 
 _EVERY_SECONDS = 15.0
 

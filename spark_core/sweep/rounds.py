@@ -12,19 +12,19 @@ from typing import Any, Protocol, TypeAlias
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core.candidates import Limits
+from spark_core.addresses.candidates import Limits
 from spark_core.errors import TransientError
-from spark_core.journal import Journal
-from spark_core.lease import Lease
+from spark_core.lock.lease import Lease
 from spark_core.phases import Deleting
+from spark_core.records.journal import Journal
+from spark_core.records.tables import StoredTable
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.session import may_be_at_work, speculates, surfacing_errors
+from spark_core.spark.session import may_be_at_work, speculates, surfacing_errors
 from spark_core.sweep.batches import BATCH_ROWS, LOT_ROWS, REQUESTS_AT_ONCE, TALLY, Dispose, Orders, Tally, run_task
 from spark_core.sweep.deadline import Deadline
 from spark_core.sweep.outcomes import settled
 from spark_core.sweep.progress import Meter, OnProgress
-from spark_core.tables import StoredTable
 
 # A task's rows wait in memory while they are sorted.
 _ROWS_OF_A_TASK = 100_000

@@ -19,7 +19,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.collectable import slice_of
+from spark_core.addresses.collectable import slice_of
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage import ObjectStore
 from spark_core.storage.order import InOrder

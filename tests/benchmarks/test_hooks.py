@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 ASKS = """
 import os, sys, time
-from spark_core.namespace import Namespace
+from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 import http.server, threading, urllib3
 

@@ -12,11 +12,11 @@ import pytest
 from benchmarks import large
 from benchmarks.hooks.lakegc_bench_plan import COMMITTED, GROUP, STAGED, Plan
 from spark_core import graveler
+from spark_core.addresses.namespace import Namespace
+from spark_core.addresses.xids import xid_time
 from spark_core.lakefs import LakeFSServer, ServerOptions, read_refs_dump, read_retained, read_uncommitted
 from spark_core.lakefs.files import uncommitted_files
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions
-from spark_core.xids import xid_time
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [large.Case("few", 0.0005), large.Case("many", 0.0005)]

@@ -11,14 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import graveler, holds, layout, lease_log, reference, schemas, tables, verdict
+from spark_core import graveler, layout, schemas
+from spark_core.addresses.namespace import Namespace
+from spark_core.checks import verdict
 from spark_core.errors import CorruptTableError
-from spark_core.holds import Hold
-from spark_core.journal import Journal
 from spark_core.lakefs import read_retained, read_uncommitted
-from spark_core.lease_log import Owner, Record
+from spark_core.lock import lease_log
+from spark_core.lock.lease_log import Owner, Record
+from spark_core.mark import holds
+from spark_core.mark.holds import Hold
 from spark_core.model import RetentionRules
-from spark_core.namespace import Namespace
+from spark_core.records import tables
+from spark_core.records.journal import Journal
+from spark_core.reference_job import reference
 from spark_core.retention import merge, retained_commits, unknown_commits
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support import golden

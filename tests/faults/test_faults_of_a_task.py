@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_core import schemas
+from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.errors import LakegcError
-from spark_core.journal import Journal
-from spark_core.namespace import Namespace, slice_of
+from spark_core.records.journal import Journal
 from spark_core.sweep import outcomes, sight
 from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline

@@ -9,10 +9,15 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import housekeeping, layout, purge, quarantine, restore, schemas, tables, verdict
+from spark_core import layout, schemas
+from spark_core.checks import verdict
 from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
-from spark_core.tables import Draft
+from spark_core.records import tables
+from spark_core.records.tables import Draft
+from spark_core.sweep import quarantine
+from spark_core.undo import restore
+from spark_core.upkeep import housekeeping, purge
 from tests.support.faults import STORE_KINDS, Faults, FaultyStore
 from tests.support.killing import Killed
 from tests.support.passing_mark import passing_mark

@@ -15,8 +15,8 @@ from lakegc_dagster.resources import Wiring
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from lakegc_dagster.settings import Settings
 from spark_core import layout
+from spark_core.addresses.namespace import Namespace
 from spark_core.model import RunKey
-from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support.small_spark import SMALL_SPARK
 

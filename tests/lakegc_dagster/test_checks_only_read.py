@@ -9,7 +9,9 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
-from spark_core import guards, layout, tables
+from spark_core import checks as guards
+from spark_core import layout
+from spark_core.records import tables
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import answers, failure, new_key
 

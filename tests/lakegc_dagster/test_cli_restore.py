@@ -13,9 +13,10 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored
-from spark_core import quarantine, tables
 from spark_core.model import RunKey
-from spark_core.tables import Draft
+from spark_core.records import tables
+from spark_core.records.tables import Draft
+from spark_core.sweep import quarantine
 
 SETTINGS = """\
 [server]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-import spark_core.run
+import spark_core.run.run
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import upstream_scenario
@@ -82,7 +82,7 @@ def states(line):
 
 def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run, "open_store", NoOutcomes)
+    monkeypatch.setattr(spark_core.run.run, "open_store", NoOutcomes)
     line = said(place.lakegc("sweep", "repo", "--run", key))
     assert place.left() < place.everything
     assert "the store refuses (HTTP 403 AccessDenied). Allow s3:PutObject. Deletions had begun" in line
@@ -98,7 +98,7 @@ def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(pla
 
 def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run, "open_store", DamagedOutcomes)
+    monkeypatch.setattr(spark_core.run.run, "open_store", DamagedOutcomes)
     line = said(place.lakegc("sweep", "repo", "--run", key))
     assert place.left() < place.everything
     assert "its name says" in line
@@ -110,7 +110,7 @@ def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, mon
 
 def test_a_failure_that_is_none_of_lakegcs_ends_a_sweep_with_what_it_had_done(place, monkeypatch):
     key = place.mark()
-    monkeypatch.setattr(spark_core.run, "open_store", BrokenOutcomes)
+    monkeypatch.setattr(spark_core.run.run, "open_store", BrokenOutcomes)
     answer = place.lakegc("sweep", "repo", "--run", key)
     assert answer.exit_code == 1
     assert place.left() < place.everything

@@ -8,10 +8,12 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
-from spark_core import guards, layout, sweep, tables
+from spark_core import checks as guards
+from spark_core import layout, sweep
 from spark_core.errors import DeletionFailedError
 from spark_core.phases import NOTHING_BY_THIS_SWEEP
-from spark_core.tables import StoredTable
+from spark_core.records import tables
+from spark_core.records.tables import StoredTable
 from tests.lakegc_dagster.conftest import answers, failure, new_key, ran
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,8 @@ import yaml
 from lakegc_dagster import definitions
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.settings import Settings
-from spark_core import guards, tables
+from spark_core import checks as guards
+from spark_core.records import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = Settings.model_validate({"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}})
@@ -81,10 +82,10 @@ _NOT_TO_LOAD = (
     "urllib3",
     "spark_core.collect",
     "spark_core.graveler",
-    "spark_core.housekeeping",
+    "spark_core.upkeep.housekeeping",
     "spark_core.lakefs",
     "spark_core.mark",
-    "spark_core.purge",
+    "spark_core.upkeep.purge",
     "spark_core.report",
     "spark_core.sweep",
 )

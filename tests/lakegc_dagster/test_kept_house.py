@@ -13,10 +13,11 @@ from lakegc_dagster.launch import _Recorder
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import housekeeping, layout
-from spark_core.housekeeping import House, Left, Pruned
+from spark_core import layout
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
+from spark_core.upkeep import housekeeping
+from spark_core.upkeep.housekeeping import House, Left, Pruned
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]

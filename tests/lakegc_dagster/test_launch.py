@@ -10,7 +10,8 @@ import pytest
 
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import Settings
-from spark_core import guards, mark, reference, sweep, tables
+from spark_core import checks as guards
+from spark_core import mark, sweep
 from spark_core.errors import (
     ClosedPartitionError,
     DeletionFailedError,
@@ -19,6 +20,8 @@ from spark_core.errors import (
     TransientError,
     VerdictError,
 )
+from spark_core.records import tables
+from spark_core.reference_job import reference
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.clock import FakeClock
 

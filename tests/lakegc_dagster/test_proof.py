@@ -10,8 +10,8 @@ import pytest
 from lakegc_dagster.proof import Reader, prove
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
+from spark_core.addresses.namespace import Namespace
 from spark_core.lakefs import ServerOptions
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 
 

@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.resources import Unobserved, Wiring, build_resources
-from spark_core import collect, lease, tables
+from spark_core import collect
+from spark_core.lock import lease
+from spark_core.records import tables
 from tests.lakegc_dagster.conftest import failure, new_key
 
 pytestmark = pytest.mark.spark

@@ -7,10 +7,13 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.stored_runs import open_stored
-from spark_core import housekeeping, layout, tables, verdict
+from spark_core import layout
+from spark_core.checks import verdict
+from spark_core.checks.history import nothing_changed_suddenly
 from spark_core.errors import NotFoundError
-from spark_core.guards.history import nothing_changed_suddenly
 from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.upkeep import housekeeping
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run
 

@@ -18,7 +18,7 @@ from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.submit_job import configuration, read_keys, run
 from lakegc_dagster.submit_keys import read_job
 from spark_core.model import Repository
-from spark_core.reference import Summary
+from spark_core.reference_job.reference import Summary
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.metadata import figures_metadata, manifest_metadata, table_metadata
-from spark_core import tables
-from spark_core.tables import Manifest, Part
+from spark_core.records import tables
+from spark_core.records.tables import Manifest, Part
 
 BEGAN = datetime(2026, 11, 20, 2, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from lakegc_dagster import warm_up
 from lakegc_dagster.cli.main import main
-from spark_core.class_archive import class_archive
 from spark_core.errors import LakegcError
+from spark_core.spark.class_archive import class_archive
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_java_maps_what_a_real_collection_left(cache, tmp_path):
     assert made == class_archive().path
     assert made.stat().st_size > 50_000_000
     start = (
-        "from spark_core.session import spark_config, start_session\n"
+        "from spark_core.spark.session import spark_config, start_session\n"
         "chosen = {'spark.driver.extraJavaOptions': '-Xlog:class+load'}\n"
         "start_session(spark_config(master='local[1]', extra=chosen)).range(10).count()"
     )

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
+from spark_core.addresses.namespace import Namespace
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.scripted_server import ScriptedServer

@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import chain, layout, preconditions, tables, verdict
+from spark_core import layout
+from spark_core.addresses.collectable import is_collectable, may_be_own, nested_repository, own_name
+from spark_core.addresses.namespace import AddressType, Namespace
+from spark_core.checks import check_mark, verdict
 from spark_core.clocks import ClockReading, require_near
-from spark_core.collectable import is_collectable, may_be_own, nested_repository, own_name
 from spark_core.errors import (
     AddressError,
     ChainError,
@@ -22,11 +24,11 @@ from spark_core.errors import (
     UnsafePlanError,
     VerdictError,
 )
-from spark_core.guards import check_mark
 from spark_core.lakefs import LakeFSServer, walk_refs
 from spark_core.model import Repository, RetentionRules
-from spark_core.namespace import AddressType, Namespace
+from spark_core.records import tables
 from spark_core.retention import retained_commits
+from spark_core.run import chain, preconditions
 from tests.spark_core.retention.graphs import NOW, graph
 from tests.support.passing_mark import passing_mark
 from tests.support.scripted_server import Asked, page

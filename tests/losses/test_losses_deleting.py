@@ -9,16 +9,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_core import housekeeping, lease, verdict
+from spark_core.checks import verdict
 from spark_core.errors import LeaseHeldError, UnsafePlanError, VerdictError
-from spark_core.holds import Hold, Holds
-from spark_core.journal import Journal
+from spark_core.lock import lease
+from spark_core.mark.holds import Hold, Holds
 from spark_core.model import RunKey
+from spark_core.records.journal import Journal
 from spark_core.run import Run
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
+from spark_core.upkeep import housekeeping
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark

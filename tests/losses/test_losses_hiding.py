@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_core import tables
 from spark_core.mark import twins
+from spark_core.records import tables
 from tests.support.hidden_entries import HidingPlace
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,8 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, repositories
 from lakegc_dagster.sandbox.xids import encode_xid
-from spark_core import report, verdict
+from spark_core import report
+from spark_core.checks import verdict
 from spark_core.errors import VerdictError
 from spark_core.report.values import KEPT_BY_SETTING
 from tests.support.passing_mark import passing_mark

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError, SettingsError
 from spark_core.lakefs import (
     EntriesPage,
@@ -22,7 +23,6 @@ from spark_core.lakefs import (
     walk_refs,
 )
 from spark_core.model import Branch, Refs, Repository, RetentionRules
-from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore
 from tests.support.scripted_server import Asked, in_turn, page
 

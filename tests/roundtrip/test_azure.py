@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core import tables
+from spark_core.records import tables
 from tests.support import azurite
 from tests.support.moved_repository import collected_exactly
 

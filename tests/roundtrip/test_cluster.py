@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from moto.s3.models import s3_backends
 
-from spark_core.cluster import package_sources, write_archive
+from spark_core.addresses.namespace import Namespace
 from spark_core.model import RunKey
-from spark_core.namespace import Namespace
+from spark_core.spark.cluster import package_sources, write_archive
 from spark_core.storage import open_store
 from tests.support import golden
 from tests.support.moto_s3 import moto_s3
@@ -64,7 +64,7 @@ from pathlib import Path
 from lakegc_dagster.jvm import start_quietly
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import load_settings
-from spark_core import tables
+from spark_core.records import tables
 from spark_core.mark import fates
 from spark_core.model import RunKey
 

@@ -10,13 +10,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
 from lakegc_dagster.sandbox.populate import populate
-from spark_core import lease, purge, report, restore, schemas, sweep, tables
-from spark_core.journal import Journal
+from spark_core import report, schemas, sweep
+from spark_core.addresses.namespace import Namespace
+from spark_core.lock import lease
 from spark_core.mark import slices, twins
-from spark_core.namespace import Namespace
+from spark_core.records import tables
+from spark_core.records.journal import Journal
 from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.aftermath import settle_left
+from spark_core.undo import restore
+from spark_core.upkeep import purge
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.written_run import any_name

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_core import graveler
-from spark_core.namespace import AddressType, Namespace
+from spark_core.addresses.namespace import AddressType, Namespace
 from tests.support import golden
 
 

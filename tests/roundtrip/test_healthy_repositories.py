@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
-from spark_core import guards
+from spark_core import checks as guards
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 

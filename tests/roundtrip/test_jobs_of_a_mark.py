@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox.populate import populate
-from spark_core import tables
+from spark_core.records import tables
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.telling_store import TellingStore

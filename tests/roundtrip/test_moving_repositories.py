@@ -9,11 +9,11 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.errors import not_found
-from spark_core import tables
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.model import RunKey
+from spark_core.records import tables
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock

@@ -8,8 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_core import mark, reference_writer, report, tables, verdict
+from spark_core import mark, report
+from spark_core.checks import verdict
 from spark_core.errors import ChainError, ObjectExistsError
+from spark_core.records import tables
+from spark_core.reference_job import reference_writer
 from spark_core.report import reference as standings
 from tests.support import official_mark
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import graveler, verdict
+from spark_core import graveler
+from spark_core.checks import verdict
 from spark_core.errors import (
     CorruptTableError,
     IncompleteReadError,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core import tables
+from spark_core.records import tables
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 

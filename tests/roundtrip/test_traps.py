@@ -1,7 +1,7 @@
 """The traps that a real lakeFS server was seen to set, one recorded test for each; its number is that of `lakefs-facts`.
 
 tests/live/ meets the same ones on a running server. More about each of them, with every variation, is in the tests of the
-rooms: tests/spark_core/lakefs/, tests/spark_core/retention/, tests/spark_core/test_preconditions.py and test_settled.py.
+rooms: tests/spark_core/lakefs/, tests/spark_core/retention/, tests/spark_core/run/test_preconditions.py and tests/spark_core/spark/test_settled.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
 from pydantic.v1 import ValidationError
 
 from spark_core import mark
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.lakefs import (
     LakeFSServer,
@@ -29,7 +30,6 @@ from spark_core.lakefs import (
     walk_refs,
 )
 from spark_core.model import RetentionRules, RunKey
-from spark_core.namespace import Namespace
 from spark_core.run import Environment, RunOptions, open_run
 from spark_core.storage import StoreOptions, open_store
 from tests.support import golden

@@ -9,8 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import holds, housekeeping, layout, quarantine, report, tables
-from spark_core.restore import restore
+from spark_core import layout, report
+from spark_core.mark import holds
+from spark_core.records import tables
+from spark_core.sweep import quarantine
+from spark_core.undo.restore import restore
+from spark_core.upkeep import housekeeping
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 from tests.support.pipeline import mark_and_conclude, sweep_only

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history, objects, refs, repositories
-from spark_core import mark, verdict
+from spark_core import mark
+from spark_core.checks import verdict
 from spark_core.errors import (
     ChainError,
     ClosedPartitionError,

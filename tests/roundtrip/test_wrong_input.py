@@ -9,7 +9,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from spark_core import layout, sweep, verdict
+from spark_core import layout, sweep
+from spark_core.checks import verdict
 from spark_core.doctor import Patient, examine
 from spark_core.errors import (
     LakegcError,

@@ -19,8 +19,10 @@ import pytest
 from moto.s3.models import s3_backends
 
 from lakegc_dagster.sandbox import history, objects
-from spark_core import graveler, journal, layout, reference, revival, schemas, sweep, tables, verdict
-from spark_core.collectable import is_collectable
+from spark_core import graveler, layout, schemas, sweep
+from spark_core.addresses.collectable import is_collectable
+from spark_core.addresses.namespace import AddressType, Namespace
+from spark_core.checks import verdict
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -34,8 +36,10 @@ from spark_core.graveler import Entry, read_range
 from spark_core.lakefs.files import SERVER_UNCOMMITTED, read_uncommitted
 from spark_core.mark import committed
 from spark_core.model import Branch
-from spark_core.namespace import AddressType, Namespace
+from spark_core.records import journal, tables
+from spark_core.reference_job import reference
 from spark_core.storage import StoreOptions, open_store
+from spark_core.sweep import revival
 from spark_core.sweep.plan import require_allowed
 from tests.support.looks import looked
 from tests.support.moto_s3 import moto_s3

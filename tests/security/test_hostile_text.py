@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from lakegc_dagster import console, metadata
 from spark_core import report
+from spark_core.addresses.namespace import Namespace
 from spark_core.doctor.probe import told
 from spark_core.errors import AddressError, UnsafePlanError
 from spark_core.lakefs import ServerOptions
 from spark_core.lakefs.failures import Failures
-from spark_core.namespace import Namespace
 from spark_core.plain_text import visible
 from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import PermissionDeniedError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from spark_core.storage.probes import honours_conditional_put, read_clock, require_deletable
 from tests.support import azurite, gcs_emulator, permission_gate

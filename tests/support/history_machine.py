@@ -16,10 +16,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from spark_core import holds, mark, sweep, verdict
+from spark_core import mark, sweep
+from spark_core.checks import verdict
 from spark_core.errors import ChainError, ClosedPartitionError, VerdictError
+from spark_core.mark import holds
+from spark_core.records.tables import Draft, StoredTable
 from spark_core.run import Run
-from spark_core.tables import Draft, StoredTable
 from tests.support.history_actions import NUMBER, HistoryActions, action
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError

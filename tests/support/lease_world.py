@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
 
-from spark_core import lease, lease_log
 from spark_core.errors import LakegcError, LeaseLostError, ObjectExistsError, TransientError
+from spark_core.lock import lease, lease_log
 from spark_core.model import RunKey
 from tests.support.memory_store import MemoryStore
 from tests.support.written_run import NOW

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core.guards import CheckResult
+from spark_core.checks import CheckResult
 from spark_core.run import Run
 from tests.support import live_oracle
 from tests.support.live_repository import LiveRepository

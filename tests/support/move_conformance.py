@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_core import quarantine
 from spark_core.storage import DeleteOutcome
+from spark_core.sweep import quarantine
 
 RUN = "2026-11-20T02-00-00Z"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_core import tables
+from spark_core.addresses.namespace import slice_of
 from spark_core.mark.sums import Sums
-from spark_core.namespace import slice_of
-from spark_core.tables import Draft
+from spark_core.records import tables
+from spark_core.records.tables import Draft
 from tests.support.written_run import NO_TWINS, OLD
 
 WHOLE = {

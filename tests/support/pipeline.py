@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from spark_core import mark, sweep, verdict
-from spark_core.guards import CheckResult
+from spark_core import mark, sweep
+from spark_core.checks import CheckResult, verdict
+from spark_core.checks.verdict import Verdict
+from spark_core.records.tables import StoredTable
 from spark_core.run import Run
-from spark_core.tables import StoredTable
-from spark_core.verdict import Verdict
 
 
 @dataclass(frozen=True)

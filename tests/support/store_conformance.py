@@ -42,6 +42,7 @@ from hypothesis import strategies as st
 from pyspark import cloudpickle
 
 from spark_core import layout
+from spark_core.addresses.xids import first_id
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
     AddressError,
@@ -62,7 +63,6 @@ from spark_core.storage.probes import (
     require_deletable,
     write_read_delete,
 )
-from spark_core.xids import first_id
 from tests.support.move_conformance import MoveConformance
 
 SECRETS = ("AKIAMOTOTESTKEYID000", "moto/secret+ACCESS/key0000000000000000000")

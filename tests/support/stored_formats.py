@@ -14,11 +14,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from spark_core import confirmation, holds, journal, layout, lease_log, tables, verdict
-from spark_core.guards import history
+from spark_core import layout
+from spark_core.checks import confirmation, history, verdict
+from spark_core.lock import lease_log
+from spark_core.mark import holds
 from spark_core.model import RunKey
+from spark_core.records import journal, tables
+from spark_core.records.sealed import unseal
 from spark_core.report import Check, Group, Report, values
-from spark_core.sealed import unseal
 from tests.support.memory_store import MemoryStore
 
 FOLDER = Path(__file__).parents[1] / "data" / "stored-formats"

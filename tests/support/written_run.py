@@ -5,18 +5,19 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import layout, tables
-from spark_core.address_hashes import hashed
-from spark_core.candidates import Limits, standing
+from spark_core import layout
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.candidates import Limits, standing
+from spark_core.addresses.namespace import Namespace, slice_of
+from spark_core.checks.verdict import Verdict
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.sums import Sums
 from spark_core.model import Repository, RunKey
-from spark_core.namespace import Namespace, slice_of
+from spark_core.records import tables
+from spark_core.records.tables import Draft
 from spark_core.run import Environment, Run, RunOptions
 from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep.outcomes import measure
-from spark_core.tables import Draft
-from spark_core.verdict import Verdict
 from tests.support.clock import FakeClock
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)

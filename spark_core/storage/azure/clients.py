@@ -26,7 +26,7 @@ from spark_core.storage.azure.errors import CLIENT_ERRORS, is_passing
 from spark_core.storage.azure.reads import Identity, Reader, open_reader
 
 if TYPE_CHECKING:
-    from spark_core.namespace import Namespace
+    from spark_core.addresses.namespace import Namespace
     from spark_core.storage.contract import StoreOptions
 
 T = TypeVar("T")

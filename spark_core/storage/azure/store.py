@@ -19,9 +19,9 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
 from spark_core import layout
-from spark_core.collectable import NOT_NAMEABLE, arrow_pattern
+from spark_core.addresses.collectable import NOT_NAMEABLE, arrow_pattern
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, NotFoundError
-from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.azure.clients import Clients, check_options, open_clients, place_of
 from spark_core.storage.azure.copies import Copies

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
 
-from spark_core.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, LakegcError, PermissionDeniedError, SettingsError
-from spark_core.namespace import Namespace
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,

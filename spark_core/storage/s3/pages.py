@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core.collectable import arrow_pattern
+from spark_core.addresses.collectable import arrow_pattern
 from spark_core.errors import IncompleteReadError
 from spark_core.schemas import INSTANT
 from spark_core.storage.contract import listing_batch

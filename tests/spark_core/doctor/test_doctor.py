@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core import errors
+from spark_core.addresses.namespace import Namespace
 from spark_core.doctor import QUESTIONS, Patient, Probe, Question, examine, told
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.probe import look as look_at
 from spark_core.errors import SettingsError
 from spark_core.model import Repository
-from spark_core.namespace import Namespace
 from spark_core.phases import NOTHING_DELETED, ended
 from spark_core.run import RunOptions, Storage
 from spark_core.storage import StoreOptions

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from numba.core import caching
 
-from spark_core import cluster, jit
+from spark_core import jit
 from spark_core.graveler import kernels
+from spark_core.spark import cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 

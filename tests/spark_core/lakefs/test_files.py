@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, CorruptTableError, IncompleteReadError, RepositoryStateError
 from spark_core.lakefs import (
     PreparedUncommitted,
@@ -19,7 +20,6 @@ from spark_core.lakefs import (
     read_uncommitted,
     uncommitted_files,
 )
-from spark_core.namespace import Namespace
 from spark_core.schemas import SERVER_UNCOMMITTED, STAGED_ADDRESSES
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support import golden

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, PermissionDeniedError, RepositoryStateError, SettingsError
 from spark_core.lakefs import (
     LakeFSServer,
@@ -19,7 +20,6 @@ from spark_core.lakefs import (
     scan_uncommitted,
     uncommitted_files,
 )
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
 from tests.support.recorded_server import ACCESS_KEY_ID, RecordedServer

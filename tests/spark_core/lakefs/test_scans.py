@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, IncompleteReadError, RepositoryStateError
 from spark_core.lakefs import DiffsRead, LakeFSServer, diff_addresses, scan_uncommitted
 from spark_core.lakefs.scans import MAX_ROUNDS, MAX_SCANS
 from spark_core.model import Repository
-from spark_core.namespace import Namespace
 from spark_core.schemas import STAGED_ADDRESSES
 from tests.support.golden import SERVER_PATH, expected
 from tests.support.recorded_server import RecordedServer

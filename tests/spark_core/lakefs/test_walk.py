@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, PermissionDeniedError
 from spark_core.graveler import Timestamp
 from spark_core.lakefs import LakeFSServer, complete_refs, read_refs_dump, walk_refs
 from spark_core.model import Branch, Commit, Refs, Tag
-from spark_core.namespace import Namespace
 from spark_core.retention import require_whole
 from spark_core.storage import StoreOptions, open_store
 from tests.support.golden import REPOSITORIES, SERVER_PATH, expected

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from spark_core import schemas
+from spark_core.addresses.namespace import Namespace
 from spark_core.mark import committed
 from spark_core.mark.committed import RANGES, read_ranges
-from spark_core.namespace import Namespace
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
 RELATIVE, FULL = 1, 2

@@ -10,13 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_core import candidates, schemas
-from spark_core.address_hashes import hashed
-from spark_core.candidates import CANDIDATE, INHERITED, PROTECTED, STRANGER, UPLOAD, YOUNG, Limits, standing, standings
-from spark_core.collectable import NOT_NAMEABLE
+from spark_core import schemas
+from spark_core.addresses import candidates
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.candidates import (
+    CANDIDATE,
+    INHERITED,
+    PROTECTED,
+    STRANGER,
+    UPLOAD,
+    YOUNG,
+    Limits,
+    standing,
+    standings,
+)
+from spark_core.addresses.collectable import NOT_NAMEABLE
+from spark_core.addresses.namespace import slice_of
 from spark_core.mark.slices import _judged, _measure
 from spark_core.model import RunKey
-from spark_core.namespace import slice_of
 from spark_core.report.cautions import cautions
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)

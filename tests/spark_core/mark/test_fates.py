@@ -7,13 +7,14 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import holds, schemas, tables
-from spark_core.candidates import CANDIDATE, YOUNG, standing
+from spark_core import schemas
+from spark_core.addresses.candidates import CANDIDATE, YOUNG, standing
 from spark_core.errors import IncompleteReadError
-from spark_core.mark import fates
+from spark_core.mark import fates, holds
 from spark_core.mark.fates import Words
 from spark_core.mark.sums import Sums
-from spark_core.tables import Target
+from spark_core.records import tables
+from spark_core.records.tables import Target
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark

@@ -8,16 +8,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from spark_core import housekeeping, tables
 from spark_core.errors import NotFoundError, PermissionDeniedError
 from spark_core.mark import heads
 from spark_core.mark.heads import Head, Heads, heads_of
 from spark_core.model import Branch, Commit, Refs, RunKey
+from spark_core.records import tables
+from spark_core.records.tables import Draft
 from spark_core.run import RunOptions
 from spark_core.schemas import INSTANT
 from spark_core.storage import ObjectInfo
 from spark_core.storage.contract import listing_batch
-from spark_core.tables import Draft
+from spark_core.upkeep import housekeeping
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run

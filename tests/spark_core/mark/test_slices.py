@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from spark_core import schemas
+from spark_core.addresses.xids import first_id
 from spark_core.mark import slices
-from spark_core.xids import first_id
 from tests.support.paged_store import PagedStore
 from tests.support.written_run import any_name
 

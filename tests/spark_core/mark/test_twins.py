@@ -17,8 +17,8 @@ import pytest
 
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas
+from spark_core.checks.plan import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
-from spark_core.guards.plan import waiting_words
 from spark_core.lakefs import EntriesPage
 from spark_core.mark import twins
 from spark_core.mark.heads import Head, Heads
@@ -26,7 +26,7 @@ from spark_core.mark.sizes import HeadEntries
 from spark_core.model import Branch
 from spark_core.run import RunOptions
 from spark_core.schemas import spark_type
-from spark_core.tasks import frame_of
+from spark_core.spark.tasks import frame_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 DAY = timedelta(days=1)

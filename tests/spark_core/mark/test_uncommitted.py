@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from spark_core import mark, schemas, tables
+from spark_core import mark, schemas
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
 from spark_core.mark.uncommitted import _Diffs, _read, read_staged
-from spark_core.namespace import Namespace
+from spark_core.records import tables
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakegc_dagster.console import console, show_report
 from spark_core import report
-from spark_core.candidates import INHERITED, STRANGER
+from spark_core.addresses.candidates import INHERITED, STRANGER
 from spark_core.report import Check, Group, Named, Report
 from spark_core.report.cautions import cautions
 from spark_core.report.values import KEPT_BY_SETTING

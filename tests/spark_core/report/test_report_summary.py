@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import layout, report, tables
+from spark_core import layout, report
 from spark_core.errors import ChainError, CorruptTableError
+from spark_core.records import tables
+from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, summary
-from spark_core.tables import EXPIRED_ADDRESSES
 from tests.support.written_run import NOW, OLD
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.azure.clients import credential_of, place_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import ObjectExistsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, deletion, open_store
 from tests.support.azure_faults import error
 from tests.support.azurite import ACCOUNT_KEY

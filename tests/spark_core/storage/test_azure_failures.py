@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -18,7 +19,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
 from spark_core.storage.azure import clients as azure_clients
 from tests.support.azure_faults import batch, error

@@ -10,8 +10,8 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import ClientAuthenticationError
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, PermissionDeniedError, SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, deletion, open_store
 from spark_core.storage.azure import clients as azure_clients
 from spark_core.storage.azure.reads import Identity

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, NotFoundError, PermissionDeniedError, SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, open_store
 from spark_core.storage.azure import clients as azure_clients
 from spark_core.storage.azure import store as azure

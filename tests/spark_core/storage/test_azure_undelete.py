@@ -10,7 +10,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from spark_core.namespace import Namespace
+from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.undo import Lost
 from tests.support.azure_faults import error

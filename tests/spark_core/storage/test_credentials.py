@@ -9,8 +9,8 @@ import botocore.session
 import pytest
 from botocore.credentials import Credentials, RefreshableCredentials
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.credentials import travelling
 from spark_core.storage.local import LocalStore

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, ObjectExistsError, PermissionDeniedError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import open_store
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.copies import Sight

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.credentials import AnonymousCredentials
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs.clients import open_clients
@@ -275,7 +275,7 @@ def test_without_the_extra_a_namespace_names_what_to_install():
         "for name in ('google.cloud.storage', 'google.cloud', 'google.auth', 'google.api_core'):\n"
         "    sys.modules[name] = None\n"
         "from spark_core.errors import SettingsError\n"
-        "from spark_core.namespace import Namespace\n"
+        "from spark_core.addresses.namespace import Namespace\n"
         "from spark_core.storage import StoreOptions, open_store\n"
         "try:\n"
         "    open_store(Namespace.parse('gs://bucket/ns'), StoreOptions())\n"

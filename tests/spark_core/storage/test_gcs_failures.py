@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -24,7 +25,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs.batch import batch_answers, batch_request

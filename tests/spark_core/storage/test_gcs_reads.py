@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from google.oauth2.credentials import Credentials
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, PermissionDeniedError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from tests.support.gcs_faults import error, stored

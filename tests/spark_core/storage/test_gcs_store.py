@@ -15,8 +15,8 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs import store as gcs

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.namespace import Namespace
+from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs import undelete as gcs_undelete

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_core.addresses.xids import ALPHABET, LAST_SECOND, first_id, xid_seconds
 from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.storage import listings
 from spark_core.storage.contract import ListedPage
 from spark_core.storage.listings import listed, listed_together
-from spark_core.xids import ALPHABET, LAST_SECOND, first_id, xid_seconds
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_core.collectable import FOLDED_SEGMENT_PATTERN
+from spark_core.addresses.collectable import FOLDED_SEGMENT_PATTERN
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -20,7 +21,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, contract, deletion, local, open_store
 from tests.support import golden
 from tests.support.fault_proxy import Once

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from obstore.exceptions import GenericError
 
-from spark_core.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.namespace import Namespace
 from spark_core.storage import StoreOptions, obstores, open_store
 from spark_core.storage.azure import clients as azure_clients
 from spark_core.storage.azure.store import _NOT_OF_AZURE_PATTERN

@@ -11,8 +11,8 @@ from datetime import timedelta
 import botocore.credentials
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, open_store
 from spark_core.storage.s3 import clients as s3_clients
 from tests.support.fault_proxy import fault_proxy

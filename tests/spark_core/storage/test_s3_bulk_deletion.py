@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import pytest
 
 from spark_core import layout
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store, probes
 from tests.support.scripted_s3 import Answer, error, scripted_s3
 from tests.support.small_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY, Bucket, small_s3

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from moto.s3 import models
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import open_store
 from spark_core.storage.copies import same_content
 from spark_core.storage.s3 import copies as s3_copies

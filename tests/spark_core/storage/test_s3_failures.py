@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     IncompleteReadError,
     NotFoundError,
@@ -18,7 +19,6 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, open_store
 from spark_core.storage.s3 import store as s3
 from tests.support.scripted_s3 import Answer, error, scripted_s3

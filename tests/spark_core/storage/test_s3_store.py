@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, SettingsError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, open_store
 from spark_core.storage.s3 import clients as s3_clients
 from spark_core.storage.s3 import store as s3

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core.namespace import Namespace
+from spark_core.addresses.namespace import Namespace
 from spark_core.storage import open_store
 from spark_core.storage.s3 import undelete as s3_undelete
 from spark_core.storage.undo import Lost

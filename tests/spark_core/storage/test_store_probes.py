@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_core.addresses.namespace import Namespace
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import PermissionDeniedError, TransientError
-from spark_core.namespace import Namespace
 from spark_core.storage import DeleteOutcome, StoreOptions, open_store, probes
 from spark_core.storage.local import LocalStore
 from tests.support.scripted_s3 import Answer, error, scripted_s3

@@ -1,0 +1,139 @@
+"""Which listed objects are candidates, and why the others are none: one rule, for a column and for one object.
+
+The mark decides by it, the sweep applies it to every row of its plan once
+more, and the reports count by it. It looks at name and age alone; what
+refers to an object is not its business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses.collectable import (
+    LEFT_BY_UPLOAD,
+    SIGNATURE,
+    arrow_pattern,
+    collectable_batch,
+    given_name_batch,
+    is_collectable,
+    is_given_name,
+)
+from spark_core.addresses.xids import XID, xid_time, xid_time_batch
+
+CANDIDATE = "candidate"
+PROTECTED = "protected"
+YOUNG = "young"
+UPLOAD = "upload"
+STRANGER = "stranger"
+INHERITED = "inherited"
+
+STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
+
+# Old objects that are kept only because of their names and of a setting: what must never be silent.
+KEPT_BY_SETTING = {STRANGER: "strangers", INHERITED: "inherited", UPLOAD: "longest_upload_days"}
+
+_UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
+_UPLOAD_PATTERN = arrow_pattern(_UPLOAD)
+_ENDING = f"{LEFT_BY_UPLOAD}$"
+_ENDING_PATTERN = arrow_pattern(_ENDING)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the name and the age of each object are compared with, in the mark and once more before it is deleted.
+
+    Attributes:
+        cutoff: Objects whose name or date is at or after this instant are left alone.
+        uploads_cutoff: The same for what an upload in parts keeps beside its address; not after `cutoff`.
+        created: Objects whose name or date is before this instant are older than the repository.
+        flat: Flat names of old versions, at the namespace's root, are considered too.
+        strangers: What becomes of objects whose names lakeFS did not give.
+        inherited: What becomes of objects that are older than the repository.
+    """
+
+    cutoff: datetime
+    uploads_cutoff: datetime
+    created: datetime
+    flat: bool
+    strangers: Literal["keep", "collect"]
+    inherited: Literal["keep", "collect"]
+
+    def __post_init__(self) -> None:
+        if any(limit.tzinfo is None for limit in (self.cutoff, self.uploads_cutoff, self.created)):
+            raise ValueError("the cutoff and the creation of the repository need a timezone")
+
+
+def standing(address: str, modified: datetime, limits: Limits) -> str:
+    """Say how an object stands, by its name and its age alone.
+
+    Both clocks count: the store's, and the one in the object's name, which
+    tells when the address was given out. An upload in flight has no reference
+    yet, so the later of the two has to be old. What was there before the
+    repository was never lakeFS's, or is of another life of it, so the earlier
+    of the two has to be young. Legacy names hold no time: their date is all.
+
+    Args:
+        address: Relative address.
+        modified: When the store says that it was written, aware.
+        limits: What it is compared with.
+
+    Returns:
+        One of `CANDIDATE`, `PROTECTED` (never collected), `YOUNG`, `UPLOAD` (kept beside an upload that may not have
+        ended), `STRANGER` (a name that lakeFS does not give) and `INHERITED` (older than the repository), the first that
+        holds. Where strangers are collected, those that are older than the repository count as inherited.
+    """
+    left = bool(_UPLOAD_PATTERN.search(address))
+    named = xid_time(_ENDING_PATTERN.sub("", address) if left else address)
+    earliest, latest = min(modified, named or modified), max(modified, named or modified)
+    if not is_collectable(address, flat=limits.flat):
+        return PROTECTED
+    if latest >= limits.cutoff:
+        return YOUNG
+    if left and latest >= limits.uploads_cutoff:
+        return UPLOAD
+    if limits.strangers == "keep" and not is_given_name(address, flat=limits.flat):
+        return STRANGER
+    return INHERITED if limits.inherited == "keep" and earliest < limits.created else CANDIDATE
+
+
+def standings(addresses: pa.StringArray, modified: pa.TimestampArray, limits: Limits) -> pa.StringArray:
+    """Do `standing` for whole columns, without a Python object per row.
+
+    Args:
+        addresses: Relative addresses, no nulls.
+        modified: When the store says that they were written; microseconds in UTC, no nulls.
+        limits: What they are compared with.
+    """
+    left = pc.match_substring_regex(addresses, _UPLOAD)
+    uploads = pc.replace_substring_regex(addresses, _ENDING, "") if pc.any(left).as_py() else addresses
+    named = xid_time_batch(pc.if_else(left, uploads, addresses))
+    # Arrow compares instants with instants, but finds the later of two among numbers only.
+    times = (modified.cast(pa.int64()), named.cast(pa.int64()))
+    latest, earliest = pc.max_element_wise(*times), pc.min_element_wise(*times)
+    stranger = pc.invert(given_name_batch(addresses, flat=limits.flat))
+    choices = pa.StructArray.from_arrays(
+        [
+            pc.invert(collectable_batch(addresses, flat=limits.flat)),
+            pc.greater_equal(latest, _micros(limits.cutoff)),
+            pc.and_(left, pc.greater_equal(latest, _micros(limits.uploads_cutoff))),
+            pc.and_(stranger, limits.strangers == "keep"),
+            pc.and_(pc.less(earliest, _micros(limits.created)), limits.inherited == "keep"),
+        ],
+        names=[PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED],
+    )
+    return pc.case_when(choices, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED, CANDIDATE)
+
+
+def standings_of(batch: pa.RecordBatch, limits: Limits) -> pa.StringArray:
+    """Do `standings` for the columns address and last_modified of a batch."""
+    return standings(batch.column("address").cast(pa.string()), batch.column("last_modified"), limits)
+
+
+def _micros(limit: datetime) -> pa.Int64Scalar:
+    return pa.scalar(limit, schemas.INSTANT).cast(pa.int64())

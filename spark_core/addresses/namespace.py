@@ -1,0 +1,521 @@
+"""The address algebra: absolute and relative, what is inside a namespace, what may ever be collected.
+
+Every comparison of addresses in the project goes through here, so that two
+forms of one object can never be taken for two objects: that mistake deletes
+live data. Where a form could be read in two ways, the address is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core.addresses.collectable import (
+    CONTROL_PATTERN,
+    DEFAULT_PROTECTED_PREFIX,
+    FOLDED_SEGMENT,
+    FOLDED_SEGMENT_PATTERN,
+    NOT_NAMEABLE_PATTERN,
+    arrow_pattern,
+    collectable_batch,
+    is_collectable,
+    is_given_name,
+    nested_repository,
+    slice_batch,
+    slice_of,
+)
+from spark_core.addresses.xids import slice_time, xid_time, xid_time_batch
+from spark_core.errors import AddressError, RepositoryStateError, SettingsError
+
+__all__ = [
+    "AddressType",
+    "Namespace",
+    "collectable_batch",
+    "is_collectable",
+    "nested_repository",
+    "slice_batch",
+    "slice_of",
+    "slice_time",
+    "xid_time",
+    "xid_time_batch",
+]
+
+# The schemes that the server resolves, by the kind of store; any other makes an address unknown.
+_KINDS = {
+    "s3": "s3",
+    "gs": "gs",
+    "mem": "mem",
+    "memory": "mem",
+    "local": "local",
+    "http": "azure",
+    "https": "azure",
+}
+_COLLECTED_KINDS = ("s3", "gs", "azure", "local")
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+# The same behind `local://`, whose one optional further slash begins an absolute path.
+_FOLDED_LOCAL = r"(?s)^local://(?:/?\.{1,2}(?:/|$)|//|/?$|/?[^/].*/\.{0,2}(?:/|$))"
+# With one of these a URI has a query, an escape or a user part, and needs the slow look.
+_SECOND_READING = r"[?%@]"
+
+_SECOND_READING_PATTERN = arrow_pattern(_SECOND_READING)
+
+# Azure's service takes `\` for `/` and drops dots at the end of a segment.
+_RENAMED_BY_AZURE = r"\\|\.(?:/|$)"
+# Besides, the server drops slashes at both ends of an absolute path.
+_SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
+
+_RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
+
+# An address that can be decoded in more ways than this is not looked at to the end, and refused.
+_MOST_READINGS = 1_000
+
+
+class AddressType(IntEnum):
+    """How an entry's address is meant (lakeFS `catalog.proto`)."""
+
+    BY_PREFIX = 0
+    RELATIVE = 1
+    FULL = 2
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A repository's storage namespace and the addresses in it.
+
+    Attributes:
+        uri: As the server gives it; a trailing slash is kept.
+        server_path: Blockstore `local` only: the blockstore's absolute path as
+            the server names it, which is how its FULL addresses begin.
+        protected_prefix: Where the server keeps its tables, relative to the namespace.
+
+    Raises:
+        AddressError: If the scheme is unknown or the path has a form that nobody documented.
+        SettingsError: If `server_path` is missing or is no absolute path.
+        RepositoryStateError: If the tables lie where data is collected.
+
+    References:
+        lakeFS `pkg/block/namespace.go` and `pkg/block/local/adapter.go`, v1.84.
+    """
+
+    uri: str
+    server_path: str | None = None
+    protected_prefix: str = DEFAULT_PROTECTED_PREFIX
+
+    @classmethod
+    def parse(
+        cls, uri: str, *, server_path: str | None = None, protected_prefix: str = DEFAULT_PROTECTED_PREFIX
+    ) -> Namespace:
+        """Read a storage namespace; see the class for what is refused."""
+        return cls(uri, server_path, protected_prefix)
+
+    def __post_init__(self) -> None:
+        match = _URI.fullmatch(self.uri)
+        if match is None or _KINDS.get(match[1].lower()) not in _COLLECTED_KINDS:
+            raise AddressError(
+                f"storage namespace {_shown(self.uri)} has no scheme that can be collected "
+                "(s3://, gs://, https://ACCOUNT.blob.../CONTAINER, local://)",
+                "Look at the repository's storage_namespace.",
+            )
+        if _SECOND_READING_PATTERN.search(match[2]) or CONTROL_PATTERN.search(match[2]):
+            raise self._strange("holds a query, an escape, a user part or a control character")
+        if not self._authority and self._kind != "local":
+            raise self._strange("names no bucket or account")
+        if not self._path and self._kind in ("local", "azure"):
+            raise self._strange("names no directory or container")
+        if self._path and FOLDED_SEGMENT_PATTERN.search(self._path):
+            raise self._strange("holds an empty, `.` or `..` segment")
+        if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(self._path):
+            raise self._strange(
+                "holds a backslash or a segment that ends in a dot, which Azure takes for another name,"
+            )
+        self._check_server_path()
+        self._check_protected_prefix()
+
+    def _strange(self, what: str) -> AddressError:
+        return AddressError(
+            f"storage namespace {_shown(self.uri)} {what}, so its addresses can be read in two ways",
+            "Such a repository has to be collected by hand.",
+        )
+
+    def _check_server_path(self) -> None:
+        if self._kind != "local":
+            return
+        if self.server_path is None:
+            raise SettingsError(
+                f"storage namespace {_shown(self.uri)} lies on a local blockstore, and the blockstore's path on the "
+                "server is not set",
+                "Linked and staged objects have absolute addresses there: "
+                "set server_path to the path that the server's own configuration names (blockstore.local.path).",
+            )
+        inner = self.server_path.rstrip("/")
+        if not self.server_path.startswith("/") or FOLDED_SEGMENT_PATTERN.search(inner[1:]):
+            raise SettingsError(
+                f"server_path {self.server_path!r} is not an absolute path below / without `.`, `..` and empty segments",
+                "Set it to the path that the server shows in its addresses, local://<server_path>/...",
+            )
+
+    def _check_protected_prefix(self) -> None:
+        prefix = self.protected_prefix
+        if NOT_NAMEABLE_PATTERN.search(prefix) or prefix.partition("/")[0] == "data":
+            raise RepositoryStateError(
+                f"storage namespace {_shown(self.uri)}: the server keeps its tables under {prefix!r}, which is inside "
+                "data/ or is no plain path; they could not be told from data",
+                "Look at committed.block_storage_prefix in the server's configuration.",
+            )
+
+    @property
+    def scheme(self) -> str:
+        """The scheme in lower case, without `://`."""
+        return self.uri.partition("://")[0].lower()
+
+    @property
+    def kind(self) -> str:
+        """The kind of store, in the server's own words for its `blockstore_type`: s3, gs, azure or local."""
+        return self._kind
+
+    @property
+    def _kind(self) -> str:
+        return _KINDS[self.scheme]
+
+    @cached_property
+    def _authority(self) -> str:
+        return _authority(self._kind, self.uri.partition("://")[2])
+
+    @cached_property
+    def _path(self) -> str:
+        """Path below the authority without the slashes at its end; empty for a whole bucket."""
+        rest = self.uri.partition("://")[2].rstrip("/")
+        return rest if self._kind == "local" else rest.partition("/")[2]
+
+    @cached_property
+    def root(self) -> str:
+        """Normalized URI of the namespace, ending in exactly one slash; host of an account in lower case."""
+        return f"{self.scheme}://" + "".join(f"{part}/" for part in (self._authority, self._path) if part)
+
+    @property
+    def bucket(self) -> str:
+        """Bucket (S3, GCS) or host (Azure); empty on a local blockstore."""
+        return self._authority
+
+    @property
+    def path(self) -> str:
+        """Path below the bucket, host or blockstore, without slashes around it."""
+        return self._path
+
+    @cached_property
+    def _local_forms(self) -> tuple[str, ...]:
+        """What may stand between `local://` and a relative address: see `absolute`, facts of the FULL form, and stat.
+
+        The server joins a FULL address to the blockstore's path once more when it shows it, and somebody may stage what
+        was shown.
+        """
+        server = (self.server_path or "").rstrip("/")
+        return tuple(f"{before}{self._path}/" for before in ("", *(f"{server * times}/" for times in (1, 2, 3))))
+
+    def relative(self, address: str, address_type: int) -> str | None:
+        """Return the address relative to the namespace, None when it lies outside.
+
+        BY_PREFIX is a URI when it begins with a scheme that the server knows,
+        else relative, exactly as the server resolves it.
+
+        Args:
+            address: Address of an entry.
+            address_type: One of `AddressType`.
+
+        Raises:
+            AddressError: If the type or the form is unknown, if the address is
+                empty or holds a NUL, or if it lies inside and could be read in
+                two ways (escapes and queries) of which one could be collected;
+                on a local blockstore if it has empty, `.` or `..` segments.
+
+        References:
+            lakeFS `pkg/block/namespace.go` (resolution of the three types).
+        """
+        if not address or "\0" in address:
+            raise _unknown(address, "is empty or holds a NUL")
+        if address_type == AddressType.RELATIVE:
+            return self._checked(address, address)
+        match = _URI.fullmatch(address)
+        known = match is not None and match[1].lower() in _KINDS
+        if address_type == AddressType.FULL:
+            if not known:
+                raise _unknown(address, f"is FULL and does not begin with a known scheme ({', '.join(_KINDS)})")
+            return self._cut_out(address)
+        if address_type == AddressType.BY_PREFIX:
+            return self._cut_out(address) if known else self._checked(address, address)
+        raise _unknown(address, f"has the address type {address_type}, which is none of 0, 1, 2")
+
+    def relative_absolute(self, uri: str) -> str | None:
+        """Return an absolute URI (a location, a physical_address of the API) relative to the namespace.
+
+        Returns:
+            The relative address, None when it lies outside.
+
+        Raises:
+            AddressError: As `relative` does.
+        """
+        return self.relative(uri, AddressType.FULL)
+
+    def absolute(self, relative: str) -> str:
+        """Return the absolute URI of a relative address; `relative` takes it back."""
+        return self.root + relative
+
+    def _cut_out(self, address: str) -> str | None:
+        scheme, _, rest = address.partition("://")
+        if _KINDS[scheme.lower()] != self._kind:
+            return None
+        plain, folded = self._cut(rest), self._cut(self._folded(rest))
+        if plain != folded and self._may_be_collected(rest):
+            raise _unknown(address, f"could be read as {_shown(plain)} or as {_shown(folded)} of {self.root}")
+        if plain is not None:
+            return self._checked(plain, address, absolute=True)
+        self._suspect_server_path(address, rest)
+        return None
+
+    def _folded(self, rest: str) -> str:
+        """Return the other reading of what follows `scheme://`; see `_fold`.
+
+        On Azure the server knows an account by the first label of its host alone, whatever domain follows, and what
+        stands behind a dash in it is a way to the same account. Of the stores that speak S3 some take a bucket in
+        either case (where it is a host), and some (MinIO) drop slashes before a key and fold the rest of it then; with
+        others these are other objects.
+        """
+        folded = _fold(self._kind, rest)
+        if self._kind == "local":
+            return folded
+        authority, slash, path = folded.partition("/")
+        if self._kind != "azure":
+            if authority.lower() == self._authority.lower():
+                authority = self._authority
+            return authority + slash + (_fold("local", path.lstrip("/")) if path.startswith("/") else path)
+        if _azure_account(authority.lower()) == self._account:
+            authority = self._authority
+        segments: list[str] = []
+        for segment in path.replace("\\", "/").split("/"):
+            if segment == "..":
+                del segments[-1:]
+            elif segment != ".":
+                segments.append(segment.rstrip("."))
+        return authority + slash + "/".join(segments).strip("/")
+
+    def _may_be_collected(self, rest: str) -> bool:
+        """Say whether what follows `scheme://` has any reading that could be collected, however often it is decoded.
+
+        Beside `data/` people keep files of their own and stage them, with colons escaped (`%3A`) in the names of Hive's
+        partitions. Which of its readings such an address means does not matter: none of them is ever deleted.
+        """
+        if self._kind == "local":
+            return True
+        readings, seen = [rest], set[str]()
+        while readings and len(seen) < _MOST_READINGS:
+            reading = readings.pop()
+            if reading in seen:
+                continue
+            seen.add(reading)
+            authority, slash, path = reading.partition("/")
+            for form in (reading, authority + slash + _fold("local", path.lstrip("/"))):
+                inside = self._cut(form)
+                if inside is not None and (inside.startswith("data/") or is_given_name(inside, flat=True)):
+                    return True
+            readings += [self._folded(reading), unquote(reading), *(reading.partition(mark)[0] for mark in "?#")]
+        return bool(readings)
+
+    @cached_property
+    def _account(self) -> str:
+        """What tells stores apart: bucket, or on Azure the account."""
+        return _azure_account(self._authority) if self._kind == "azure" else self._authority
+
+    def _cut(self, rest: str) -> str | None:
+        """Cut the namespace off what follows `scheme://`; None when it does not begin with it."""
+        if self._kind == "local":
+            return next((rest[len(form) :] for form in self._local_forms if rest.startswith(form)), None)
+        authority, _, path = rest.partition("/")
+        if _authority(self._kind, authority) != self._authority or len(authority) == len(rest):
+            return None
+        before = f"{self._path}/" if self._path else ""
+        return path[len(before) :] if path.startswith(before) else None
+
+    def _checked(self, relative: str, address: str, *, absolute: bool = False) -> str:
+        """Refuse relative addresses that the store would not resolve to exactly themselves."""
+        if not relative:
+            raise _unknown(address, "names the namespace itself")
+        if relative.startswith("/") and not absolute:
+            raise _unknown(address, "is relative and begins with a slash")
+        if self._kind == "local" and FOLDED_SEGMENT_PATTERN.search(relative):
+            raise _unknown(address, "holds an empty, `.` or `..` segment, which a file system folds away")
+        if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(relative):
+            raise _unknown(
+                address, "holds a backslash or a segment that ends in a dot, which Azure takes for another name"
+            )
+        return relative
+
+    def _suspect_server_path(self, address: str, rest: str) -> None:
+        """Refuse what looks like this namespace's own object below another blockstore path, be it only a relative one.
+
+        With a wrong `server_path`, a parent of the right one for instance, every
+        linked object would be outside, hence expired. An import from a folder
+        that ends like the namespace cannot be told from that.
+        """
+        if self._kind != "local":
+            return
+        if any(self._own_object.search(f"/{form}") for form in (rest, _fold(self._kind, rest))):
+            raise _unknown(
+                address,
+                f"looks like an object of {self.root}, but is none with server_path {self.server_path!r} "
+                "(correct that setting if the server names its blockstore otherwise)",
+            )
+
+    @cached_property
+    def _own_object(self) -> re.Pattern[str]:
+        """A path in which the namespace is followed by what may be collected."""
+        return re.compile(rf"/{re.escape(self._path)}/(?:data/|[0-9a-f]{{32}}\Z)")
+
+    def relative_batch(self, addresses: pa.StringArray, types: pa.Int32Array) -> pa.StringArray:
+        """Do `relative` for a whole column; plain forms without a Python object per row.
+
+        Args:
+            addresses: Addresses of entries, no nulls.
+            types: Their address types, no nulls, same length.
+
+        Returns:
+            Relative addresses, same length, null where an address lies outside.
+
+        Raises:
+            AddressError: As `relative` does, for the first address that is refused.
+        """
+        if addresses.null_count or types.null_count or len(addresses) != len(types):
+            raise AddressError(
+                f"{self.root}: a column of {len(addresses)} addresses has nulls, or its types do not match it",
+                "The table it comes from is not what lakeFS writes.",
+            )
+        relative = _mask(pc.equal(types, int(AddressType.RELATIVE)))
+        clean = ~_mask(pc.match_substring_regex(addresses, r"^$|^/|\x00"))
+        if self._kind == "local":
+            clean &= ~_mask(pc.match_substring_regex(addresses, FOLDED_SEGMENT)) | ~relative
+        if self._kind == "azure":
+            clean &= ~_mask(pc.match_substring_regex(addresses, _RENAMED_BY_AZURE))
+        relative &= clean
+        if relative.all():
+            return addresses
+        inside, outside, cut = self._plain_uris(addresses, clean & _mask(pc.equal(types, int(AddressType.FULL))))
+        result = pc.if_else(pa.array(inside), cut, addresses)
+        result = pc.if_else(pa.array(outside), pa.scalar(None, pa.string()), result)
+        hard = np.flatnonzero(~(relative | inside | outside))
+        if not len(hard):
+            return result
+        values, kinds = addresses.take(pa.array(hard)).to_pylist(), types.take(pa.array(hard)).to_pylist()
+        answers = [self.relative(value, kind) for value, kind in zip(values, kinds, strict=True)]
+        mask = np.zeros(len(addresses), dtype=bool)
+        mask[hard] = True
+        return pc.replace_with_mask(result, pa.array(mask), pa.array(answers, pa.string()))
+
+    def _plain_uris(
+        self, addresses: pa.StringArray, candidates: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], pa.StringArray]:
+        """Tell apart the FULL addresses that have one reading: inside, outside, and the part after the root."""
+        nothing = np.zeros(len(addresses), dtype=bool)
+        if not candidates.any():
+            return nothing, nothing, addresses
+        others = "|".join(scheme for scheme, kind in _KINDS.items() if kind != self._kind)
+        outside = candidates & _mask(pc.match_substring_regex(addresses, rf"^(?:{others})://"))
+        if self._kind == "local":
+            own = candidates & ~_mask(pc.match_substring_regex(addresses, _FOLDED_LOCAL))
+            inside, cut = nothing, addresses
+            for form in self._local_forms:
+                here = own & ~inside & _mask(pc.starts_with(addresses, f"local://{form}"))
+                inside = inside | here
+                cut = pc.if_else(pa.array(here), pc.utf8_slice_codeunits(addresses, len(f"local://{form}")), cut)
+            return inside, outside, cut
+        second = _SECOND_READING_AZURE if self._kind == "azure" else _SECOND_READING
+        one_reading = candidates & ~_mask(pc.match_substring_regex(addresses, second))
+        if self._kind != "azure":
+            plain = _mask(pc.match_substring_regex(addresses, rf"^[a-z0-9]+://{re.escape(self._authority)}/[^/]"))
+            one_reading &= plain | ~_mask(pc.match_substring_regex(addresses, self._in_bucket_of_any_case))
+        own_store = f"{self.scheme}://{self._authority}/" if self._kind == "azure" else f"{self.scheme}://"
+        here = _mask(pc.starts_with(addresses, self.root))
+        outside |= one_reading & ~here & _mask(pc.starts_with(addresses, own_store))
+        inside = one_reading & here & _mask(pc.not_equal(addresses, self.root))
+        return inside, outside, pc.utf8_slice_codeunits(addresses, len(self.root))
+
+    @property
+    def _in_bucket_of_any_case(self) -> str:
+        return rf"(?i)^[a-z0-9]+://{re.escape(self._authority)}(?:/|$)"
+
+    def contains(self, other: Namespace) -> bool:
+        """Say whether the other namespace is this one or lies inside it."""
+        mine, theirs = f"{self._path}/".lstrip("/"), f"{other._path}/".lstrip("/")
+        return (self._kind, self._account) == (other._kind, other._account) and theirs.startswith(mine)
+
+    def overlaps(self, other: Namespace) -> bool:
+        """Say whether one of the two is inside the other or both are the same.
+
+        Collecting one of such a pair could delete what only the other one references.
+        """
+        return self.contains(other) or other.contains(self)
+
+
+def _mask(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    mask: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _authority(kind: str, rest: str) -> str:
+    """Normalize bucket or host, the part up to the first slash.
+
+    A host has no case; its default port and the three names of one Azure
+    account (blob, dfs, and lakeFS's adls) lead to the same objects.
+    """
+    if kind == "local":
+        return ""
+    authority = rest.partition("/")[0]
+    if kind != "azure":
+        return authority
+    host = re.sub(r":(?:80|443)\Z", "", authority.lower())
+    return re.sub(r"\A([^.:]+)\.(?:dfs|adls)\.", r"\1.blob.", host)
+
+
+def _azure_account(host: str) -> str:
+    """Return the account that a host of Azure leads to: names have no dash, only the ways to them (`-secondary`, `-ipv6`)."""
+    return host.partition(".")[0].partition("-")[0]
+
+
+def _fold(kind: str, rest: str) -> str:
+    """Return the other reading of what follows `scheme://`: paths folded, or query, escapes and user part resolved."""
+    if kind == "local":
+        segments: list[str] = []
+        for segment in rest.split("/"):
+            if segment == "..":
+                del segments[-1:]
+            elif segment not in ("", "."):
+                segments.append(segment)
+        return ("/" if rest.startswith("/") else "") + "/".join(segments)
+    authority, slash, path = rest.partition("/")
+    authority, question, _ = authority.partition("?")
+    if question:
+        return authority.rpartition("@")[2]
+    return unquote(authority).rpartition("@")[2] + slash + unquote(path.partition("?")[0])
+
+
+def _shown(address: str | None) -> str:
+    """Quote an address for a message without what could be a credential: user part and query."""
+    if address is None:
+        return "something outside"
+    text = re.sub(r"(?s)\?.+", "?...", address)
+    text = re.sub(r"(?s)://[^/]*@", "://...@", text)
+    return repr(text if len(text) <= 300 else f"{text[:300]}...")
+
+
+def _unknown(address: str, what: str) -> AddressError:
+    return AddressError(
+        f"address {_shown(address)} {what}; whether it is alive cannot be decided",
+        "Find the entry that has it and report the form, or remove the entry.",
+    )

@@ -1,0 +1,93 @@
+"""The checks of a mark: functions of its manifests and of earlier verdicts, shown by Dagster and kept in the verdict."""
+
+from __future__ import annotations
+
+from spark_core.checks.alive import (
+    commits_are_known,
+    heads_are_readable,
+    ranges_were_read_whole,
+    uncommitted_was_read_whole,
+    zero_ranges_are_proved,
+)
+from spark_core.checks.history import nothing_changed_suddenly
+from spark_core.checks.place import clocks_agree, listing_lies_in_one_repository, namespace_is_its_own
+from spark_core.checks.plan import (
+    expired_share_is_plausible,
+    hidden_entries_were_asked,
+    live_objects_are_listed,
+    mark_is_recent,
+    only_data_expires,
+    only_old_objects_expire,
+    tables_were_made_in_order,
+)
+from spark_core.checks.result import ADVISORY, NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.run import Run
+
+__all__ = [
+    "ADVISORY",
+    "CHECKS",
+    "CONFIRMABLE",
+    "NOTHING_LIFTS_IT",
+    "Check",
+    "CheckResult",
+    "Manifests",
+    "check_mark",
+    "check_table",
+    "clocks_agree",
+    "commits_are_known",
+    "expired_share_is_plausible",
+    "heads_are_readable",
+    "hidden_entries_were_asked",
+    "listing_lies_in_one_repository",
+    "live_objects_are_listed",
+    "mark_is_recent",
+    "namespace_is_its_own",
+    "nothing_changed_suddenly",
+    "only_data_expires",
+    "only_old_objects_expire",
+    "ranges_were_read_whole",
+    "tables_were_made_in_order",
+    "uncommitted_was_read_whole",
+    "zero_ranges_are_proved",
+]
+
+CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
+    (check.__name__, table, check)
+    for table, check in (
+        ("namespace_slices", listing_lies_in_one_repository),
+        ("namespace_slices", namespace_is_its_own),
+        ("namespace_slices", clocks_agree),
+        ("uncommitted_addresses", uncommitted_was_read_whole),
+        ("retained_commits", commits_are_known),
+        ("committed_addresses", heads_are_readable),
+        ("committed_addresses", ranges_were_read_whole),
+        ("committed_addresses", zero_ranges_are_proved),
+        ("expired_addresses", tables_were_made_in_order),
+        ("expired_addresses", mark_is_recent),
+        ("expired_addresses", only_data_expires),
+        ("expired_addresses", only_old_objects_expire),
+        ("expired_addresses", live_objects_are_listed),
+        ("expired_addresses", hidden_entries_were_asked),
+        ("expired_addresses", expired_share_is_plausible),
+        ("expired_addresses", nothing_changed_suddenly),
+    )
+)
+
+# What a person may confirm of one mark, by name: unusual, and right all the same.
+CONFIRMABLE = frozenset({expired_share_is_plausible.__name__, nothing_changed_suddenly.__name__})
+
+
+def check_table(run: Run, table: str, manifests: Manifests) -> list[CheckResult]:
+    """Run the checks that sit on one table.
+
+    Args:
+        run: The run.
+        table: Name of the table.
+        manifests: That table's manifest and those of the tables before it, by name.
+    """
+    return [check(run, manifests) for _, owner, check in CHECKS if owner == table]
+
+
+def check_mark(run: Run, manifests: Manifests) -> list[CheckResult]:
+    """Run every check on a whole mark, the manifests of its five tables by name."""
+    return [check(run, manifests) for _, _, check in CHECKS]

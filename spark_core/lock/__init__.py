@@ -1,0 +1,4 @@
+"""The lease on a namespace: one collector at a time.
+
+Knows nothing of what its holder does.
+"""

@@ -1,0 +1,227 @@
+"""The journal of a sweep: which objects each lot is about to delete, written before it is sent, and what became of them, after."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import layout, schemas
+from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
+from spark_core.model import RunKey
+from spark_core.records.sealed import seal, unseal
+from spark_core.spark.tasks import read_partitions, together
+from spark_core.storage import ObjectStore
+
+JOURNAL_FORMAT = 2
+# Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
+JOURNAL_FORMATS = (2,)
+
+_WAY_ON = (
+    "This is a file of lakegc's own, not of the server: the journal of a sweep. Bring it back as it was and run the same "
+    "command again, or mark again under a new run key."
+)
+
+# A part holds a lot, of a thousand objects or ten, so a Spark task reads several of them.
+_ROWS_OF_A_TASK = 100_000
+
+# intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
+_PART = re.compile(
+    r"(?P<kind>intent|outcome)-(?P<sweep>[0-9a-f]+)(?P<batch>(?:\.\d+){4})-(?P<rows>\d+)-(?P<sha256>[0-9a-f]{64})\.parquet"
+)
+# What a local store leaves when its process is killed while it writes; never a whole part.
+_UNFINISHED = re.compile(r"\.lakegc-[0-9a-f]+\.part")
+
+_READ = pa.schema([*schemas.JOURNAL, pa.field("sweep", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a journal, as its name tells it.
+
+    Attributes:
+        key: Key in the store.
+        kind: `intent` or `outcome`.
+        sweep: Which process wrote it.
+        batch: Which lot of that process.
+        rows: Rows in it.
+        sha256: Of its bytes, in hex.
+    """
+
+    key: str
+    kind: str
+    sweep: str
+    batch: str
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The journal of one run's sweeps; it travels to executors.
+
+    It never adds to what is deleted: that is always the plan's, less what the
+    journal shows as done. So a part that is lost costs a look at the store, and
+    one that is damaged ends the sweep.
+
+    Attributes:
+        store: Rooted at the namespace.
+        run: Run key.
+        plan: sha256 of the manifest of the expired addresses that are swept; each part carries it.
+    """
+
+    store: ObjectStore
+    run: str
+    plan: str
+
+    @property
+    def folder(self) -> str:
+        """Where it lies, ending in a slash."""
+        return folder(self.run)
+
+    def bind(self, instance: str, *, quarantine: bool = False) -> bool:
+        """Tie the journal to its plan, before the first lot; once and for good.
+
+        Args:
+            instance: Which instance of the repository is swept.
+            quarantine: Whether objects are moved aside instead of deleted.
+
+        Returns:
+            Whether an earlier sweep had begun it.
+
+        Raises:
+            ChainError: If it was begun for another plan.
+            UnsafePlanError: If it was begun with quarantine, or without, and is to go on otherwise.
+            CorruptTableError: If what ties it cannot be read.
+        """
+        key = f"{self.folder}_plan.json"
+        begun = {"run": self.run, "instance": instance, "plan": self.plan, "quarantine": quarantine}
+        try:
+            self.store.put_if_absent(key, seal({"format": JOURNAL_FORMAT, **begun}))
+        except ObjectExistsError:
+            swept = unseal(self.store.read(key), name=key, formats=JOURNAL_FORMATS)
+            del swept["format"]
+            if swept == {**begun, "quarantine": not quarantine}:
+                raise UnsafePlanError(
+                    f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
+                    f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are",
+                    f"Set quarantine = {_word(not quarantine)} again, or mark again under a new run key.",
+                ) from None
+            if swept != begun:
+                raise ChainError(
+                    f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
+                    f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "
+                    "gone cannot be told from its journal",
+                    "Mark again under a new run key.",
+                ) from None
+            return True
+        return False
+
+    def intend(self, batch: str, rows: pa.RecordBatch) -> None:
+        """Write what a lot is about to delete.
+
+        Args:
+            batch: `<sweep>.<round>.<task>.<attempt>.<number>`, never given twice.
+            rows: Columns of `schemas.JOURNAL`.
+        """
+        self._write("intent", batch, rows)
+
+    def conclude(self, batch: str, rows: pa.RecordBatch) -> None:
+        """Write what became of a lot; arguments as for `intend`."""
+        self._write("outcome", batch, rows)
+
+    def _write(self, kind: str, batch: str, rows: pa.RecordBatch) -> None:
+        marks = {"lakegc.plan": self.plan, "lakegc.batch": f"{kind}-{batch}"}
+        sink = io.BytesIO()
+        table = pa.Table.from_batches([rows], schemas.JOURNAL).replace_schema_metadata(marks)
+        pq.write_table(table, sink, compression="zstd")
+        data = sink.getvalue()
+        digest = hashlib.sha256(data).hexdigest()
+        key = f"{self.folder}{kind}-{batch}-{rows.num_rows}-{digest}.parquet"
+        try:
+            self.store.put_if_absent(key, data)
+        except ObjectExistsError:
+            # The name tells the bytes: the client sent the request twice, for want of the first answer.
+            if self.store.read(key) != data:
+                raise
+
+    def parts(self) -> list[Part]:
+        """List the parts.
+
+        Raises:
+            CorruptTableError: If something lies there that is none.
+        """
+        found = []
+        for batch in self.store.list(self.folder):
+            for key in batch.column("key").to_pylist():
+                name = key.removeprefix(self.folder)
+                if name == "_plan.json" or _UNFINISHED.fullmatch(name):
+                    continue
+                match = _PART.fullmatch(name)
+                if match is None:
+                    raise CorruptTableError(key, None, "no part of a journal by its name", _WAY_ON)
+                found.append(
+                    Part(key, match["kind"], match["sweep"], match["batch"], int(match["rows"]), match["sha256"])
+                )
+        return sorted(found, key=lambda part: part.key)
+
+    def frame(self, spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+        """Read parts as a frame.
+
+        Args:
+            spark: The session.
+            parts: Which.
+
+        Returns:
+            Columns of `schemas.JOURNAL`, and `sweep`: which process wrote the row. A part whose bytes are not those
+            that were written raises CorruptTableError when it is read.
+        """
+        tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
+        return read_partitions(spark, _READ, tasks, partial(_read_all, self))
+
+    def read(self, part: Part) -> pa.RecordBatch:
+        """Read one part after its bytes were compared with its name.
+
+        Returns:
+            Columns of `schemas.JOURNAL`.
+
+        Raises:
+            CorruptTableError: If it is damaged, under another's name, or of another plan.
+        """
+        data = self.store.read(part.key)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != part.sha256:
+            raise CorruptTableError(part.key, None, f"sha256 is {digest}, its name says {part.sha256}", _WAY_ON)
+        table = pq.read_table(io.BytesIO(data))
+        marks = table.schema.metadata or {}
+        wanted = {b"lakegc.plan": self.plan, b"lakegc.batch": f"{part.kind}-{part.sweep}{part.batch}"}
+        for name, value in wanted.items():
+            if marks.get(name) != value.encode():
+                raise CorruptTableError(
+                    part.key, None, f"its {name.decode()} is {marks.get(name)!r}, wanted {value}", _WAY_ON
+                )
+        if table.num_rows != part.rows:
+            raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}", _WAY_ON)
+        return table.select(schemas.JOURNAL.names).cast(schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
+    return "true" if is_so else "false"
+
+
+def folder(run: RunKey | str) -> str:
+    """Return the folder of a run's journal, ending in a slash."""
+    return layout.of_run(layout.JOURNAL, run)
+
+
+def _read_all(journal: Journal, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        rows = journal.read(part)
+        yield pa.record_batch([*rows.columns, pa.array([part.sweep] * rows.num_rows, pa.string())], schema=_READ)

@@ -1,0 +1,344 @@
+"""Marks of lakeFS's own collection job: where they lie, what they say, and the addresses that they name.
+
+The reference job keeps the result of a mark under
+`_lakefs/retention/gc/unified/<mark_id>/`: the addresses as Parquet
+(`deleted/`) and as text (`deleted.text/`), and last of all `summary.json`. A
+sweep of it deletes that list without looking again, however old it is; lakegc
+only ever takes it for a question.
+
+References:
+    lakefs-facts 6.2, 6.6, 12.3, 12.4; lakeFS Spark client 0.22.0 `GarbageCollection.scala`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import layout
+from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import dealt, read_partitions
+from spark_core.storage import ObjectStore
+
+SUMMARY = "summary.json"
+SUCCESS = "_SUCCESS"
+
+# One nullable string column, as Spark writes it.
+ADDRESSES = pa.schema([pa.field("address", pa.string())])
+
+# Ids are xids today; older servers had other forms, none of which leaves its folder.
+_MARK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+_WAY_ON = "This is a file of the reference job's mark. Name another mark, or mark with lakegc."
+_PART = re.compile(r"part-[^/]+\.parquet")
+_PARTS = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("sha256", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `summary.json` says; the names are the job's own.
+
+    Attributes:
+        run_id: Id of the mark.
+        success: Whether the job went on to its end.
+        first_slice: Some slice that it listed; nothing reads it.
+        start_time: When it started, ISO 8601 in UTC.
+        cutoff_time: Objects written at or after it were left alone, ISO 8601 in UTC.
+        num_deleted_objects: How many addresses the mark names, deleted or not.
+    """
+
+    run_id: str
+    success: bool
+    first_slice: str
+    start_time: str
+    cutoff_time: str
+    num_deleted_objects: int
+
+    def to_json(self) -> bytes:
+        """Write it as the job does, on one line."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, *, name: str) -> Summary:
+        """Read it; fields that a later job may add are let be.
+
+        Raises:
+            CorruptTableError: If a field is missing or of another type.
+        """
+        try:
+            document = json.loads(data)
+            fields = {field: document[field] for field in cls.__dataclass_fields__}
+        except (ValueError, KeyError, TypeError) as problem:
+            raise CorruptTableError(
+                name, None, f"not the summary of a mark of the reference job ({problem!r})", _WAY_ON
+            ) from None
+        for field, kind in (("run_id", str), ("success", bool), ("num_deleted_objects", int)):
+            if type(fields[field]) is not kind:
+                raise CorruptTableError(
+                    name, None, f"`{field}` is {fields[field]!r}, wanted a {kind.__name__}", _WAY_ON
+                )
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class ReferenceMark:
+    """A finished mark of the reference job.
+
+    Attributes:
+        mark_id: Its id.
+        summary: What it says of itself.
+        parts: Keys of its Parquet files, sorted.
+    """
+
+    mark_id: str
+    summary: Summary
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A Parquet file of a mark as it was read.
+
+    Attributes:
+        key: Key in the store.
+        rows: Rows in it.
+        sha256: Hex digest of its bytes.
+    """
+
+    key: str
+    rows: int
+    sha256: str
+
+
+def folder(mark_id: str) -> str:
+    """Return the folder of a mark, ending in a slash.
+
+    Raises:
+        UnsafePlanError: If that is no name of a mark.
+    """
+    if not _MARK_ID.fullmatch(mark_id):
+        raise UnsafePlanError(
+            f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under {layout.UNIFIED}, like "
+            "ft6s0e1ksdufuaulm34g",
+            "Look into that folder of the repository's namespace.",
+        )
+    return f"{layout.UNIFIED}{mark_id}/"
+
+
+def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
+    """Find a finished mark of the reference job.
+
+    Args:
+        store: Rooted at the namespace.
+        mark_id: Which one.
+
+    Raises:
+        UnsafePlanError: If that is no id, or the mark is one of a failed run or of another namespace.
+        NotFoundError: If the namespace has no such mark.
+        CorruptTableError: If its files are not what the job writes.
+    """
+    where = folder(mark_id)
+    key = f"{where}{SUMMARY}"
+    try:
+        data = store.read(key)
+        summary = Summary.from_json(data, name=f"{store.root}{key}")
+    except NotFoundError as missing:
+        raise NotFoundError(
+            f"mark {mark_id} does not exist in {store.root} ({key} is not there): it is of another repository, or its run "
+            "broke off before it was finished",
+            f"The marks of this repository: {_known(store)}.",
+        ) from missing
+    if summary.run_id != mark_id:
+        raise CorruptTableError(
+            f"{store.root}{key}", None, f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}", _WAY_ON
+        )
+    _require_own_namespace(store, key, data)
+    if not summary.success:
+        raise UnsafePlanError(
+            f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: false): its list may be anything",
+            f"Name another one ({_known(store)}), or mark with lakegc.",
+        )
+    return ReferenceMark(mark_id, summary, _parts(store, where))
+
+
+def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
+    """Refuse a summary that speaks of another place: whoever copied the mark here, it is of other objects.
+
+    The job of today names no place in it; one of tomorrow may.
+
+    Raises:
+        UnsafePlanError: Naming the place.
+    """
+    for text in _texts(json.loads(data)):
+        if "://" in text and not f"{text}/".startswith(store.root):
+            raise UnsafePlanError(
+                f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another namespace: the mark is not of this "
+                "repository",
+                "Look where it was copied from.",
+            )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, list):
+        yield from (text for each in value for text in _texts(each))
+
+
+def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
+    """Return the Parquet files of a mark; what else the job leaves beside them is named exactly."""
+    prefixes, found = store.children(f"{where}deleted/")
+    names = [key.rpartition("/")[2] for key in found.column("key").to_pylist()]
+    # Names that begin like this are Spark's and Hadoop's own; no reader of Parquet takes them for data.
+    visible = sorted(name for name in names if not name.startswith(("_", ".")))
+    odd = [
+        *(prefix.removeprefix(f"{where}deleted/") for prefix in prefixes),
+        *(name for name in visible if not _PART.fullmatch(name)),
+    ]
+    if odd:
+        raise CorruptTableError(
+            f"{store.root}{where}deleted/",
+            None,
+            f"it holds {odd[0]!r}, which the reference job does not write",
+            _WAY_ON,
+        )
+    return tuple(f"{where}deleted/{name}" for name in visible)
+
+
+def _known(store: ObjectStore) -> str:
+    """Name the newest marks; ids begin with a time that counts down."""
+    prefixes, _ = store.children(layout.UNIFIED)
+    names = sorted(prefix.removeprefix(layout.UNIFIED).rstrip("/") for prefix in prefixes)
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """What a mark names, with the hashes of the files that it was read from.
+
+    Attributes:
+        mark: The mark.
+        parts: Its files, by key.
+        frame: Column address (nullable), as written, duplicates and all.
+    """
+
+    mark: ReferenceMark
+    parts: tuple[Part, ...]
+    frame: DataFrame
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a manifest keeps of it."""
+        return {
+            "mark_id": self.mark.mark_id,
+            "cutoff_time": self.mark.summary.cutoff_time,
+            "num_deleted_objects": self.mark.summary.num_deleted_objects,
+            "parts": {part.key: part.sha256 for part in self.parts},
+        }
+
+
+@surfacing_errors()
+def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, partitions: int) -> Addresses:
+    """Hash the files of a mark, and give its addresses as a frame that holds to those hashes.
+
+    Args:
+        spark: The session.
+        store: Rooted at the namespace.
+        mark: From `load`.
+        partitions: Spark partitions to read with.
+
+    Raises:
+        CorruptTableError: If a file is no Parquet of one string column, or their rows are not as many as the summary says.
+    """
+    rows = read_partitions(spark, _PARTS, dealt(mark.parts, partitions), partial(_describe, store)).collect()
+    parts = tuple(sorted((Part(row["key"], row["rows"], row["sha256"]) for row in rows), key=lambda part: part.key))
+    named = sum(part.rows for part in parts)
+    if named != mark.summary.num_deleted_objects:
+        raise CorruptTableError(
+            f"{store.root}{folder(mark.mark_id)}deleted/",
+            None,
+            f"its {len(parts)} files hold {named} addresses, its {SUMMARY} says {mark.summary.num_deleted_objects}",
+            _WAY_ON,
+        )
+    return Addresses(mark, parts, frame(spark, store, parts, partitions=partitions))
+
+
+def frame(spark: SparkSession, store: ObjectStore, parts: Sequence[Part], *, partitions: int) -> DataFrame:
+    """Give the addresses of parts whose hashes are known: column address, as written."""
+    filled = [part for part in parts if part.rows]
+    return read_partitions(spark, ADDRESSES, dealt(filled, partitions), partial(_read, store))
+
+
+def _describe(store: ObjectStore, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for key in keys:
+        data = store.read(key)
+        parquet = _opened(store, key, data)
+        yield pa.RecordBatch.from_pydict(
+            {"key": [key], "rows": [parquet.metadata.num_rows], "sha256": [hashlib.sha256(data).hexdigest()]},
+            schema=_PARTS,
+        )
+
+
+def _read(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        data = store.read(part.key)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != part.sha256:
+            raise CorruptTableError(
+                f"{store.root}{part.key}", None, f"sha256 is {digest}, it was {part.sha256} a moment ago", _WAY_ON
+            )
+        try:
+            for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
+                yield batch.cast(ADDRESSES)
+        except (pa.ArrowException, OSError) as problem:
+            raise CorruptTableError(
+                f"{store.root}{part.key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+            ) from problem
+
+
+def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
+    try:
+        parquet = pq.ParquetFile(io.BytesIO(data))
+        schema = parquet.schema_arrow
+        names = schema.names
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
+        raise CorruptTableError(f"{store.root}{key}", None, f"no sound Parquet file ({problem})", _WAY_ON) from problem
+    if names != ["address"] or not (pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)):
+        raise CorruptTableError(
+            f"{store.root}{key}", None, f"its columns are {schema.to_string()!r}, wanted one string, `address`", _WAY_ON
+        )
+    return parquet
+
+
+def within(named: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Return the step that keeps only the rows whose address a mark names, compared letter by letter.
+
+    Args:
+        named: Column address, as `Addresses.frame` gives it.
+    """
+    only = named.where("address IS NOT NULL").distinct()
+
+    def step(rows: DataFrame) -> DataFrame:
+        return rows.join(only, on="address", how="left_semi")
+
+    return step

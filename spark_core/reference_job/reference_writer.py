@@ -1,0 +1,234 @@
+"""Writing a mark as lakeFS's own job does, so that the job can sweep what lakegc found.
+
+The job deletes such a list without looking again, however old it is: whoever
+has it written should let the job sweep it soon, and then take it away.
+
+References:
+    lakefs-facts 6.6, 12.3; lakeFS Spark client 0.22.0 `GarbageCollection.scala`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import BinaryIO
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyspark.sql.functions as sf
+
+from spark_core.addresses.namespace import Namespace
+from spark_core.checks import verdict
+from spark_core.checks.verdict import Verdict
+from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
+from spark_core.records import tables
+from spark_core.records.tables import StoredTable
+from spark_core.reference_job import reference
+from spark_core.reference_job.reference import ADDRESSES, SUCCESS, SUMMARY, Summary
+from spark_core.run import Run
+from spark_core.spark.tasks import run_over
+from spark_core.storage import ObjectStore
+
+_FOLDERS = ("deleted", "deleted.text")
+
+
+def write_if_asked(run: Run, found: Verdict) -> str | None:
+    """Write the mark of a run for the reference job, when the settings ask for it and the verdict passed.
+
+    Args:
+        run: The run.
+        found: Its verdict.
+
+    Returns:
+        The id under which the reference job finds it; None when nothing was written.
+
+    Raises:
+        ObjectExistsError: If another mark lies there.
+    """
+    if not run.options.write_reference_mark or not found.passed:
+        return None
+    return write(run)
+
+
+def write(run: Run) -> str:
+    """Write the mark of a run under `unified/`, its summary last; again for the same run, it changes nothing.
+
+    The verdict is read and every check made again, as before a sweep: what is
+    written here is deleted by a program that does not look.
+
+    Args:
+        run: The run; its verdict must have passed.
+
+    Returns:
+        The id of the mark: that of the server's scan of staged entries, as the reference job takes it.
+
+    Raises:
+        VerdictError: If the stored verdict does not allow a sweep.
+        ObjectExistsError: If another mark lies there.
+        UnsafePlanError: If not every address was written.
+    """
+    _, expired = verdict.require_sweepable(run)
+    slices = run.load(tables.NAMESPACE_SLICES)
+    own = mark_id(run)
+    target = _Target(run.store, reference.folder(own), str(UUID(expired.manifest.sha256[:32])))
+    summary = Summary(
+        run_id=own,
+        success=True,
+        first_slice=_first_slice(run, slices),
+        start_time=_instant(slices.manifest.reading_began),
+        cutoff_time=_instant(run.cutoff),
+        num_deleted_objects=expired.manifest.rows,
+    )
+    if _is_there(run, target, summary):
+        return summary.run_id
+    _clear_own_leftovers(run, target)
+    _write_addresses(run, target, expired)
+    for folder in _FOLDERS:
+        run.store.put(f"{target.where}{folder}/{SUCCESS}", b"")
+    try:
+        run.store.put_if_absent(f"{target.where}{SUMMARY}", summary.to_json())
+    except ObjectExistsError:
+        if not _is_there(run, target, summary):
+            raise _other_mark(run, target) from None
+    return summary.run_id
+
+
+def mark_id(run: Run) -> str:
+    """Return the id under which the reference job finds, or would find, the mark of a run: that of the server's last scan.
+
+    Raises:
+        IncompleteReadError: If no scan came to its end.
+    """
+    scans: list[str] = run.load(tables.UNCOMMITTED_ADDRESSES).manifest.facts["server_runs"]
+    if not scans:
+        raise IncompleteReadError(
+            f"run {run.key} of repository {run.repository.id} has no scan of the server by which the reference job could name "
+            "its mark: a branch was deleted under each, and lakegc's own mark stands. Mark again under "
+            "a new run key."
+        )
+    return scans[-1]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where an executor writes; the names of the parts are the run's own, so that a second try meets its first."""
+
+    store: ObjectStore
+    where: str
+    unique: str
+
+    def key(self, folder: str, number: int) -> str:
+        ending = "snappy.parquet" if folder == "deleted" else "txt"
+        return f"{self.where}{folder}/part-{number:05d}-{self.unique}-c000.{ending}"
+
+
+def _is_there(run: Run, target: _Target, summary: Summary) -> bool:
+    """Say whether this very mark was finished before.
+
+    Raises:
+        ObjectExistsError: If another one was.
+    """
+    key = f"{target.where}{SUMMARY}"
+    if not run.store.exists(key):
+        return False
+    if run.store.read(key) != summary.to_json():
+        raise _other_mark(run, target)
+    return True
+
+
+def _other_mark(run: Run, target: _Target) -> ObjectExistsError:
+    return ObjectExistsError(
+        f"{run.store.root}{target.where} holds another mark of the reference job, which is never overwritten, "
+        "and lakegc's own mark stands. Mark again under a new run key to have it written under another id."
+    )
+
+
+def _clear_own_leftovers(run: Run, target: _Target) -> None:
+    """Take away what an attempt of this run left that broke off; anything else there is another's.
+
+    Raises:
+        ObjectExistsError: If there is something that is not this run's.
+    """
+    own = re.compile(
+        rf"{re.escape(target.where)}(?:deleted|deleted\.text)/(?:{SUCCESS}|part-\d{{5}}-{target.unique}-c000\.(?:snappy\.parquet|txt))"
+    )
+    found = [key for batch in run.store.list(target.where) for key in batch.column("key").to_pylist()]
+    if any(not own.fullmatch(key) for key in found):
+        raise _other_mark(run, target)
+    if found:
+        run.store.delete(found)
+
+
+def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
+    if expired.manifest.rows:
+        frame = expired.frame(run.spark, ["address"])
+        # What a failure leaves is no mark without its summary, and the next attempt takes it away.
+        written = sum(run_over(frame, partial(_write_part, target)))
+    else:
+        # As Spark does: one file without rows, so that a reader finds the column.
+        written = _write_part(target, 0, iter(()))
+    if written != expired.manifest.rows:
+        raise UnsafePlanError(
+            f"{written} of {expired.manifest.rows} addresses of run {run.key} were written under {run.store.root}{target.where}; "
+            "without its summary no job takes that for a mark",
+            "Run again.",
+        )
+
+
+def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write one part in both forms at once; return its rows."""
+    first = next(batches, None)
+    if first is None and number:
+        return 0
+    filled = batches if first is None else itertools.chain((first,), batches)
+    with ExitStack() as stack:
+        binary: BinaryIO = stack.enter_context(target.store.open_sink(target.key("deleted", number)))
+        text: BinaryIO = stack.enter_context(target.store.open_sink(target.key("deleted.text", number)))
+        # The oldest Spark that the job runs on reads Snappy without native libraries, and no newer encodings.
+        parquet = stack.enter_context(pq.ParquetWriter(binary, ADDRESSES, compression="snappy", version="1.0"))
+        return sum(_append(parquet, text, target.store.namespace, batch) for batch in filled)
+
+
+def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> None:
+    """Refuse an address that the reference job would take for another one.
+
+    In Azure it puts addresses into URLs as they are: of `a%20b` the service reads `a b`, and of `a?b` only `a`.
+
+    Raises:
+        UnsafePlanError: Naming the address.
+    """
+    if namespace.kind != "azure":
+        return
+    strange = addresses.filter(pc.match_substring_regex(addresses, "[%?#]"))
+    if len(strange):
+        raise UnsafePlanError(
+            f"{strange[0].as_py()!r} of {namespace.root} is among what may go, and in Azure the reference job would take it for "
+            "another object, which may be alive; the mark was not written for that job",
+            "Sweep it with lakegc, which names it exactly, or take out write_reference_mark.",
+        )
+
+
+def _append(parquet: pq.ParquetWriter, text: BinaryIO, namespace: Namespace, batch: pa.RecordBatch) -> int:
+    addresses = batch.column("address").cast(pa.string())
+    require_taken_literally(namespace, addresses)
+    if batch.num_rows:
+        parquet.write_batch(pa.record_batch([addresses], schema=ADDRESSES))
+        text.write("".join(f"{address}\n" for address in addresses.to_pylist()).encode())
+    return int(batch.num_rows)
+
+
+def _first_slice(run: Run, slices: StoredTable) -> str:
+    found = slices.frame(run.spark, ["slice"]).where("slice != ''").agg(sf.min("slice")).first()
+    assert found is not None  # noqa: S101 - an aggregate without grouping has one row
+    return found[0] or ""
+
+
+def _instant(instant: datetime) -> str:
+    return f"{instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

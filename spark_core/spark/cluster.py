@@ -1,0 +1,223 @@
+"""What the executors of a cluster need of us: this very package, and the libraries that it imports.
+
+On a laptop the executors are the driver. Elsewhere they are other machines,
+and two things go wrong there without a word: the package is missing, or it is
+another version, whose rules may differ. So it is shipped, and then compared.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeAlias
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_core import __version__
+from spark_core.errors import SettingsError
+from spark_core.spark.session import is_local
+
+_PACKAGE = "spark_core"
+# Importing these imports whatever a task of a mark or a sweep needs.
+_ENTRANCES = ("spark_core.mark", "spark_core.sweep")
+# ZIP knows no earlier moment; a fixed one makes equal sources equal archives.
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+Sources: TypeAlias = list[tuple[str, bytes]]
+
+_prepared: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a Python process says about itself.
+
+    Attributes:
+        host: Its machine.
+        python: Its version, `major.minor`.
+        executable: Its interpreter.
+        missing: The module that could not be imported, empty when all could.
+        place: Where the package was imported from.
+        fingerprint: Digest of the package's sources, as imported.
+    """
+
+    host: str
+    python: str
+    executable: str
+    missing: str
+    place: str
+    fingerprint: str
+
+
+def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
+    """Give the executors this package, and make sure that they run it; once per application, nothing on a local master.
+
+    Args:
+        spark: The session.
+        ship_package: Send the package's sources; else the executors must have the same version installed.
+
+    Raises:
+        SettingsError: If the executors cannot run what the driver runs, or the session is a Spark Connect one.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise SettingsError(
+            "this is a Spark Connect session: it has no way to add files, which lakegc needs",
+            "Use a classic session: spark-submit, or a cluster with dedicated (single-user) access.",
+        )
+    context = spark.sparkContext
+    if is_local(context.master or "") or context.applicationId in _prepared:
+        return
+    sources = package_sources()
+    if ship_package:
+        context.addPyFile(str(write_archive(sources)))
+    require_same_package(probe_executors(spark), fingerprint(sources), ship_package=ship_package)
+    _prepared.add(context.applicationId)
+
+
+def package_sources() -> Sources:
+    """Return the Python files of this package: name within an archive, and content."""
+    return sorted(_sources_in(resources.files(_PACKAGE), _PACKAGE))
+
+
+def _sources_in(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        within = f"{name}/{entry.name}"
+        if entry.is_dir():
+            yield from _sources_in(entry, within)
+        elif entry.name.endswith(".py"):
+            yield within, entry.read_bytes()
+
+
+def write_archive(sources: Sources) -> Path:
+    """Write sources as a zip that Python imports from.
+
+    The file stays until this process ends: Spark's driver serves it to every
+    executor that comes.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="lakegc-package-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    path = directory / f"lakegc-{__version__}.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in sources:
+            archive.writestr(zipfile.ZipInfo(name, _ZIP_EPOCH), content, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def fingerprint(sources: Sources) -> str:
+    """Return the digest of sources; a `Probe` has that of what its process would import."""
+    digest = hashlib.sha256()
+    for name, content in sources:
+        digest.update(f"{name} {len(content)} ".encode() + content)
+    return digest.hexdigest()
+
+
+def probe_executors(spark: SparkSession) -> list[Probe]:
+    """Ask as many executor processes as there are cores what they are.
+
+    Raises:
+        SettingsError: If their Python cannot even start, or is another version than the driver's.
+    """
+    context = spark.sparkContext
+    count = max(1, context.defaultParallelism)
+    look = _self_description(_ENTRANCES)
+
+    def describe(_numbers: Iterable[int]) -> Iterator[tuple[str, ...]]:
+        yield look()
+
+    try:
+        found = context.parallelize(range(count), count).mapPartitions(describe).collect()
+    except (PySparkException, Py4JJavaError) as failure:
+        raise _unusable(str(failure)) from failure
+    return [Probe(*described) for described in sorted(set(found))]
+
+
+def _unusable(text: str) -> SettingsError:
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    telling = [line for line in lines if "Error: " in line or "[PYTHON_" in line or "error=" in line]
+    said = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
+    return SettingsError(
+        f"the executors of the Spark cluster cannot run Python tasks ({said})",
+        "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an interpreter that "
+        "exists on every machine. docs/clusters.md shows how.",
+    )
+
+
+def _self_description(entrances: tuple[str, ...]) -> Callable[[], tuple[str, ...]]:
+    """Return a function that travels by value: where it runs, this package may not exist."""
+
+    def describe() -> tuple[str, ...]:
+        import hashlib
+        import importlib
+        import platform
+        import sys
+        from importlib import resources
+
+        missing, place, digest = "", "", hashlib.sha256()
+        try:
+            for name in entrances:
+                importlib.import_module(name)
+        except ImportError as error:
+            missing = error.name or str(error)
+        package = sys.modules.get(entrances[0].partition(".")[0])
+        if package is not None:
+            place = str(getattr(package, "__file__", ""))
+            todo = [(package.__name__, resources.files(package.__name__))]
+            sources = []
+            while todo:
+                within, folder = todo.pop()
+                for entry in folder.iterdir():
+                    if entry.is_dir():
+                        todo.append((f"{within}/{entry.name}", entry))
+                    elif entry.name.endswith(".py"):
+                        sources.append((f"{within}/{entry.name}", entry.read_bytes()))
+            for name, source in sorted(sources):
+                digest.update(f"{name} {len(source)} ".encode() + source)
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return platform.node(), version, sys.executable, missing, place, digest.hexdigest()
+
+    return describe
+
+
+def require_same_package(executors: Sequence[Probe], driver: str, *, ship_package: bool) -> None:
+    """Refuse executors that lack this package or a library of it, or have other sources than the driver.
+
+    Args:
+        executors: What they say.
+        driver: Fingerprint of the driver's sources.
+        ship_package: Whether they were sent, for the advice.
+
+    Raises:
+        SettingsError: Naming the machine and what to do.
+    """
+    for there in executors:
+        where = f"{there.executable} on {there.host}"
+        if there.missing.partition(".")[0] == _PACKAGE:
+            raise SettingsError(
+                f"the executors of the Spark cluster have no lakegc ({where} finds no module {there.missing!r}). "
+                + (
+                    "It was sent and is not there: look for lakegc-*.zip in the executors' log."
+                    if ship_package
+                    else "Set ship_package = true in [spark], or install the driver's version there."
+                )
+            )
+        if there.missing:
+            raise SettingsError(
+                f"the executors of the Spark cluster lack a library ({where} finds no module {there.missing!r})",
+                "Give them an environment with lakegc's requirements; docs/clusters.md shows how.",
+            )
+        if there.fingerprint != driver:
+            raise SettingsError(
+                f"the executors of the Spark cluster run another lakegc than the driver ({where} imports it from "
+                f"{there.place}, and its sources differ): they could decide otherwise",
+                "Set ship_package = true in [spark], or install the driver's version there.",
+            )

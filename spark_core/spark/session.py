@@ -1,0 +1,226 @@
+"""Spark settings that lakegc relies on, and the way from a Spark failure back to the error that caused it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.sql import SparkSession
+
+from spark_core import errors
+from spark_core.errors import LakegcError, SettingsError
+from spark_core.spark.class_archive import class_archive, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MIN_JAVA = 17
+
+# The reference job's own default, and what two cores can make good use of.
+CLUSTER_ADDRESS_PARTITIONS = 200
+LOCAL_ADDRESS_PARTITIONS = 4
+
+# Set by `spark-submit` for the Python programs that it starts: Java runs already.
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+# Options for the driver's Java; it takes the last word of those that contradict each other.
+_FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_DAEMON = "spark_core.spark.spark_daemon"
+# Java's second compiler costs as much as it gains up to joins of 20 million objects (docs/performance.md).
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"
+# On few cores the collectors that work beside the program gain nothing, and take 150 MB more (docs/performance.md). Java
+# does not start with two of them chosen, so somebody else's choice, also in the environment, stands alone.
+_ONE_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+_JAVA_VERSION = re.compile(r'version "(\d+)')
+
+# The last line of a Python traceback that crossed the JVM: "spark_core.errors.AddressError: ...".
+_RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|SQLSTATE|$)|\Z)")
+
+
+def is_local(master: str) -> bool:
+    """Say whether executors are threads of the driver's own process: same files, same environment, same package.
+
+    Examples:
+        >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]"), is_local("yarn")
+        (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def speculates(spark: SparkSession) -> bool:
+    """Say whether Spark may run a slow task a second time beside the first."""
+    return str(spark.conf.get("spark.speculation", "false")).strip().lower() == "true"
+
+
+def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
+    """Say whether a task that Spark gave up may still be at work, on an executor that the driver does not reach.
+
+    Args:
+        spark: The session that ran the tasks.
+        was_retried: Some attempt is known to have come before another one. Of two copies of a slow task only the one
+            that ended first tells, so where Spark makes such copies nothing more need be known.
+    """
+    return (was_retried or speculates(spark)) and not is_local(spark.sparkContext.master or "")
+
+
+def default_master() -> str | None:
+    """Return the master where nobody named one: this machine, or what `spark-submit` was told when that started us."""
+    return None if _GATEWAY in os.environ else "local[*]"
+
+
+def spark_config(
+    *, master: str | None = "local[*]", address_partitions: int | None = None, extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the Spark properties of a lakegc session.
+
+    Args:
+        master: Spark master; on a laptop the driver does all the work. None where `spark-submit` or whoever else
+            started this process has chosen it.
+        address_partitions: Partitions in which addresses are compared; adaptive execution joins small ones. By
+            default 200 on a cluster, 4 on a laptop.
+        extra: The operator's own properties; they win.
+
+    Returns:
+        Property name -> value, ready for a session builder.
+    """
+    properties = dict(extra or {})
+    # Executors must run an interpreter that has the libraries; Spark itself takes it from the environment alone.
+    os.environ.setdefault("PYSPARK_PYTHON", properties.get("spark.pyspark.python", sys.executable))
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    config = {
+        "spark.app.name": "lakegc",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Rows of Arrow batches on their way to Python: large enough to amortise, small enough for memory.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.shuffle.partitions": str(address_partitions or CLUSTER_ADDRESS_PARTITIONS),
+        "spark.sql.adaptive.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        # A second copy of a slow task would delete, or write a part, beside the first one.
+        "spark.speculation": "false",
+    }
+    if master is not None:
+        config["spark.master"] = master
+    if master is not None and master.startswith("local"):
+        config |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if master is not None and is_local(master):
+        config |= {
+            "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
+            "spark.driver.memory": "2g",
+        }
+        if _GATEWAY not in os.environ:
+            config |= _started_here(properties)
+            properties.pop(_FIRST_OPTIONS, None)
+    return config | properties
+
+
+def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what makes a start on this machine cheap: options for the driver's Java, and the parent of its Python workers.
+
+    Args:
+        properties: The operator's own; their options for Java stand behind ours.
+    """
+    archive, first = class_archive(), properties.get(_FIRST_OPTIONS, _in_spark_defaults(_FIRST_OPTIONS))
+    # Java does not map one archive while it makes another.
+    making = any("ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, "")))
+    mapped = "" if archive is None or making else archive.options
+    last = properties.get(_LAST_OPTIONS, _in_spark_defaults(_LAST_OPTIONS))
+    is_chosen = any(
+        _COLLECTOR.search(said) for said in (first, last, *(os.environ.get(name, "") for name in _JAVAS_OWN))
+    )
+    collector = "" if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else _ONE_COLLECTOR
+    started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, collector, mapped, first)))}
+    if os.environ["PYSPARK_PYTHON"] == sys.executable:
+        started["spark.python.daemon.module"] = _DAEMON
+    return started
+
+
+def _in_spark_defaults(name: str) -> str:
+    """Return a property of the file that Spark itself takes properties from where a session names none; empty when it has none."""
+    directory = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    try:
+        lines = Path(directory, "spark-defaults.conf").read_text().splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = [line.strip()[len(name) :] for line in lines if line.strip().startswith(name)]
+    return found[-1].lstrip(" \t=:") if found else ""
+
+
+def start_session(properties: Mapping[str, str]) -> SparkSession:
+    """Return the session of this process, started with these properties if there is none.
+
+    Args:
+        properties: Those of `spark_config`.
+    """
+    builder = SparkSession.builder
+    for name, value in properties.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def check_java() -> str:
+    """Return the version line of the Java that Spark will start.
+
+    Raises:
+        SettingsError: If there is no Java, or one older than 17.
+    """
+    java = find_java()
+    advice = (
+        f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`; "
+        "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c \"import jdk; print(jdk.install('17'))\"`) "
+        "and set JAVA_HOME to its folder."
+    )
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"
+        raise SettingsError(f"Java: {where}. {advice}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    # A Java that takes options from its environment says so in lines of their own, before the version.
+    lines = (answer.stderr + answer.stdout).splitlines() or [""]
+    line = next((each for each in lines if _JAVA_VERSION.search(each)), lines[0])
+    version = _JAVA_VERSION.search(line)
+    if answer.returncode != 0 or version is None or int(version[1]) < MIN_JAVA:
+        raise SettingsError(f"Java: {java} answers {line!r}. {advice}")
+    return line
+
+
+@contextmanager
+def surfacing_errors() -> Iterator[None]:
+    """Turn a failed Spark action back into the lakegc error that an executor raised.
+
+    Spark wraps what a Python worker raised in its own exception and keeps only
+    the text; callers here decide by class.
+
+    Raises:
+        LakegcError: The error that was raised on the executor, class and message restored.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as failure:
+        original = _original(str(failure))
+        if original is None:
+            raise
+        raise original from failure
+
+
+def _original(text: str) -> LakegcError | None:
+    found = _RAISED.search(text)
+    if found is None:
+        return None
+    kind = getattr(errors, found[1], None)
+    if not (isinstance(kind, type) and issubclass(kind, LakegcError)):
+        return None
+    return kind.from_message(found[2].strip())

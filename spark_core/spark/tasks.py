@@ -1,0 +1,359 @@
+"""Tasks on Spark: the only way in which executors touch a store.
+
+No Hadoop file system, no jars and no data source of Spark's: a frame of numbers, one a partition, and `mapInArrow` over
+it. What a task did comes back as its receipt, or as rows among its rows; never by an accumulator, to which a task that
+Spark runs again would add twice.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, Full, Queue
+from threading import Event
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from spark_core.schemas import spark_type
+from spark_core.spark.session import surfacing_errors
+
+Task = TypeVar("Task")
+Receipt = TypeVar("Receipt")
+
+# Objects that are worth a task where each costs a request, or a share of one ...
+_OBJECTS_OF_A_TASK = 1_000
+# ... and most of them: a task's objects may wait in memory.
+_MOST_OF_A_TASK = 100_000
+
+_RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, columns: StructType | None = None) -> DataFrame:
+    """Make a frame of rows that the driver holds; the only way from Arrow to Spark here.
+
+    Spark stops reading at the first batch without rows and drops those behind it, without a word, so it is given none.
+
+    Args:
+        spark: The session.
+        rows: In chunks of any size.
+        columns: Their types in Spark; by default as Spark reads them.
+
+    Returns:
+        A frame with exactly these rows.
+    """
+    batches = [batch for batch in rows.combine_chunks().to_batches() if batch.num_rows]
+    whole = pa.Table.from_batches(batches, rows.schema)
+    return spark.createDataFrame(whole) if columns is None else spark.createDataFrame(whole, columns)
+
+
+def read_partitions(
+    spark: SparkSession,
+    schema: pa.Schema,
+    tasks: Sequence[Task],
+    read: Callable[[Task], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Make a frame whose partitions are read on the executors, lazily and streaming.
+
+    Args:
+        spark: The session.
+        schema: Columns of every batch that `read` yields.
+        tasks: One picklable value per partition; none gives an empty frame. All of them travel with each task, so they name
+            what is to be read rather than hold it.
+        read: Yields the batches of one partition. Runs on an executor.
+
+    Returns:
+        A frame with the columns of `schema`, one partition per task.
+    """
+    if not tasks:
+        return frame_of(spark, schema.empty_table())
+    return _numbers(spark, len(tasks)).mapInArrow(partial(_map_read, schema, tuple(tasks), read), spark_type(schema))
+
+
+def _numbers(spark: SparkSession, count: int) -> DataFrame:
+    return spark.range(0, count, 1, count)
+
+
+def _map_read(
+    schema: pa.Schema,
+    tasks: Sequence[Task],
+    read: Callable[[Task], Iterator[pa.RecordBatch]],
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for number in _given(numbers):
+        for batch in read(tasks[number]):
+            yield batch.cast(schema)
+
+
+def _given(numbers: Iterator[pa.RecordBatch]) -> list[int]:
+    return [number for batch in numbers for number in batch.column("id").to_pylist()]
+
+
+def run_tasks(
+    spark: Callable[[], SparkSession],
+    tasks: Sequence[Task],
+    work: Callable[[int, Task], Receipt],
+    *,
+    is_small: bool = False,
+) -> list[Receipt]:
+    """Do work on the executors, and bring back what each task says of it.
+
+    Args:
+        spark: Gives the session.
+        tasks: One picklable value per task, as for `read_partitions`; none starts nothing.
+        work: Gets the number of the task and the task; returns a small picklable receipt. What it does must be right
+            when it is done twice: Spark runs a task again that it lost, and only the receipt of the last try comes back.
+        is_small: It is so little, and bounded, that the driver does it sooner than a task is handed out.
+
+    Returns:
+        The receipts, in no particular order.
+
+    Raises:
+        LakegcError: What a task raised.
+    """
+    if is_small:
+        return [work(number, task) for number, task in enumerate(tasks)]
+    if not tasks:
+        return []
+    return _collected(_numbers(spark(), len(tasks)), partial(_map_tasks, tuple(tasks), work))
+
+
+def _map_tasks(
+    tasks: Sequence[Task], work: Callable[[int, Task], Receipt], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number in _given(numbers):
+        yield _told(work(number, tasks[number]))
+
+
+def read_counted(
+    spark: SparkSession,
+    schema: pa.Schema,
+    tasks: Sequence[Task],
+    read: Callable[[Task, Counter[str]], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Do `read_partitions`, with what each task counted among its rows; `counted` takes them apart.
+
+    So figures and rows are always of one try, and a frame that is held holds both.
+
+    Args:
+        spark: The session.
+        schema: Columns of every batch that `read` yields.
+        tasks: As there.
+        read: Yields the batches of one partition, and counts into its figures.
+
+    Returns:
+        A frame with the columns of `schema`, all of which may be null, and figures.
+    """
+    nullable = pa.schema([*(field.with_nullable(True) for field in schema), pa.field("figures", pa.binary())])
+    return read_partitions(spark, nullable, tasks, partial(_read_and_count, nullable, read))
+
+
+def _read_and_count(
+    schema: pa.Schema, read: Callable[[Task, Counter[str]], Iterator[pa.RecordBatch]], task: Task
+) -> Iterator[pa.RecordBatch]:
+    figures = Counter[str]()
+    for batch in read(task, figures):
+        yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.binary())], schema=schema)
+    nothing = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
+    yield pa.record_batch([*nothing, pa.array([pickle.dumps(figures)], pa.binary())], schema=schema)
+
+
+def counted(frame: DataFrame) -> tuple[DataFrame, int, Counter[str]]:
+    """Take a frame of `read_counted` apart, in one action; it should be held, or it is run again for its rows.
+
+    Returns:
+        The rows, how many Spark has, and the figures of all tasks.
+    """
+    row = frame.agg(sf.count_if(sf.col("figures").isNull()), sf.collect_list("figures")).first()
+    assert row is not None  # noqa: S101 - an aggregate without grouping has one row
+    total = Counter[str]()
+    for figures in row[1]:
+        total.update(pickle.loads(figures))  # noqa: S301 - written by our own task above
+    return frame.where(sf.col("figures").isNull()).drop("figures"), row[0], total
+
+
+def run_over(
+    frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], Receipt], *, is_small: bool = False
+) -> list[Receipt]:
+    """Run a frame, and work on each of its partitions on the executors.
+
+    Args:
+        frame: The rows; this is the action that runs it.
+        work: Gets the number of the partition and its batches; as for `run_tasks`.
+        is_small: The driver may hold the rows, and does the work.
+
+    Returns:
+        The receipts of all partitions, in no particular order.
+
+    Raises:
+        LakegcError: What an executor raised.
+    """
+    if is_small:
+        with surfacing_errors():
+            rows = frame.toArrow()
+        return [work(0, iter(rows.to_batches()))]
+    return _collected(frame, partial(_map_rows, work))
+
+
+def _map_rows(
+    work: Callable[[int, Iterator[pa.RecordBatch]], Receipt], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    context = TaskContext.get()
+    yield _told(work(context.partitionId() if context is not None else 0, batches))
+
+
+def _told(receipt: object) -> pa.RecordBatch:
+    return pa.record_batch([[pickle.dumps(receipt)]], schema=_RECEIPT)
+
+
+def _collected(frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[Any]:
+    with surfacing_errors():
+        rows = frame.mapInArrow(task, spark_type(_RECEIPT)).collect()
+    return [pickle.loads(row["receipt"]) for row in rows]  # noqa: S301 - written by our own tasks above
+
+
+def dealt(items: Sequence[Task], tasks: int) -> list[tuple[Task, ...]]:
+    """Deal things to read out to at most so many tasks; neighbours, which are often alike, go to different ones."""
+    count = min(len(items), tasks)
+    return [tuple(items[number::count]) for number in range(count)]
+
+
+def together(items: Sequence[Task], rows: Callable[[Task], int], most: int) -> list[tuple[Task, ...]]:
+    """Put things together that are too small for a task of their own, one after the other, up to so many rows."""
+    tasks: list[list[Task]] = []
+    held = most
+    for item in items:
+        if held + rows(item) > most:
+            tasks.append([])
+            held = 0
+        tasks[-1].append(item)
+        held += rows(item)
+    return [tuple(task) for task in tasks]
+
+
+def tasks_for(spark: SparkSession, objects: int) -> int:
+    """Say how many tasks ask the store about so many objects: all cores if there is work for them, and no empty ones."""
+    at_once = spark.sparkContext.defaultParallelism
+    return max(1, min(-(-objects // _OBJECTS_OF_A_TASK), max(at_once, -(-objects // _MOST_OF_A_TASK))))
+
+
+def rebalanced(frame: DataFrame) -> DataFrame:
+    """Let adaptive execution choose in how many partitions a result comes, by its size; without it nothing changes.
+
+    For what is left of a join with something that is held: Spark does not join the partitions of such a one, however few rows
+    are in them. It costs a shuffle of the result, so it is for those that are much smaller than what they are made of.
+    """
+    return frame.hint("rebalance")
+
+
+def interleaved(
+    tasks: Sequence[Task], read: Callable[[Task], Iterator[pa.RecordBatch]], *, threads: int = 8
+) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of many tasks, several read at once; their order is not kept.
+
+    Listings and range reads wait for the store most of the time. The queue is
+    bounded, so a slow consumer holds the readers back and memory stays small.
+
+    Args:
+        tasks: What to read.
+        read: Yields the batches of one task; runs on a thread.
+        threads: How many tasks are read at once.
+
+    Yields:
+        Every batch of every task.
+
+    Raises:
+        BaseException: The first failure of any task; the others are stopped.
+    """
+    if len(tasks) == 1:
+        yield from read(tasks[0])
+        return
+    queue: Queue[pa.RecordBatch] = Queue(maxsize=2 * threads)
+    stopped = Event()
+
+    def run(task: Task) -> None:
+        for batch in read(task):
+            while not stopped.is_set():
+                with suppress(Full):
+                    queue.put(batch, timeout=0.1)
+                    break
+            if stopped.is_set():
+                # Nobody waits for what is behind it.
+                return
+
+    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="lakegc-read") as pool:
+        running: list[Future[None]] = [pool.submit(run, task) for task in tasks]
+        try:
+            while running or not queue.empty():
+                with suppress(Empty):
+                    yield queue.get(timeout=0.02)
+                    continue
+                for future in running:
+                    if future.done():
+                        future.result()
+                running = [future for future in running if not future.done()]
+        finally:
+            stopped.set()
+            for future in running:
+                future.cancel()
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A frame that was run, and that may be read again without running it again.
+
+    Attributes:
+        frame: The frame.
+        rows: Its rows, where they are few enough for the driver; None where they stay with the executors.
+    """
+
+    frame: DataFrame
+    rows: pa.Table | None
+
+    def release(self) -> None:
+        """Let go of what the executors hold of it."""
+        if self.rows is None:
+            self.frame.unpersist()
+
+
+def settled(frame: DataFrame, *, is_small: bool) -> Settled:
+    """Keep the result of a frame that several queries read.
+
+    A small result comes to the driver: queries of a local relation are planned
+    in a moment, and many are answered without a job. On a few rows that is most of the time.
+
+    Args:
+        frame: What to keep.
+        is_small: Whether its inputs bound the result to what the driver may hold, as `StoredTable.is_small`.
+
+    Returns:
+        The same rows: run now when small, else kept by the executors when they are first read.
+    """
+    if not is_small:
+        return Settled(frame.persist(), None)
+    rows = frame.toArrow()
+    return Settled(frame_of(frame.sparkSession, rows, frame.schema), rows)
+
+
+@contextmanager
+def counting(figures: Counter[str], requests: Counter[str]) -> Iterator[None]:
+    """Add to figures what happened to a store's own counts inside the block.
+
+    Args:
+        figures: Of a task.
+        requests: The store's running counts by kind in this process.
+    """
+    before = Counter(requests)
+    try:
+        yield
+    finally:
+        figures.update(Counter(requests) - before)

@@ -1,0 +1,49 @@
+"""Addresses are compared by one hash, the engine's own: numbers that Spark and Python compute must be the same."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyspark.sql.functions as sf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_core.addresses.address_hashes import Distinct, hashed
+from spark_core.spark.tasks import frame_of
+
+
+@pytest.mark.spark
+def test_the_hash_of_a_column_is_that_of_spark(spark):
+    dice = random.Random(1)
+    rows = ["".join(dice.choices("abc/é0,=", k=length)) for length in range(120) for _ in range(3)]
+    texts = pa.array([None, "", *rows])
+    for column in (texts, texts.cast(pa.binary())):
+        told = frame_of(spark, pa.table({"value": column})).select(sf.xxhash64("value").alias("hash")).toArrow()
+        assert hashed(column).to_pylist() == told["hash"].to_pylist()
+
+
+@given(st.lists(st.text(max_size=70)), st.integers(0, 5))
+def test_a_slice_of_a_column_has_the_hashes_of_the_slice(values, begin):
+    column = pa.array(values, pa.string())
+    assert hashed(column.slice(begin)).equals(hashed(column).slice(begin))
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2)), max_size=40), max_size=8))
+def test_the_first_of_each_kind_is_found_across_batches(batches):
+    distinct, seen = Distinct(), set()
+    for batch in batches:
+        kinds, details = ([row[at] for row in batch] for at in (0, 1))
+        found = distinct.first(pa.array(kinds, pa.int64()), np.array(details, np.int64))
+        for row, is_first in zip(batch, found, strict=True):
+            assert is_first == (row not in seen)
+            seen.add(row)
+
+
+def test_it_grows_and_forgets_rather_than_grow_for_ever():
+    distinct = Distinct(at_most=2**12)
+    for begin in range(0, 2**16, 1_000):
+        kinds = np.arange(begin, begin + 1_000, dtype=np.int64) * 2**40
+        assert distinct.first(pa.array(kinds), np.zeros(1_000, np.int64)).all()
+        assert not distinct.first(pa.array(kinds[-5:]), np.zeros(5, np.int64)).any()
+    assert len(distinct._used) == 2**13

@@ -1,0 +1,182 @@
+"""What may ever be a candidate, slices, and the times inside names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_core.addresses.namespace import (
+    collectable_batch,
+    is_collectable,
+    nested_repository,
+    slice_batch,
+    slice_of,
+    slice_time,
+    xid_time,
+    xid_time_batch,
+)
+from spark_core.addresses.xids import ALPHABET
+from tests.support import golden
+
+SLICE, OBJECT = "gqv3epl4fd2o8m3men70", "ce8co454fd2o8m3menag"
+FLAT = "0123456789abcdef0123456789abcdef"
+
+addresses = st.one_of(
+    st.builds(
+        "{}{}".format,
+        st.sampled_from(["", "data/", "data//", "/data/", f"data/{SLICE}/", "data/!ab/c/", "_lakefs/", "data/x/_lakefs/", "Data/"]),
+        st.sampled_from([OBJECT, f"{OBJECT},s_-", f"{OBJECT}\n", f"x{OBJECT}", "", ".", "..", FLAT, FLAT.upper(), f"{FLAT}-00001", "a b", "é", "a\nb", "\x7f"]),
+    ),
+    st.text(),
+    st.text(alphabet=ALPHABET, min_size=20, max_size=20),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"data/{SLICE}/{OBJECT}",
+        f"data/{SLICE}/{OBJECT},L9DicNePFg2yJNzjaDpGlYPNUILP3ZHNxSuF_7dh6OU",
+        "data/!ab/c/bpel26ce4m36oefv1600/shardedobject",
+        "data/direct-file",
+        "data/repo-main:0c3e7a5c-1f0a/V1StGXR8_Z5jdHi6B-myT",
+        "data/x#1",
+        "data/dummy",
+    ],
+)
+def test_data_is_collectable(address):
+    assert is_collectable(address)
+    assert is_collectable(address, flat=True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "_lakefs/dummy",
+        "dummy",
+        "_lakefs/data/x",
+        "symlinks/repo/main/a/symlink.txt",
+        "elsewhere/obj",
+        "data",
+        "data/",
+        "data//x",
+        "data/x/",
+        "data/./x",
+        "data/../_lakefs/x",
+        "data/x\ny",
+        "data/x\n",
+        "data/\x7f",
+        "/data/x",
+        "database/x",
+        "Data/x",
+        "",
+        "data/inner/_lakefs/abc",
+        "data/_lakefs/abc",
+        f"{FLAT}-00001",
+        FLAT.upper(),
+        FLAT[:-1],
+        f"{FLAT}\n",
+        f"x/{FLAT}",
+    ],
+)
+def test_everything_else_is_protected(address):
+    assert not is_collectable(address)
+    assert not is_collectable(address, flat=True)
+
+
+def test_a_flat_name_is_collectable_only_when_asked_for():
+    assert not is_collectable(FLAT)
+    assert is_collectable(FLAT, flat=True)
+
+
+def test_the_tables_of_a_nested_repository_are_seen_under_either_prefix():
+    assert nested_repository("data/inner/_lakefs/abc")
+    assert not nested_repository("_lakefs/abc")
+    assert not nested_repository("data/inner/meta/abc")
+    assert nested_repository("data/inner/meta/abc", protected_prefix="meta")
+    assert nested_repository("data/inner/_lakefs/abc", protected_prefix="meta")
+    assert not is_collectable("data/inner/meta/abc", protected_prefix="meta")
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(addresses, st.none())), st.booleans(), st.sampled_from(["_lakefs", "meta", "x"]))
+def test_collectable_batch_equals_its_rows(rows, flat, prefix):
+    found = collectable_batch(pa.array(rows, pa.string()), flat=flat, protected_prefix=prefix)
+    assert found.to_pylist() == [
+        None if row is None else is_collectable(row, flat=flat, protected_prefix=prefix) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (f"data/{SLICE}/{OBJECT}", SLICE),
+        ("data/!ab/c/slice/object", "!ab"),
+        ("data/direct-file", ""),
+        ("data/repo-main:0c3e/name", "repo-main:0c3e"),
+        (FLAT, ""),
+        ("_lakefs/x/y", ""),
+        ("x/data/y/z", ""),
+    ],
+)
+def test_a_slice_is_the_direct_child_of_data(address, name):
+    assert slice_of(address) == name
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(addresses, st.none())))
+def test_slice_batch_equals_its_rows(rows):
+    assert slice_batch(pa.array(rows, pa.string())).to_pylist() == [
+        None if row is None else slice_of(row) for row in rows
+    ]
+
+
+def test_the_recorded_pair_of_ids_has_the_recorded_times():
+    assert slice_time(SLICE) == datetime(2022, 12, 7, 17, 21, 30, tzinfo=UTC)
+    assert xid_time(OBJECT) == datetime(2022, 12, 7, 17, 23, 28, tzinfo=UTC)
+    assert xid_time(f"data/{SLICE}/{OBJECT},sig") == datetime(2022, 12, 7, 17, 23, 28, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("year", "month", "start"), [(2023, 1, "gqf3c"), (2025, 1, "gbd7r"), (2026, 7, "g05al"), (2027, 1, "fsc1d")]
+)
+def test_slices_fall_as_time_passes(year, month, start):
+    opened = slice_time(f"{start}{'0' * 15}")
+    assert opened is not None
+    assert abs((opened - datetime(year, month, 1, tzinfo=UTC)).total_seconds()) < 3 * 24 * 3600
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "x", OBJECT[:-1], f"{OBJECT}0", OBJECT.upper(), f"{OBJECT[:-1]}h", "wxyz0454fd2o8m3menag", "!ab", f"{OBJECT}\n", f",{OBJECT}", f"{OBJECT}/"],
+)  # fmt: skip
+def test_a_name_that_is_no_id_has_no_time(name):
+    assert xid_time(name) is None
+    assert slice_time(name) is None
+    assert xid_time_batch(pa.array([name])).to_pylist() == [None]
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(addresses, st.none())))
+def test_xid_time_batch_equals_its_rows(rows):
+    found = xid_time_batch(pa.array(rows, pa.string()))
+    assert found.type == pa.timestamp("us", tz="UTC")
+    assert found.to_pylist() == [None if row is None else xid_time(row) for row in rows]
+
+
+def test_recorded_objects_were_allocated_before_they_were_written_and_slices_opened_before_that():
+    checked = 0
+    for name in golden.REPOSITORIES:
+        for address, _, modified in golden.expected(name).get("listing", []):
+            allocated, opened = xid_time(address), slice_time(slice_of(address))
+            if allocated is None or opened is None:
+                continue
+            checked += 1
+            assert opened <= allocated
+            # A file system stamps files with the kernel's last tick, some milliseconds before the clock that ids use.
+            assert allocated - timedelta(milliseconds=10) <= datetime.fromtimestamp(modified, UTC)
+    assert checked > 3000

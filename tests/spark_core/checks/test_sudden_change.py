@@ -1,0 +1,177 @@
+"""The check that looks back: with whom a mark is compared, and what is a sudden change."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core import checks as guards
+from spark_core import layout
+from spark_core.checks import verdict
+from spark_core.model import RunKey
+from spark_core.records import sealed
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, written_run
+
+NAME = "nothing_changed_suddenly"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return written_run(tmp_path, spark=None).run
+
+
+def _on(run, days_ago, **options):
+    key = RunKey.at(NOW - timedelta(days=days_ago))
+    return replace(
+        run,
+        key=key,
+        cutoff=run.options.cutoff(key),
+        options=replace(run.options, max_missing_share=1, **options),
+    )
+
+
+def _mark(run, days_ago=0, *, listed=10_000, live=5_000, going=100, **options):
+    """Mark and conclude a run of some days ago; return the run, and what the check said."""
+    at = _on(run, days_ago, **options)
+    passing_mark(
+        at,
+        namespace_slices={"objects": listed},
+        expired_addresses={"live_objects": live, "expired_objects": going},
+    )
+    _, results = verdict.conclude(at)
+    return at, next(result for result in results if result.name == NAME)
+
+
+def test_a_first_run_has_nothing_to_compare_with_and_says_so(run):
+    _, said = _mark(run)
+    assert said.passed
+    assert "no earlier run of this repository passed, so there is nothing to compare with" in said.summary
+    assert said.figures["compared_with"] == "nothing"
+
+
+def test_a_night_like_the_one_before_passes_and_names_it(run):
+    before, _ = _mark(run, 1)
+    _, said = _mark(run)
+    assert said.passed
+    assert said.summary == f"compared with run {before.key}: 10000 objects listed, 10000 then"
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        ({"listed": 4_949}, "listed objects dropped from 10000 to 4949, by more than 50%"),
+        ({"live": 2_499}, "live objects dropped from 5000 to 2499, by more than 50%"),
+        ({"going": 2_601}, r"the share that would go rose from 1\.0% to 26\.0%, by more than 25%"),
+    ],
+)
+def test_a_sudden_change_fires_and_says_how_it_is_confirmed(run, figures, text):
+    _mark(run, 1)
+    at, said = _mark(run, **figures)
+    assert not said.passed
+    assert re.search(rf"since run 2026-11-19T02-00-00Z: {text}", said.summary), said.summary
+    assert f"`lakegc confirm repo {NAME} --run {at.key}`" in said.summary
+
+
+@pytest.mark.parametrize("figures", [{"listed": 4_950}, {"live": 2_500}, {"going": 2_600}])
+def test_a_change_up_to_the_limit_passes(run, figures):
+    _mark(run, 1)
+    assert _mark(run, **figures)[1].passed
+
+
+def test_what_the_earlier_run_swept_is_no_drop(run):
+    _mark(run, 1, going=5_000)
+    assert _mark(run, listed=5_000, going=0)[1].passed
+
+
+def test_a_small_repository_may_change_as_it_likes(run):
+    _mark(run, 1, listed=999, live=900)
+    assert _mark(run, listed=10, live=1, going=9)[1].passed
+
+
+def test_limits_are_settings(run):
+    _mark(run, 1)
+    assert not _mark(run, listed=9_000, max_sudden_drop=0.05)[1].passed
+    assert _mark(run, 0.1, listed=100, live=100, going=0, max_sudden_drop=1.0)[1].passed
+
+
+def test_retained_commits_that_drop_are_told_from_a_hundred_on(run):
+    manifests = passing_mark(_on(run, 1))
+    at = _on(run, 1)
+    verdict.conclude(at)
+    key = layout.verdict_key(at.key)
+    document = sealed.unseal(run.store.read(key), name=key, formats=verdict.VERDICT_FORMAT)
+    for commits, passes in ((99, True), (100, False)):
+        standing = {**document["standing"], "retained_commits": commits}
+        run.store.put(key, sealed.seal({**document, "standing": standing}))
+        said = guards.nothing_changed_suddenly(_on(run, 0), manifests)
+        assert said.passed is passes
+    assert "retained commits dropped from 100 to 1, by more than 50%" in said.summary
+
+
+def test_asking_twice_is_no_way_around(run):
+    """The run that was refused is no measure for the next one."""
+    first, _ = _mark(run, 2)
+    assert not _mark(run, 1, listed=100, going=0)[1].passed
+    _, said = _mark(run, listed=100, going=0)
+    assert not said.passed
+    assert said.figures["compared_with"] == str(first.key)
+    assert said.figures["runs_not_passed_since"] == 1
+
+
+def test_a_run_that_was_confirmed_is_the_next_measure(run):
+    _mark(run, 2)
+    changed, said = _mark(run, 1, listed=100, live=50, going=0)
+    assert not said.passed
+    verdict.confirm(changed, NAME, who="a person")
+    _, said = _mark(run, listed=100, live=50, going=0)
+    assert said.passed
+    assert said.figures["compared_with"] == str(changed.key)
+
+
+def test_only_earlier_runs_of_the_same_instance_count(run):
+    _mark(run, 0)
+    _mark(run, 5)
+    other = replace(run, repository=replace(run.repository, creation_date=NOW - timedelta(days=3)))
+    _, said = _mark(other, 1, listed=1_000, live=10, going=0)
+    assert said.passed
+    assert "1 are of another instance or an earlier lakegc" in said.summary
+
+
+def test_a_verdict_of_an_earlier_lakegc_cannot_be_compared_with_and_is_counted(run):
+    before, _ = _mark(run, 1)
+    run.store.put(layout.verdict_key(before.key), b'{"format": 2, "passed": true}')
+    _, said = _mark(run, listed=1_000, live=10, going=0)
+    assert said.passed
+    assert said.figures["runs_not_comparable"] == 1
+
+
+@pytest.mark.parametrize("at", [0, 50, 400, -2])
+def test_an_earlier_verdict_with_a_flipped_bit_refuses_by_name(run, at):
+    before, _ = _mark(run, 1)
+    key = layout.verdict_key(before.key)
+    data = bytearray(run.store.read(key))
+    data[at] ^= 1
+    run.store.put(key, bytes(data))
+    _, said = _mark(run)
+    assert not said.passed
+    assert key in said.summary
+    assert "Bring that file back" in said.summary
+    assert "server's copy" not in said.summary
+
+
+def test_a_folder_of_somebody_else_beside_the_runs_is_passed_over(run):
+    run.store.put(f"{layout.ROOT}addresses/mark_id=ft6s0e1ksdufuaulm34g/part-0.parquet", b"")
+    assert _mark(run)[1].passed
+
+
+def test_a_damaged_confirmation_of_an_earlier_run_refuses_by_name(run):
+    _mark(run, 2)
+    changed, _ = _mark(run, 1, listed=100, live=50, going=0)
+    verdict.confirm(changed, NAME, who="a person")
+    key = layout.confirmation_key(changed.key, NAME)
+    run.store.put(key, run.store.read(key).replace(b"a person", b"another1"))
+    _, said = _mark(run, listed=100, live=50, going=0)
+    assert not said.passed
+    assert key in said.summary

@@ -1,0 +1,205 @@
+"""Stored tables: what a later attempt leaves of an earlier one."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from spark_core import layout, schemas
+from spark_core.errors import ChainError, ClosedPartitionError
+from spark_core.records import tables
+from spark_core.records.tables import ANYTHING, Draft
+from spark_core.storage.local import LocalStore
+from tests.support.passing_mark import COMMIT, keep_slices
+from tests.support.written_run import OLD, written_run
+
+
+def _stored(run):
+    return {key for batch in run.store.list("_lakefs/") for key in batch.column("key").to_pylist()}
+
+
+def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_attempt(tmp_path):
+    written = written_run(tmp_path, spark=None)
+    written.mark({"data/s/x": (4, OLD)})
+    before = _stored(written.run)
+    again = keep_slices(written.run)
+    left = {key for key in before & _stored(written.run) if "/slices/" in key and key.endswith(".parquet")}
+    assert left <= {part.key for part in again.parts}
+
+
+def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
+    """A cluster may repeat a task while its first try is cut off and still writes; what is stored must stay as it was hashed."""
+    run = written_run(tmp_path, spark=None).run
+    target = tables.Target(run.store, "_lakefs/x/", "attempt", schemas.STAGED_ADDRESSES, None)
+    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.STAGED_ADDRESSES)
+    tries = [tables.write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
+    keys = [part.key for receipt in tries for part in receipt.parts]
+    assert len(set(keys)) == 2
+    assert all(run.store.exists(key) for key in keys)
+
+
+def _draft(run, replaces, address):
+    rows = pa.Table.from_pylist(
+        [{"address": address, "size_bytes": 1, "outcome": "deleted", "error": None, "attempts": 1, "deleted_at": None}],
+        schema=schemas.DELETION_REPORT,
+    )
+    return Draft(tables.DELETION_REPORT, rows, run.now(), (), replaces=replaces)
+
+
+def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    first = run.keep(_draft(run, None, "data/s/first")).manifest
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    second = run.keep(_draft(run, first.sha256, "data/s/second"))
+    assert [row["address"] for batch in second.batches() for row in batch.to_pylist()] == ["data/s/second"]
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in second.manifest.parts}
+
+
+def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    write, others = tables.write_parts, []
+
+    def slowly(target, *arguments):
+        monkeypatch.undo()
+        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
+        return write(target, *arguments)
+
+    monkeypatch.setattr(tables, "write_parts", slowly)
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+
+
+def test_a_report_that_another_process_stores_at_the_last_moment_stands(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    put, others = tables._put_manifest, []
+
+    def at_last(*arguments):
+        monkeypatch.undo()
+        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
+        return put(*arguments)
+
+    monkeypatch.setattr(tables, "_put_manifest", at_last)
+    with pytest.raises(ChainError, match="stored by another process"):
+        run.keep(_draft(run, None, "data/s/slow"))
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+
+
+def test_a_report_whose_put_was_answered_only_the_second_time_is_stored(tmp_path, monkeypatch):
+    run = written_run(tmp_path, spark=None).run
+    put = run.store.put_if_absent
+
+    def twice(key, data):
+        put(key, data)
+        put(key, data)
+
+    monkeypatch.setattr(run.store, "put_if_absent", twice)
+    stored = run.keep(_draft(run, None, "data/s/x"))
+    assert run.load(tables.DELETION_REPORT).manifest == stored.manifest
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What was listed and asked for, by the name of the table's folder or of the file."""
+    told = Counter()
+
+    def counted(name, what):
+        call = getattr(LocalStore, name)
+
+        def count(store, key):
+            told[what(key)] += 1
+            return call(store, key)
+
+        monkeypatch.setattr(LocalStore, name, count)
+
+    counted("list", lambda prefix: prefix.removeprefix(layout.ROOT).partition("/")[0])
+    counted("head", lambda key: key.rpartition("/")[2])
+    return told
+
+
+def _begin_and_keep(run, spec, rows=()):
+    run.begin(spec)
+    return run.keep(Draft(spec, pa.Table.from_pylist(list(rows), schema=spec.schema), run.now(), ()))
+
+
+STAGED = ({"address": "data/s/x", "created_at": OLD, "address_hash": 1},)
+
+
+def _leave_a_part(run, spec):
+    key = tables.folder(spec, run.key) + layout.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}")
+    run.store.put(key, b"of an attempt that was killed")
+    return key
+
+
+def test_the_tables_of_a_new_run_are_not_looked_for(tmp_path, asked):
+    run = written_run(tmp_path, spark=None).run
+    for spec in (tables.NAMESPACE_SLICES, tables.UNCOMMITTED_ADDRESSES, tables.RETAINED_COMMITS):
+        _begin_and_keep(run, spec)
+    assert asked == {"slices": 1, "_verdict.json": 4}, (
+        "whoever stores a table asks for the verdict, and who begins the first"
+    )
+
+
+def test_what_a_killed_attempt_left_goes_though_another_process_began_the_run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    left = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(replace(run, known={}, unused={}), tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert not run.store.exists(left)
+
+
+def test_what_this_process_left_of_a_table_that_it_begins_again_goes(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    run.begin(tables.UNCOMMITTED_ADDRESSES)
+    left = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert not run.store.exists(left)
+    first = _begin_and_keep(run, tables.RETAINED_COMMITS, [COMMIT]).manifest
+    _begin_and_keep(run, tables.RETAINED_COMMITS, [COMMIT])
+    assert not any(run.store.exists(part.key) for part in first.parts)
+
+
+def test_parts_of_another_process_that_makes_the_tables_of_a_new_run_are_left_to_it(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    theirs = _leave_a_part(run, tables.UNCOMMITTED_ADDRESSES)
+    _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+    assert run.store.exists(theirs)
+
+
+def test_a_table_of_a_new_run_that_another_process_concluded_meanwhile_is_not_stored(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    run.store.put(layout.verdict_key(run.key), b"a verdict")
+    with pytest.raises(ClosedPartitionError):
+        _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
+
+
+def test_a_task_that_ran_twice_leaves_no_part_behind_in_a_new_run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    _begin_and_keep(run, tables.NAMESPACE_SLICES)
+    spec, attempt = tables.UNCOMMITTED_ADDRESSES, tables.new_attempt()
+    run.begin(spec)
+    target = tables.Target(run.store, tables.folder(spec, run.key), attempt, spec.schema)
+    batches = pa.Table.from_pylist(list(STAGED), schema=spec.schema).to_batches()
+    cut_off, receipt = (tables.write_parts(target, 0, iter(batches)) for _ in range(2))
+    run.keep(Draft(spec, tables.Written(attempt, [receipt]), run.now(), ()))
+    assert not any(run.store.exists(part.key) for part in cut_off.parts)
+    assert all(run.store.exists(part.key) for part in receipt.parts)
+
+
+def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    rows = pa.table({"address": ["data/s/x"], "created_at": [OLD], "address_hash": [1]})
+
+    def concluded_by_another(_figures):
+        run.store.put(layout.verdict_key(run.key), b"a verdict")
+        return {}
+
+    draft = Draft(tables.UNCOMMITTED_ADDRESSES, rows, run.now(), (), facts=concluded_by_another)
+    with pytest.raises(ClosedPartitionError):
+        run.keep(draft)
+    assert _stored(run) == {layout.verdict_key(run.key)}

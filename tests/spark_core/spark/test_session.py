@@ -1,0 +1,143 @@
+"""Which Java Spark is let to start, with which options, and which parent its Python workers have."""
+
+import gc
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_core.errors import SettingsError
+from spark_core.spark import spark_daemon
+from spark_core.spark.class_archive import class_archive
+from spark_core.spark.session import check_java, spark_config
+
+IMPORTED_AHEAD = ("numba", "pandas", "pyarrow", "pyspark.worker", "spark_core.mark", "spark_core.sweep")
+
+
+def _java(monkeypatch, home, *lines):
+    """A Java that answers these lines when it is asked for its version."""
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    said = "".join(f"echo '{line}' >&2\n" for line in lines)
+    java.write_text(f"#!/bin/sh\n{said}")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+
+
+def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_version(monkeypatch, tmp_path):
+    version = 'openjdk version "21.0.4" 2024-07-16'
+    _java(monkeypatch, tmp_path, "Picked up JAVA_TOOL_OPTIONS: -XX:MaxRAMPercentage=75", version, "OpenJDK Runtime")
+    assert check_java() == version
+
+
+@pytest.mark.parametrize("line", ['java version "1.8.0_402"', 'openjdk version "11.0.23"', "no version at all", ""])
+def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(line, monkeypatch, tmp_path):
+    _java(monkeypatch, tmp_path, line)
+    with pytest.raises(SettingsError, match="Spark needs Java 17 or newer") as refused:
+        check_java()
+    assert repr(line) in str(refused.value)
+
+
+FIRST, LAST = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+DAEMON = "spark.python.daemon.module"
+
+
+@pytest.fixture
+def archived(tmp_path, monkeypatch):
+    """A user who has an archive of Spark's classes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    with class_archive().making() as options:
+        Path(options.split()[0].partition("=")[2]).write_bytes(b"classes")
+    return class_archive().path
+
+
+def test_a_local_session_maps_the_archive_and_has_one_compiler_and_the_daemon_that_imported_ahead(
+    archived, monkeypatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    config = spark_config(master="local[2]")
+    assert config[FIRST].startswith(f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={archived} ")
+    assert config[DAEMON] == "spark_core.spark.spark_daemon"
+
+
+def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_cores(archived, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for name in (FIRST, LAST):
+        assert "UseSerialGC" not in spark_config(master="local[2]", extra={name: "-Xss4m -XX:+UseG1GC"})[FIRST]
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
+    assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
+
+
+@pytest.mark.parametrize("master", ["yarn", "local-cluster[2,1,1024]", "spark://head:7077", None])
+def test_what_runs_elsewhere_is_left_to_the_operator(archived, master):
+    assert not {FIRST, DAEMON} & set(spark_config(master=master))
+
+
+def test_java_that_spark_submit_started_is_left_as_it_is(archived, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert not {FIRST, DAEMON} & set(spark_config(master="local[2]"))
+
+
+def test_the_operators_own_options_for_java_come_last_and_so_win(archived):
+    theirs = "-XX:TieredStopAtLevel=4 -Dwhat=ever"
+    by_first = spark_config(master="local[2]", extra={FIRST: theirs})
+    assert by_first[FIRST].endswith(f" {theirs}")
+    assert str(archived) in by_first[FIRST]
+    # Spark puts these behind the others.
+    by_last = spark_config(master="local[2]", extra={LAST: theirs, DAEMON: "pyspark.daemon"})
+    assert by_last[LAST] == theirs
+    assert theirs not in by_last[FIRST]
+    assert by_last[DAEMON] == "pyspark.daemon"
+
+
+@pytest.mark.parametrize("line", [f"{FIRST} -Dwhat=ever", f"  {FIRST}=-Dwhat=ever", f"{FIRST}: -Dwhat=ever"])
+def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(archived, tmp_path, monkeypatch, line):
+    (tmp_path / "spark-defaults.conf").write_text(f"# {FIRST} -Dnot=this\nspark.master yarn\n{line}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert spark_config(master="local[2]")[FIRST].endswith(" -Dwhat=ever")
+    assert spark_config(master="local[2]", extra={FIRST: "-Dmine=1"})[FIRST].endswith(" -Dmine=1")
+
+
+def test_java_that_writes_an_archive_maps_none(archived):
+    for name in (FIRST, LAST):
+        config = spark_config(master="local[2]", extra={name: "-XX:ArchiveClassesAtExit=/tmp/new.jsa"})
+        assert "SharedArchiveFile" not in config[FIRST]
+
+
+def test_workers_of_another_interpreter_have_sparks_own_parent(archived, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python")
+    assert DAEMON not in spark_config(master="local[2]")
+
+
+@pytest.mark.spark
+def test_python_workers_are_forked_with_everything_imported_and_frozen(spark):
+    def look(batches):
+        import gc
+        import os
+        import sys
+
+        parent = Path(f"/proc/{os.getppid()}/cmdline").read_text()
+        frozen = gc.get_freeze_count()
+        yield pa.RecordBatch.from_pydict(
+            {
+                "parent": [parent],
+                "frozen": [frozen],
+                "imported": [" ".join(name for name in IMPORTED_AHEAD if name in sys.modules)],
+            }
+        )
+
+    [row] = spark.range(1, numPartitions=1).mapInArrow(look, "parent string, frozen long, imported string").collect()
+    assert "spark_core.spark.spark_daemon" in row.parent
+    assert row.frozen > 100_000
+    assert row.imported == " ".join(IMPORTED_AHEAD)
+
+
+def test_a_library_that_is_missing_keeps_no_worker_from_starting(monkeypatch):
+    monkeypatch.setattr(spark_daemon, "ENTRANCES", ("json", "there.is.no.such.module"))
+    try:
+        spark_daemon.import_ahead()
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,362 @@
+"""The end of quarantine: what is deleted for good, when, and what never is."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from spark_core import layout
+from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
+from spark_core.mark import holds
+from spark_core.mark.holds import Hold
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.spark.tasks import frame_of
+from spark_core.storage.deletion import Answer
+from spark_core.sweep import quarantine
+from spark_core.sweep.quarantine import ends_at, key_of
+from spark_core.upkeep import purge
+from spark_core.upkeep.purge import Needed, Purged
+from tests.support.written_run import NOW, written_run
+
+MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
+
+
+@pytest.fixture
+def written(tmp_path):
+    made = written_run(tmp_path, None)
+    made.run = replace(made.run, options=replace(made.run.options, quarantine=True, quarantine_days=30))
+    return made
+
+
+@pytest.fixture
+def store(written):
+    return written.run.store
+
+
+def keys(store, prefix=""):
+    return {key for batch in store.list(prefix) for key in batch.column("key").to_pylist()}
+
+
+def sweep(written):
+    for address, (size, _, _) in MOVED.items():
+        written.run.store.put(address, b"x" * size)
+    assert {outcome.outcome for outcome in quarantine.move(written.run.store, written.run.key, list(MOVED))} == {
+        "deleted"
+    }
+    return written.sweep(MOVED)
+
+
+def after(run, days, seconds=0, since=NOW):
+    """The house-keeping of a later run."""
+    run.environment.clock.instant = since + timedelta(days=days, seconds=seconds)
+    return run
+
+
+def lease_of(run, beat=lambda: None):
+    """A lease that is good for long, and does this at each beat."""
+    return mock.Mock(beat=beat, expires_at=run.now() + timedelta(days=1))
+
+
+def end(run, *needed, looked=timedelta(0)):
+    """Purge what is due, after a look so long ago that found these names needed."""
+    done = Purged()
+    found = Needed(run.now() - looked, frozenset(needed))
+    with mock.patch.object(purge, "looking", return_value=lambda *_: found):
+        purge.purge(run, lease_of(run), done)
+    return done
+
+
+def told_of(store, done):
+    """Read the record of a purge."""
+    found = sorted(key for key in keys(store, done.record))
+    return [row for key in found for batch in store.read_parquet(key) for row in batch.to_pylist()]
+
+
+def purged(run):
+    """What a purge does where nothing is needed: objects, bytes and what is left."""
+    done = end(run)
+    return done.objects, done.size_bytes, done.left
+
+
+NOTHING = (0, 0, 0)
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-1, 2), (0, 0), (1, 0)])
+def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(written, store, seconds, left):
+    ended = sweep(written).reading_ended
+    store.put("data/s/live", b"live")
+    done = purged(after(written.run, 30, seconds, since=ended))
+    assert len(keys(store, layout.QUARANTINE)) == left
+    assert done == (NOTHING if left else (2, 10, 0))
+    assert "data/s/live" in keys(store)
+    assert left or purged(written.run) == NOTHING
+
+
+def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store):
+    sweep(written)
+    after(written.run, 29)
+    written.sweep(MOVED)
+    assert purged(after(written.run, 31)) == NOTHING
+    assert purged(after(written.run, 60))[0] == 2
+
+
+def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_report(written, store):
+    ended = sweep(written).reading_ended
+    earlier = time.time() - 60
+    for key in keys(store, layout.ROOT):
+        os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
+    store.put("data/s/c", b"later")
+    quarantine.move(store, written.run.key, ["data/s/c"])
+    assert purged(after(written.run, 31, since=ended)) == (2, 10, 0)
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/c")}
+    assert purged(after(written.run, 10_000)) == NOTHING
+    again = written.sweep(MOVED).reading_ended
+    assert purged(after(written.run, 31, since=again)) == (1, 5, 0)
+
+
+@pytest.mark.parametrize("days", [1, 60])
+def test_what_a_report_promised_holds_when_the_days_are_changed(written, store, days):
+    sweep(written)
+    run = written.run
+    manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(run))
+    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    changed = replace(run, options=replace(run.options, quarantine_days=days))
+    assert purged(after(changed, max(30, days), -60)) == NOTHING
+    assert purged(after(changed, max(30, days), 60))[0] == 2
+
+
+def test_without_a_report_nothing_is_deleted_however_old(written, store):
+    for address in MOVED:
+        store.put(key_of(written.run.key, address), b"x")
+    assert purged(after(written.run, 10_000)) == NOTHING
+    assert len(keys(store, layout.QUARANTINE)) == 2
+
+
+def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
+    sweep(written)
+    store.put(tables.manifest_key(tables.DELETION_REPORT, written.run.key), b"{")
+    with pytest.raises(CorruptTableError, match="a file of lakegc's own, not of the server"):
+        purged(after(written.run, 31))
+    assert len(keys(store, layout.QUARANTINE)) == 2
+
+
+def test_only_what_a_sweep_put_there_is_deleted(written, store):
+    sweep(written)
+    strange = {
+        f"{layout.QUARANTINE}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
+        f"{layout.QUARANTINE}run_id=2026-13-20T02-00-00Z/data/s/a",
+        f"{layout.QUARANTINE}other/data/s/a",
+        f"{layout.QUARANTINE}loose",
+        key_of(written.run.key, "notes.txt"),
+        key_of(written.run.key, "_lakefs/x"),
+        key_of(written.run.key, "data/s/_lakefs/x"),
+        key_of(RunKey.at(NOW - timedelta(days=1)), "data/s/a"),
+    }
+    for key in strange:
+        store.put(key, b"x")
+    done = end(after(written.run, 31))
+    assert (done.objects, done.strangers, done.left) == (2, 3, 0)
+    assert keys(store, layout.QUARANTINE) == strange
+
+
+def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, store, monkeypatch):
+    sweep(written)
+    unlink = store._unlink_one
+    monkeypatch.setattr(
+        store, "_unlink_one", lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held")
+    )
+    assert purged(after(written.run, 31)) == (1, 4, 1)
+    monkeypatch.undo()
+    assert purged(written.run) == (1, 6, 0)
+
+
+def test_the_report_knows_until_when(written):
+    assert ends_at(sweep(written)) is None
+    facts = quarantine.facts(written.run)
+    manifest = replace(sweep(written), facts=facts)
+    assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
+    assert quarantine.facts(replace(written.run, options=replace(written.run.options, quarantine=False))) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("address", "data/s/a"),
+        ("prefix", "data/s/a"),
+        ("address", key_of(RunKey.at(NOW), "data/s/a")),
+        ("prefix", key_of(RunKey.at(NOW), "")),
+    ],
+)
+def test_what_a_hold_keeps_stays_in_quarantine(written, store, kind, value):
+    sweep(written)
+    hold = Hold("audit", kind, value, None, "ann", NOW, "a test")
+    store.put(layout.hold_key("audit"), hold.to_json())
+    done = end(after(written.run, 31))
+    held = 1 if value.endswith("a") else 2
+    assert (done.objects, done.in_use) == (2 - held, held)
+    assert key_of(written.run.key, "data/s/a") in keys(store, layout.QUARANTINE)
+    assert purged(written.run) == NOTHING
+
+
+def test_an_object_in_quarantine_can_be_held(written):
+    sweep(written)
+    key = key_of(written.run.key, "data/s/a")
+    assert holds.add(written.run, "audit", "address", key, who="ann", why="a test").value == key
+
+
+@pytest.mark.parametrize(("kind", "value"), [("address", "data/s/a"), ("prefix", "data/s/"), ("prefix", "data/")])
+def test_an_object_in_quarantine_can_be_held_by_its_old_address(written, kind, value):
+    sweep(written)
+    assert holds.add(written.run, "audit", kind, value, who="ann", why="a test").value == value
+    assert end(after(written.run, 31)).in_use > 0
+
+
+@pytest.mark.parametrize("named", ["data/s/a", key_of(RunKey.at(NOW), "data/s/a")])
+def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store, named):
+    sweep(written)
+    done = end(after(written.run, 31), named)
+    assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
+    told = told_of(store, done)
+    assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
+        "data/s/a": ("in_use", 4),
+        "data/s/b": ("purged", 6),
+    }
+    assert {row["run"] for row in told} == {str(written.run.key)}
+
+
+@pytest.mark.parametrize(("there", "stays"), [(b"x" * 4, 0), (b"another", 1), (b"y" * 4, 1)])
+def test_a_copy_goes_where_the_object_is_back_in_its_place(written, store, there, stays):
+    sweep(written)
+    store.put("data/s/a", there)
+    assert end(after(written.run, 31), "data/s/a").in_use == stays
+
+
+def test_a_copy_that_something_refers_to_stays_although_the_object_is_back(written, store):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    assert end(after(written.run, 31), "data/s/a", key_of(written.run.key, "data/s/a")).in_use == 1
+
+
+def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monkeypatch):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    seen, read = [], store.read_range
+    monkeypatch.setattr(store, "read_range", lambda *asked: seen.append(keys(store, layout.QUARANTINE)) or read(*asked))
+    assert end(after(written.run, 31), "data/s/a").objects == 2
+    assert seen[0] == {key_of(written.run.key, "data/s/a")}
+
+
+def test_what_is_compared_byte_by_byte_is_looked_at_anew(written, store, monkeypatch):
+    sweep(written)
+    key, seen, sight = key_of(written.run.key, "data/s/a"), [], store.sight
+    store.put("data/s/a", b"x" * 4)
+
+    def longer_by_then(asked):
+        seen.append(asked)
+        if seen.count("data/s/a") == 2:
+            store.put("data/s/a", b"x" * 4 + b"and more")
+        return sight(asked)
+
+    monkeypatch.setattr(store, "sight", longer_by_then)
+    assert end(after(written.run, 31), "data/s/a").in_use == 1
+    assert keys(store, layout.QUARANTINE) == {key}
+
+
+def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypatch):
+    sweep(written)
+    store.put("data/s/a", b"x" * 4)
+    monkeypatch.setattr(store, "read_range", _away)
+    assert end(after(written.run, 31), "data/s/a").in_use == 1
+    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
+
+
+def test_what_was_never_sent_is_left(written, store, monkeypatch):
+    sweep(written)
+    run, done = after(written.run, 31), Purged()
+    monkeypatch.setattr(purge, "looking", lambda _run: lambda *_: Needed(run.now(), frozenset()))
+    monkeypatch.setattr(store, "exists", _away)
+    monkeypatch.setattr(purge, "due", lambda _run: (run.key,))
+    with pytest.raises(TransientError):
+        purge.purge(run, lease_of(run, _away), done)
+    assert (done.objects, done.left, done.unknown) == (0, 2, 0)
+
+
+def _away(*_arguments):
+    raise TransientError("the store is away")
+
+
+def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_the_whole_look(
+    written, store, monkeypatch
+):
+    sweep(written)
+    store.delete_batch_size = 1
+    for address, (size, _, _) in MOVED.items():
+        store.put(address, b"x" * size)
+    did, read, delete = [], store.read_range, store.delete
+    monkeypatch.setattr(store, "read_range", lambda *asked: did.append("read") or read(*asked))
+    monkeypatch.setattr(store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options))
+    assert end(after(written.run, 31), *MOVED).objects == 2
+    assert did == ["read", "read", "deleted"] * 2
+
+
+def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, store):
+    sweep(written)
+    store.delete_batch_size, beats, done = 1, [], Purged()
+
+    def beat():
+        beats.append(1)
+        if len(beats) == 2:
+            raise LeaseLostError("the lease is lost")
+
+    run = after(written.run, 31)
+    found = Needed(run.now(), frozenset())
+    with mock.patch.object(purge, "looking", return_value=lambda *_: found), pytest.raises(LeaseLostError):
+        purge.purge(run, lease_of(run, beat), done)
+    assert (done.objects, done.left) == (1, 1)
+    assert sorted(row["outcome"] for row in told_of(store, done)) == ["left", "purged"]
+
+
+def test_where_everything_is_gone_nothing_is_due(written, store):
+    sweep(written)
+    run = after(written.run, 31)
+    assert purge.due(run) == (run.key,)
+    end(run)
+    assert purge.due(run) == ()
+
+
+@pytest.mark.spark
+def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
+    run = written_run(tmp_path, spark).run
+    monkeypatch.setattr(purge.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(purge, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
+    # Copies of two runs of one object, and of another: their names, and those where they lie.
+    copies = (("1", "a"), ("2", "a"), ("2", "b"))
+    rows = [{"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies]
+    some = pa.Table.from_pylist(rows, schema=purge._OVER)
+    with pytest.raises(IncompleteReadError, match=r"of 6 names of objects in quarantine, .* Spark holds 5\."):
+        purge.looking(run)(some, 3)
+
+
+def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
+    sweep(written)
+    run = after(written.run, 31)
+    late = end(run, looked=run.options.reread_every)
+    assert (late.objects, late.left) == (0, 2)
+    assert len(keys(store, layout.QUARANTINE)) == 2
+    assert end(run).objects == 2
+
+
+def test_a_later_report_keeps_the_promise_of_an_earlier_one(written):
+    sweep(written)
+    long = replace(written.run, options=replace(written.run.options, quarantine_days=365))
+    earlier = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(long))
+    assert quarantine.facts(written.run, earlier)["quarantine_days"] == 365

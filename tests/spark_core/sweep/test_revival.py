@@ -1,0 +1,357 @@
+"""What somebody refers to again after the mark is found, and named, just before deleting; nothing else is kept."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
+from spark_core.errors import (
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    RepositoryStateError,
+    TransientError,
+)
+from spark_core.mark import holds
+from spark_core.mark.committed import distinct_ranges, read_ranges
+from spark_core.mark.uncommitted import read_staged
+from spark_core.model import Refs
+from spark_core.run import Run
+from spark_core.spark.tasks import frame_of
+from spark_core.sweep.revival import UNCHECKED_TWIN, look_again, read_again
+from tests.support.pipeline import Marked, mark_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    with Sandbox(tmp_path_factory.mktemp("sandbox")) as running:
+        yield running
+
+
+@dataclass
+class Ground:
+    """A repository, and what a person does to it; days are counted back from `NOW`."""
+
+    sandbox: Sandbox
+    name: str
+    run: Run | None = None
+    marked: Marked | None = None
+
+    def __post_init__(self) -> None:
+        self.commits: dict[str, str] = {}
+        self.removals: dict[str, str] = {}
+        self.dead: dict[str, str] = {}
+        with self.ago(60):
+            repositories.create(self.core, self.name, f"local://{self.name}")
+            gc.set_rules(self.core, self.name, gc.Rules(1, {}))
+
+    @property
+    def core(self) -> Any:
+        return self.sandbox.core
+
+    @contextmanager
+    def ago(self, days: float) -> Any:
+        with self.core.lock, self.sandbox.clock.at(NOW - timedelta(days=days)):
+            yield
+
+    def upload(self, path: str, data: bytes, branch: str = "main") -> str:
+        address: str = objects.upload(self.core, self.name, branch, path, data).address
+        return address
+
+    def commit(self, branch: str = "main") -> str:
+        commit_id: str = refs.commit(self.core, self.name, branch, message="m").id
+        return commit_id
+
+    def stage(self, path: str, address: str, *, like: str = "", branch: str = "main", link: bool = False) -> None:
+        entry = objects.stat(self.core, self.name, branch, like)[1] if like else None
+        objects.stage(
+            self.core,
+            self.name,
+            branch,
+            path,
+            physical_address=f"local://{self.sandbox.blockstore}/{self.name}/{address}",
+            checksum=entry.checksum if entry else "0" * 32,
+            size_bytes=entry.size_bytes if entry else 3,
+            content_type=entry.content_type if entry else None,
+            metadata=entry.metadata if entry else None,
+            mtime=None,
+            link=link,
+        )
+
+    def let_die(self, *names: str) -> None:
+        """Commit a file for each name and remove it in the next commit, all of it beyond retention."""
+        for number, name in enumerate(names):
+            with self.ago(50):
+                self.dead[name] = self.upload(f"old/{name}", name.encode() * (number + 2))
+                self.commits[name] = self.commit()
+                objects.delete(self.core, self.name, "main", [f"old/{name}"])
+                self.removals[name] = self.commit()
+
+    def mark(self, spark: Any, **options: Any) -> None:
+        with self.ago(40):
+            self.upload("kept", b"kept")
+            self.commit()
+        self.sandbox.clock.set(NOW)
+        # Old addresses are staged by hand here, of which time tells nothing.
+        chosen = {"hidden_entries": "ask_all", **options}
+        self.run = open_sandbox_run(self.sandbox, self.name, spark, NOW, **chosen)
+        self.marked = mark_only(self.run)
+        assert set(self.dead.values()) <= set(self.marked.addresses(self.run)), "dead when it was marked"
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        assert self.marked is not None
+        made = (*self.marked.tables.all, self.marked.expired)
+        return {table.manifest.table: table for table in made}
+
+    def plan(self) -> Any:
+        assert self.marked is not None
+        assert self.run is not None
+        return self.marked.expired.frame(self.run.spark)
+
+    def again(self, **options: Any) -> Any:
+        assert self.run is not None
+        run = replace(self.run, options=replace(self.run.options, **options))
+        return read_again(run, self.plan(), mark=self.tables)
+
+    def named(self, revived: Any) -> dict[str, str]:
+        names = {address: name for name, address in self.dead.items()}
+        rows = revived.frame.collect()
+        assert len({row.address for row in rows}) == len(rows), "each address once"
+        return {names[row.address]: row.why for row in rows}
+
+
+@pytest.fixture
+def ground(sandbox, request):
+    return Ground(sandbox, request.node.name[:40].replace("_", "-").strip("-"))
+
+
+def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_plan(ground, spark):
+    ways = (
+        "staged",
+        "linked",
+        "committed",
+        "branched",
+        "tagged",
+        "reverted",
+        "moved",
+        "held",
+        "held-commit",
+        "of a said size",
+    )
+    ground.let_die(*ways, "dead")
+    with ground.ago(45):
+        ground.dead["twin"] = ground.upload("kept", b"kept")
+        objects.reset(ground.core, ground.name, "main", "reset")
+        ground.dead["never committed"] = ground.upload("x", b"never committed")
+        objects.reset(ground.core, ground.name, "main", "reset")
+        refs.create_branch(ground.core, ground.name, "aside", "main")
+        refs.create_branch(ground.core, ground.name, "gone", "main")
+    ground.mark(spark)
+    core, name = ground.core, ground.name
+    look = look_again()
+    first = look(ground.run, ground.plan(), ground.tables)
+    assert ground.named(first) == {}
+    assert (first.facts["new_metaranges"], first.facts["ranges_read"]) == (0, 0)
+
+    with core.lock:
+        ground.stage("new/committed", ground.dead["committed"])
+        # Both entries say a size and a checksum that are not their objects'.
+        ground.stage("said", ground.upload("said", b"longer than it says"))
+        added = ground.commit()
+        merge.revert(core, name, "main", ground.removals["reverted"], parent_number=0)
+        refs.create_branch(core, name, "dev", ground.commits["branched"])
+        refs.create_tag(core, name, "v1", ground.commits["tagged"])
+        refs.delete_branch(core, name, "gone")
+        refs.hard_reset(core, name, "aside", ground.commits["moved"])
+        ground.stage("new/staged", ground.dead["staged"])
+        ground.stage("new/linked", ground.dead["linked"], link=True, branch="dev")
+        ground.stage("kept", ground.dead["twin"], like="kept")
+        ground.stage("said", ground.dead["of a said size"])
+    holds.add(ground.run, "audit", "address", ground.dead["held"], who="t", why="")
+    holds.add(ground.run, "case", "commit", ground.commits["held-commit"], who="t", why="")
+
+    second = look(ground.run, ground.plan(), ground.tables)
+    found = ground.named(second)
+    # Two new commits reach it; either will do.
+    assert found.pop("committed") in {
+        f"commit {added[:12]} (main: within 1 day)",
+        f"commit {refs_head(ground, 'main')[:12]} (head of main)",
+    }
+    assert found == {
+        "staged": "staged",
+        "linked": "staged",
+        "reverted": f"commit {refs_head(ground, 'main')[:12]} (head of main)",
+        "branched": f"commit {ground.commits['branched'][:12]} (head of dev)",
+        "tagged": f"commit {ground.commits['tagged'][:12]} (tag v1)",
+        "moved": f"commit {ground.commits['moved'][:12]} (head of aside)",
+        "held": f"hold audit: address {ground.dead['held']}",
+        "held-commit": f"hold case: commit {ground.commits['held-commit'][:12]}",
+        "twin": "twin of an entry at kept",
+        "of a said size": "twin of an entry at said",
+    }
+    assert second.facts["ranges_read"] > 0
+    assert second.facts["new_metaranges"] >= 6
+
+    third = look(ground.run, ground.plan(), ground.tables)
+    assert ground.named(third).keys() == {*found, "committed"}
+    assert (third.facts["new_metaranges"], third.facts["metaranges_read"], third.facts["ranges_read"]) == (0, 0, 0)
+
+
+def refs_head(ground: Ground, branch: str) -> str:
+    repository = ground.core.repository(ground.name)
+    commit_id: str = ground.core.branch(repository, branch).commit_id
+    return commit_id
+
+
+def test_rules_that_keep_more_and_rules_that_are_gone_bring_commits_back_and_an_unasked_twin_is_kept(ground, spark):
+    ground.let_die("expired")
+    with ground.ago(45):
+        ground.dead["of the size of an entry"] = ground.upload("kept", b"size")
+        objects.reset(ground.core, ground.name, "main", "reset")
+    ground.mark(spark)
+    assert ground.named(ground.again()) == {}
+    # Where everything is to be asked, no size is believed either.
+    unasked = {"expired": UNCHECKED_TWIN, "of the size of an entry": UNCHECKED_TWIN}
+    assert ground.named(ground.again(twin_calls=0)) == unasked
+
+    kept = f"commit {ground.commits['expired'][:12]} "
+    gc.set_rules(ground.core, ground.name, gc.Rules(100, {}))
+    assert ground.named(ground.again()) == {"expired": f"{kept}(main: within 100 days)"}
+    gc.set_rules(ground.core, ground.name, None)
+    assert ground.named(ground.again()).keys() == {"expired"}
+
+
+def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground, spark, monkeypatch):
+    ground.let_die("branched")
+    ground.mark(spark)
+    server = ground.run.server
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "diff_branch", _failing("the diff fails"))
+        with pytest.raises(TransientError, match="the diff fails"):
+            ground.again()
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "branches", lambda _repository: [])
+        with pytest.raises(RepositoryStateError, match="has no branch"):
+            ground.again()
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_core.mark.commits.read_refs_dump", lambda *_, **__: Refs({}, (), ()))
+        with pytest.raises(RepositoryStateError, match="hold no"):
+            ground.again()
+    with ground.core.lock:
+        ground.stage("new", ground.dead["branched"])
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "list_entries", _failing("a branch cannot be listed"))
+        with pytest.raises(TransientError, match="a branch cannot be listed"):
+            ground.again()
+
+    refs.create_branch(ground.core, ground.name, "dev", ground.commits["branched"])
+    repository = ground.core.repository(ground.name)
+    metarange = ground.core.commit(repository, ground.commits["branched"]).metarange_id
+    tables = ground.sandbox.blockstore / ground.name / "_lakefs"
+    (range_id,) = [table.id for table in ground.core.trees.ranges(repository.storage_namespace, metarange)]
+    file = tables / range_id
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], bytes([whole[0] ^ 1]) + whole[1:]):
+        file.write_bytes(damaged)
+        with pytest.raises(CorruptTableError, match=range_id):
+            ground.again()
+    file.unlink()
+    with pytest.raises(NotFoundError, match=range_id):
+        ground.again()
+
+
+def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground, spark, monkeypatch):
+    """Version 4.3.0 of Spark makes frames without the rows behind an empty batch, and says nothing."""
+    ground.let_die("staged", "branched")
+    ground.mark(spark)
+    with ground.core.lock:
+        ground.stage("new", ground.dead["staged"])
+    refs.create_branch(ground.core, ground.name, "dev", ground.commits["branched"])
+
+    def staged_less(*arguments):
+        staged = read_staged(*arguments)
+        return replace(staged, read=lambda task, figures: (batch.slice(1) for batch in staged.read(task, figures)))
+
+    def metaranges_less(run, reader, metaranges):
+        return distinct_ranges(run, reader, metaranges[:-1])
+
+    def rows_of_metaranges_less(run, reader, metaranges):
+        ranges, figures = distinct_ranges(run, reader, metaranges)
+        return ranges.slice(1), figures
+
+    def ranges_less(reader, ranges, figures):
+        for batch in read_ranges(reader, ranges, figures, saying_why=True):
+            yield batch.slice(1)
+
+    def frame_less(session, rows):
+        return frame_of(session, rows.slice(1))
+
+    losses = (
+        ({"read_staged": staged_less}, "rows of diffs were read, of which Spark holds"),
+        ({"distinct_ranges": metaranges_less}, "of 1 metaranges that commits reach anew, 0 were read"),
+        ({"distinct_ranges": rows_of_metaranges_less}, "they have 1 metarange rows, of which Spark holds 0"),
+        ({"_read_saying_why": ranges_less}, "addresses, of which Spark holds"),
+        ({"frame_of": frame_less}, "Spark lost 1 of 2 objects that something refers to again"),
+    )
+    for meddling, message in losses:
+        with monkeypatch.context() as patch:
+            for name, meddled in meddling.items():
+                patch.setattr(f"spark_core.sweep.revival.{name}", meddled)
+            with pytest.raises(IncompleteReadError, match=message):
+                ground.again()
+    assert ground.named(ground.again()).keys() == {"staged", "branched"}
+
+
+def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
+    asked, first, second = [], SimpleNamespace(frame="seen alive"), SimpleNamespace(frame="more of it")
+
+    def answer(_run, _plan, *, mark, previous=None, alive=None):
+        asked.append((previous, alive))
+        if previous is first or mark == "broken":
+            raise PySparkException("Checkpoint block rdd_7_0 not found")
+        return second if len(asked) > 1 else first
+
+    monkeypatch.setattr("spark_core.sweep.revival.read_again", answer)
+    look = look_again()
+    assert look(None, None, {}) is first
+    assert look(None, None, {}) is second
+    assert asked == [(None, None), (first, None), (None, "seen alive")]
+    for again in (look, look_again()):
+        with pytest.raises(PySparkException):
+            again(None, None, "broken")
+
+
+def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(monkeypatch):
+    asked = []
+
+    def answer(_run, _plan, *, mark, previous=None, alive=None):
+        asked.append(previous or alive)
+        if mark == "broken" or len(asked) == 1:
+            raise IncompleteReadError("rows are missing")
+        return "whole"
+
+    monkeypatch.setattr("spark_core.sweep.revival.read_again", answer)
+    assert look_again()(None, None, {}) == "whole"
+    with pytest.raises(IncompleteReadError, match="rows are missing"):
+        look_again()(None, None, "broken")
+    assert asked == [None] * 4
+
+
+def _failing(message):
+    def fail(*_arguments, **_options):
+        raise TransientError(message)
+
+    return fail

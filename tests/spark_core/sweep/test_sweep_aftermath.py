@@ -1,0 +1,141 @@
+"""What a killed process still deleted while the next one kept it is reported as deleted."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import schemas
+from spark_core.errors import TransientError
+from spark_core.records.journal import Journal
+from spark_core.sweep.aftermath import settle_left
+from spark_core.sweep.outcomes import report
+from tests.support.written_run import written_run
+
+AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
+GONE, THERE, ANSWERED = "data/s/gone", "data/s/there", "data/s/answered"
+
+
+def _entries(outcome, *addresses):
+    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": AT} for a in addresses]
+    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
+
+
+@pytest.fixture
+def resumed(tmp_path, spark):
+    """A sweep that went on at once after a kill, and kept what its predecessor had just intended."""
+    run = written_run(tmp_path, spark).run
+    journal = Journal(run.store, str(run.key), "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE, THERE, ANSWERED))
+    journal.conclude("aa.1.0.0.0", _entries("refused", ANSWERED))
+    journal.conclude("bb.1.0.0.0", _entries("kept", GONE, THERE, ANSWERED))
+    for address in (GONE, THERE):
+        run.store.put(address, b"1234")
+    return run, journal
+
+
+def _reported(run, journal):
+    plan = pa.table({"address": [GONE, THERE, ANSWERED], "size_bytes": [4, 4, 4]})
+    told = report(run.spark.createDataFrame(plan), journal.frame(run.spark, journal.parts()))
+    return {row.address: row.outcome for row in told.collect()}
+
+
+@pytest.mark.spark
+def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kept(resumed):
+    run, journal = resumed
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        # The last executor of the dead process works off its batch.
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    slow = replace(run, environment=replace(run.environment, clock=clock))
+    clock.sleep = sleep
+    assert settle_left(slow, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    assert 179 < clock.slept[-1] <= 180
+    assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
+
+
+@pytest.mark.spark
+def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resumed):
+    run, journal = resumed
+    # The process between, which kept it and should have looked, was killed while it waited.
+    run.store.delete([GONE])
+    assert settle_left(run, journal, None, [GONE]) == {GONE}
+    assert run.environment.clock.slept == []
+    assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
+
+
+@pytest.mark.spark
+def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not_reported_as_kept(resumed):
+    run, _ = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.conclude("bb.1.0.0.0", _entries("kept", GONE, THERE))
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        journal.intend("aa.1.0.0.1", _entries("intended", GONE))
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    clock.sleep = sleep
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    assert _reported(run, journal)[GONE] == "deleted"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("outcome", ["failed", "refused"])
+def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_as_left(resumed, outcome):
+    run, _ = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE))
+    if outcome == "refused":
+        journal.intend("bb.1.0.0.0", _entries("intended", GONE, THERE))
+    journal.conclude("bb.1.0.0.0", _entries(outcome, GONE, THERE))
+    clock = run.environment.clock
+    asleep = clock.sleep
+
+    def sleep(seconds):
+        run.store.delete([GONE])
+        asleep(seconds)
+
+    clock.sleep = sleep
+    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    told = _reported(run, journal)
+    assert (told[GONE], told[THERE]) == ("deleted", outcome)
+
+
+@pytest.mark.spark
+def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_kept_ends_the_sweep(resumed, monkeypatch):
+    run, with_kept = resumed
+    journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    journal.bind("repo")
+    journal.intend("aa.1.0.0.0", _entries("intended", GONE))
+    journal.conclude("bb.1.0.0.0", _entries("failed", GONE))
+
+    def away(_key):
+        raise TransientError("HTTP 503")
+
+    monkeypatch.setattr(run.store, "exists", away)
+    until = run.now() + timedelta(minutes=3)
+    assert settle_left(run, journal, until) == set()
+    with pytest.raises(TransientError):
+        settle_left(run, with_kept, until)
+
+
+@pytest.mark.spark
+def test_nothing_is_waited_for_where_nothing_is_left(resumed):
+    run, _ = resumed
+    other = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
+    other.bind("repo")
+    other.intend("aa.1.0.0.0", _entries("intended", GONE))
+    other.conclude("bb.1.0.0.0", _entries("already_gone", GONE))
+    assert settle_left(run, other, run.now() + timedelta(minutes=3)) == set()
+    assert run.environment.clock.slept == []

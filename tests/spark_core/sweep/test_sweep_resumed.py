@@ -1,0 +1,294 @@
+"""Whole sweeps on Spark: what they keep, and how they go on after an executor or the whole process was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_core import schemas, sweep
+from spark_core.checks import verdict
+from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, IncompleteReadError
+from spark_core.lock import lease_log
+from spark_core.model import Branch
+from spark_core.records import journal, tables
+from spark_core.storage.contract import unpaced
+from spark_core.storage.local import LocalStore
+from spark_core.sweep import revival, rounds
+from tests.support.looks import looked
+from tests.support.passing_mark import passing_mark, plant
+from tests.support.written_run import written_run
+
+DIED = (PySparkException, Py4JJavaError)
+GO = [f"data/{name}/{number}" for name in ("s", "t") for number in range(3)]
+GONE, CHANGED, AGAIN, LIVE = "data/s/gone", "data/s/changed", "data/t/again", "data/s/live"
+WANTED = {
+    GONE: ("already_gone", None, 4),
+    CHANGED: ("kept", "changed since the mark: it has 5 bytes, the mark saw 4", 4),
+    AGAIN: ("kept", "referenced again: staged on main", 4),
+    **dict.fromkeys(GO, ("deleted", None, 4)),
+}
+
+
+class DyingStore(LocalStore):
+    """A store whose executor dies at the n-th change that batches make, once; n is in the file `dies_at`."""
+
+    delete_batch_size = 2
+
+    def _change(self, key, act):
+        folder = Path(self.options.local_path)
+        if not key.startswith(("data/s", "data/t", journal.folder("")[:-1])) or key.endswith(".json"):
+            return act()
+        told = act() if (folder / "after").exists() else None
+        with (folder / "changes").open("a") as changes:
+            changes.write(f"{key}\n")
+        if len((folder / "changes").read_text().splitlines()) == int((folder / "dies_at").read_text()):
+            os._exit(9)
+        return act() if told is None else told
+
+    def put_if_absent(self, key, data):
+        return self._change(key, lambda: LocalStore.put_if_absent(self, key, data) or True)
+
+    def delete(self, keys, *, pace=unpaced):
+        return self._change(keys[0], lambda: LocalStore.delete(self, keys, pace=pace))
+
+
+class Case:
+    """A concluded mark of nine objects, of which six may go by now."""
+
+    def __init__(self, folder, spark, store=DyingStore):
+        run = written_run(folder, spark=spark).run
+        server = SimpleNamespace(
+            repository=lambda _: run.repository,
+            branches=lambda _: [Branch("main", "c")],
+            repositories=lambda: [run.repository],
+        )
+        self.folder = folder
+        self.run = replace(
+            run,
+            store=store(run.namespace, run.store.options),
+            environment=replace(run.environment, server=server),
+            options=replace(run.options, may_sweep=True),
+        )
+        self.arm(0)
+
+    def arm(self, dies_at, *, after=False):
+        (self.folder / "dies_at").write_text(str(dies_at))
+        (self.folder / "changes").write_text("")
+        (self.folder / "after").unlink(missing_ok=True)
+        if after:
+            (self.folder / "after").touch()
+
+    def mark(self):
+        passing_mark(self.run, expired=(*GO, GONE, CHANGED, AGAIN))
+        verdict.conclude(self.run)
+        plant(self.run, [*GO, CHANGED, AGAIN, LIVE])
+        (self.folder / "repo" / CHANGED).write_bytes(b"12345")
+        return self
+
+    def sweep(self, tell=sweep.unheard):
+        return self.run.keep(sweep.sweep(self.run, tell))
+
+    def rows(self, stored):
+        return {row.address: row for row in stored.frame(self.run.spark).collect()}
+
+    def there(self):
+        return {key for batch in self.run.store.list("data/") for key in batch.column("key").to_pylist()}
+
+
+@pytest.fixture(autouse=True)
+def _one_came_back(monkeypatch):
+    monkeypatch.setattr(revival, "look_again", lambda: looked([(AGAIN, "staged on main"), (LIVE, "head of main")]))
+
+
+@pytest.fixture
+def case(tmp_path, spark):
+    return Case(tmp_path, spark).mark()
+
+
+def told(rows):
+    return {address: (row.outcome, row.error, row.size_bytes) for address, row in rows.items()}
+
+
+@pytest.mark.spark
+def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_come(case):
+    progress = []
+    stored = case.sweep(progress.append)
+    rows = case.rows(stored)
+    assert told(rows) == WANTED
+    assert case.there() == {CHANGED, AGAIN, LIVE}
+    assert {address for address, row in rows.items() if row.deleted_at is not None} == set(GO)
+    facts = stored.manifest.facts
+    assert (facts["kept_objects"], facts["kept_bytes"], facts["deleted_objects"], facts["rounds"]) == (2, 8, 6, 1)
+    assert (progress[-1].settled, progress[-1].kept, progress[-1].failed) == (9, 2, 0)
+    sweep.require_complete(stored)
+    with pytest.raises(ClosedPartitionError, match="was swept at"):
+        case.sweep()
+    last = lease_log.last_record(case.run.store)
+    assert (last.owner.run, last.state) == (str(case.run.key), "released")
+
+
+# The changes of the one task: intent, three requests, outcome; then parts and manifest of the report.
+@pytest.mark.spark
+@pytest.mark.parametrize(("dies_at", "after"), [(2, False), (3, True), (5, False)])
+def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(case, dies_at, after, monkeypatch):
+    monkeypatch.setattr(rounds, "REQUESTS_AT_ONCE", 1)
+    case.arm(dies_at, after=after)
+    with pytest.raises(DIED):
+        case.sweep()
+    gone = set(GO) - case.there()
+    assert len(gone) == {2: 0, 3: 4, 5: 6}[dies_at]
+    case.arm(0)
+    stored = case.sweep()
+    assert told(case.rows(stored)) == WANTED
+    assert case.there() == {CHANGED, AGAIN, LIVE}
+    sweep.require_complete(stored)
+
+
+class NotingStore(LocalStore):
+    """A store that writes down which parts of the journal are read."""
+
+    def read(self, key):
+        if "/outcome-" in key:
+            with Path(self.options.local_path, "read").open("a") as read:
+                read.write(f"{key}\n")
+        return super().read(key)
+
+
+@pytest.mark.spark
+def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_the_one_before(
+    tmp_path, spark, monkeypatch
+):
+    case, whole = Case(tmp_path, spark, NotingStore).mark(), rounds._round
+    sizes, read_by = [], []
+
+    def two_objects(left, referenced, tasks, orders):
+        sizes.append(left.count())
+        read_by.append((tmp_path / "read").read_text().split() if sizes[1:] else [])
+        told = whole(left.orderBy("address").limit(2), referenced, tasks, orders)
+        told.objects["unsent"] += max(0, sizes[-1] - 2)
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rounds, "_round", two_objects)
+        draft = sweep.sweep(case.run)
+    assert sizes == [9, 7, 5, 3, 1]
+    assert [len(read) for read in read_by] == [0, 1, 2, 3, 4]
+    assert len(set(read_by[-1])) == 4, "none of them twice"
+    stored = case.run.keep(draft)
+    assert told(case.rows(stored)) == WANTED
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("driver_rows", [tables.DRIVER_ROWS, 0], ids=["few objects", "many objects"])
+def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(case, monkeypatch, driver_rows):
+    monkeypatch.setattr(tables, "DRIVER_ROWS", driver_rows)
+    expired = case.run.load(tables.EXPIRED_ADDRESSES)
+    written = journal.Journal(case.run.store, str(case.run.key), expired.manifest.sha256)
+
+    def conclude(batch, outcome, *addresses):
+        rows = {"size_bytes": 4, "outcome": outcome, "error": None, "at": case.run.now()}
+        told = [{"address": address, **rows} for address in addresses]
+        written.conclude(batch, pa.RecordBatch.from_pylist(told, schema=schemas.JOURNAL))
+
+    conclude("ab.1.0.7.0", "deleted", *GO, GONE, CHANGED)
+    # A task that ran twice: nine rows, and nothing of the ninth object.
+    conclude("ab.1.0.8.0", "already_gone", GONE)
+    without = written.parts()
+    conclude("ab.1.0.7.1", "kept", AGAIN)
+    answers = [without, written.parts()]
+    monkeypatch.setattr(journal.Journal, "parts", lambda _: answers.pop(0))
+    whole = sweep._report(case.run, expired, written)
+    assert whole.frame.count() == 9
+    whole.release()
+    answers[:] = [without] * 2
+    with pytest.raises(IncompleteReadError, match="tells of 8 of 9 objects"):
+        sweep._report(case.run, expired, written)
+
+
+@pytest.mark.spark
+def test_a_journal_of_another_plan_or_with_a_damaged_part_ends_the_sweep_by_name(case):
+    case.arm(4, after=True)
+    with pytest.raises(DIED):
+        case.sweep()
+    before = case.there()
+    case.arm(0)
+    folder = journal.folder(case.run.key)
+    (part,) = [
+        key for batch in case.run.store.list(folder) for key in batch.column("key").to_pylist() if "intent" in key
+    ]
+    data = case.run.store.read(part)
+    case.run.store.put(part, data[:50] + bytes([data[50] ^ 1]) + data[51:])
+    draft = None
+    with pytest.raises(CorruptTableError, match=part):
+        draft = case.sweep()
+    case.run.store.put(part, data)
+    bound = f"{folder}_plan.json"
+    other = journal.Journal(case.run.store, str(case.run.key), "0" * 64)
+    case.run.store.delete([bound])
+    other.bind(case.run.instance)
+    with pytest.raises(ChainError, match="was swept by another plan"):
+        case.sweep()
+    assert draft is None
+    assert case.there() <= before
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from spark_core.sweep import revival
+from spark_core.spark.session import spark_config
+from tests.support.looks import looked
+import test_sweep_resumed as tests
+
+builder = SparkSession.builder
+for key, value in spark_config(master="local[1]").items():
+    builder = builder.config(key, value)
+revival.look_again = lambda: looked([(tests.AGAIN, "staged on main")])
+tests.Case(Path(sys.argv[1]), builder.getOrCreate(), tests.SlowStore).sweep()
+"""
+
+
+class SlowStore(DyingStore):
+    """A store that takes its time for each request, so that the process can be killed between two."""
+
+    def delete(self, keys, *, pace=unpaced):
+        outcomes = LocalStore.delete(self, keys, pace=pace)
+        if keys[0].startswith("data/"):
+            time.sleep(3)
+        return outcomes
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(case, tmp_path):
+    paths = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, start_new_session=True, stderr=subprocess.PIPE
+    )
+    try:
+        until = time.monotonic() + 240
+        while not set(GO) - case.there():
+            assert process.poll() is None, process.stderr.read().decode()[-2000:]
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+    assert set(GO) & case.there(), "it was killed in the middle"
+    assert not case.run.store.exists(tables.manifest_key(tables.DELETION_REPORT, case.run.key))
+    assert lease_log.last_record(case.run.store).state == "held"
+    stored = case.sweep()
+    assert told(case.rows(stored)) == WANTED
+    assert case.there() == {CHANGED, AGAIN, LIVE}

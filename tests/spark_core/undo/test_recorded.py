@@ -1,0 +1,42 @@
+"""Work by tasks of Spark that writes down what became of each object: what the lease is told of tasks that may go on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from spark_core.undo import recorded
+from spark_core.undo.recorded import Orders, Tally
+from tests.support.written_run import NOW, written_run
+
+
+@pytest.mark.parametrize(
+    ("cluster", "tally", "goes_on"),
+    [
+        (("spark://head:7077", "false"), Tally(), False),
+        (("spark://head:7077", "false"), Tally(retried=True), True),
+        (("spark://head:7077", "false"), Tally(lost=True), True),
+        # Of two copies of a task the one that ended first tells, and knows of no other.
+        (("yarn", "true"), Tally(), True),
+        (("yarn", "TRUE"), Tally(), True),
+        (("local[2]", "true"), Tally(retried=True), False),
+    ],
+)
+def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over(
+    tmp_path, monkeypatch, cluster, tally, goes_on
+):
+    master, speculation = cluster
+    run = written_run(tmp_path, spark=None).run
+    told = SimpleNamespace(
+        now=run.now,
+        store=run.store,
+        options=run.options,
+        spark=SimpleNamespace(conf={"spark.speculation": speculation}, sparkContext=SimpleNamespace(master=master)),
+    )
+    left = []
+    held = SimpleNamespace(beat=lambda: None, expires_at=NOW + run.options.lease_ttl, leave_under_way=left.append)
+    monkeypatch.setattr(recorded, "_by_tasks", lambda *_: tally)
+    orders = Orders(run.store, work=None, schema=None, record=None)
+    assert recorded.work_on(told, "a frame", 20, orders, held=held) is tally
+    assert left == ([held.expires_at - recorded._LEASE_MARGIN] if goes_on else [])

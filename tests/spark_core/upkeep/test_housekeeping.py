@@ -1,0 +1,492 @@
+"""House-keeping: old tables go, by exact names only; verdicts, manifests and reports stay, and so does what may be needed."""
+
+import io
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_core import layout, report
+from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
+from spark_core.lock import lease
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.storage import DeleteOutcome, deletion
+from spark_core.storage.deletion import Answer
+from spark_core.sweep import quarantine
+from spark_core.upkeep import housekeeping, purge
+from tests.support.paged_store import PagedStore
+from tests.support.passing_mark import passing_mark
+from tests.support.written_run import NOW, Written, written_run
+
+KEPT_RUNS = 2
+INTENT = f"intent-ab12.0.0.0.0-1-{'0' * 64}.parquet"
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = written_run(tmp_path, spark=None).run
+    # What is stored now, by the machine's clock, is long past.
+    run.environment.clock.instant = run.environment.clock.instant + timedelta(days=365)
+    return replace(run, options=replace(run.options, keep_runs=KEPT_RUNS, may_sweep=True))
+
+
+def _prune(run):
+    done = housekeeping.Pruned()
+    housekeeping.prune(run, done)
+    return done
+
+
+def _key(day):
+    return RunKey.at(NOW - timedelta(days=day))
+
+
+def _then(run, day):
+    return replace(run, key=_key(day))
+
+
+def _mark(run, day, *, concluded=True, reported=True, swept=False):
+    """Store an earlier run, with its verdict, its report and its deletion report or without."""
+    then = _then(run, day)
+    passing_mark(then)
+    written = Written(then)
+    if concluded:
+        written.conclude()
+    if swept:
+        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
+        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
+        written.sweep({"data/s/x": (4, "deleted", None)})
+    if reported:
+        then.store.put(layout.report_keys(then.key, swept=swept)["json"], b"{}")
+    return then
+
+
+def _touch(folder, key, *, seconds):
+    """Let a file have been written so much later."""
+    file = folder / "repo" / key
+    status = file.stat()
+    os.utime(file, (status.st_atime, status.st_mtime + seconds))
+
+
+def _keys(run, day):
+    return {
+        key
+        for batch in run.store.list(layout.ROOT)
+        for key in batch.column("key").to_pylist()
+        if f"run_id={_key(day)}/" in key
+    }
+
+
+def _parts(run, day):
+    return {key for key in _keys(run, day) if key.endswith(".parquet") and "/reports/" not in key}
+
+
+def test_the_tables_of_runs_beyond_the_newest_go_and_the_others_stay(run):
+    for day in (0, 1, 2, 3):
+        _mark(run, day)
+    before = {day: _keys(run, day) for day in (0, 1)}
+    done = _prune(run)
+    assert done.runs == [_key(2), _key(3)]
+    assert done.objects == 4
+    assert done.left == 0
+    assert {day: _keys(run, day) for day in (0, 1)} == before
+    assert _parts(run, 2) == _parts(run, 3) == set()
+
+
+def test_verdicts_manifests_and_reports_stay(run):
+    for day in (0, 1):
+        _mark(run, day)
+    old = _mark(run, 2, swept=True)
+    _prune(run)
+    left = _keys(run, 2)
+    assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
+    assert {layout.verdict_key(old.key), layout.report_keys(old.key, swept=True)["json"]} <= left
+    assert f"{layout.ROOT}journal/run_id={old.key}/_plan.json" in left
+    assert not any(INTENT in key for key in left)
+    assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, "the record of what is gone"
+
+
+def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    assert _prune(run).runs == [_key(2)]
+    epochs = len(list(run.store.list(f"{layout.ROOT}lease/")))
+    assert _prune(run) == housekeeping.Pruned()
+    assert len(list(run.store.list(f"{layout.ROOT}lease/"))) == epochs
+
+
+def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    run.environment.clock.instant -= timedelta(days=365)
+    done = _prune(run)
+    assert done.runs == []
+    assert "written less than 7 days" in done.kept[str(_key(2))]
+
+
+def test_this_run_stays_however_old_its_key(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    done = _prune(_then(run, 2))
+    assert done.runs == []
+    assert done.kept == {str(_key(2)): "it is this run"}
+
+
+def test_a_run_whose_sweep_did_not_end_stays(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    run.store.put(f"{layout.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
+    done = _prune(run)
+    assert done.kept == {str(_key(2)): "its sweep did not end"}
+    assert len(_parts(run, 2)) == 3
+
+
+def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
+    for day in (0, 1):
+        _mark(run, day)
+    then = _mark(run, 2, swept=True)
+    # The report named failures; another sweep took them up, and was killed before its report.
+    _touch(tmp_path, f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
+    assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
+    _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
+    assert _prune(run).runs == [_key(2)]
+
+
+@pytest.fixture
+def looked(monkeypatch):
+    """A look that finds nothing needed; what it was asked about."""
+    asked = []
+
+    def looking(run):
+        def look(some, count):
+            assert some.num_rows == count
+            asked.append(set(some["run"].to_pylist()))
+            return purge.Needed(run.now(), frozenset())
+
+        return look
+
+    monkeypatch.setattr(purge, "looking", looking)
+    return asked
+
+
+def _in_quarantine(run):
+    """Let an object of the run of the day before yesterday be in quarantine, and its days be over; return its key."""
+    key = quarantine.key_of(_key(2), "data/s/x")
+    run.store.put(key, b"1234")
+    _mark(run, 2, swept=True)
+    run.environment.clock.instant += timedelta(days=run.options.quarantine_days)
+    _mark(run, 0)
+    return key
+
+
+def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looked):
+    _mark(run, 1)
+    _in_quarantine(run)
+    first = housekeeping.keep_house(run)
+    assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
+    assert first.pruned.purged.objects == 1, "its days are over"
+    assert first.facts["purged"]["size_bytes"] == 4
+    assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {layout.ROOT}purges/" in first.words
+    assert looked == [{str(_key(2))}]
+    assert _prune(run).runs == [_key(2)]
+
+
+def test_what_is_due_and_stays_is_told(run, monkeypatch):
+    used = _in_quarantine(run)
+    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: purge.Needed(run.now(), frozenset({"data/s/x"})))
+    house = housekeeping.keep_house(run)
+    assert run.store.exists(used)
+    assert house.facts["purged"]["in_use"] == 1
+    assert "1 objects stay in quarantine because something refers to them or holds them, or may" in house.words
+
+
+def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
+    key = _in_quarantine(run)
+
+    def unknown(_rows, _count):
+        raise ChainError("the server does not say", "Run again.")
+
+    monkeypatch.setattr(purge, "looking", lambda _run: unknown)
+    house = housekeeping.keep_house(run)
+    assert house.pruned.purged == purge.Purged()
+    assert house.facts["not_purged"] == "the server does not say"
+    assert "the end of quarantine was not reached: the server does not say" in house.words
+    assert run.store.exists(key)
+
+
+def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
+    key = _in_quarantine(run)
+    house = housekeeping.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
+    assert "the days of 1 runs are over, but mode is `mark`" in house.words
+    assert looked == []
+    assert run.store.exists(key)
+
+
+def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_is_told(run, looked, monkeypatch):
+    _mark(run, 3)
+    key, beat, beats = _in_quarantine(run), lease.Lease.beat, []
+
+    def lost_before_the_purge(held):
+        beats.append(held)
+        if looked:
+            raise LeaseLostError("the lease is lost")
+        beat(held)
+
+    monkeypatch.setattr(lease.Lease, "beat", lost_before_the_purge)
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert run.store.exists(key)
+    assert house.pruned.runs == [_key(3)]
+    assert house.facts["purged"]["left"] == 1
+    assert "tables of 1 old runs pruned (" in house.words
+    assert "1 of its objects are left for the next time; not finished: the lease is lost" in house.words
+
+
+def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, monkeypatch):
+    """A store that is busy, or does not answer, has a deletion sent again minutes later; somebody may need the object by then."""
+    key, sent, unlink = _in_quarantine(run), [], run.store._unlink
+
+    def hang(keys, pace):
+        if keys != [key]:
+            return unlink(keys, pace)
+        sent.append(run.now())
+        run.environment.clock.instant += timedelta(minutes=2)
+        return {key: Answer("failed", "no answer in 2 minutes", passing=True) for key in keys}
+
+    monkeypatch.setattr(run.store, "_unlink", hang)
+    monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
+    began = run.now()
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert 1 < len(sent) < run.store.options.max_retries
+    assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
+    assert run.store.exists(key)
+    assert (house.pruned.purged.objects, house.pruned.purged.left) == (0, 1)
+
+
+def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, monkeypatch):
+    key, delete = _in_quarantine(run), run.store.delete
+
+    def slow(keys, **options):
+        told = delete(keys, **options)
+        if keys == [key]:
+            run.environment.clock.instant += run.options.reread_every
+            options["pace"]()
+        return told
+
+    monkeypatch.setattr(run.store, "delete", slow)
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert not run.store.exists(key)
+    assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
+
+
+def _told(run, house):
+    """What the record of a purge of one object says."""
+    (record,) = (key for batch in run.store.list(house.pruned.purged.record) for key in batch["key"].to_pylist())
+    (row,) = pq.read_table(io.BytesIO(run.store.read(record))).to_pylist()
+    return row["outcome"]
+
+
+@pytest.mark.parametrize("answer", ["failed", "refused"])
+def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(run, looked, monkeypatch, answer):
+    key, unlink = _in_quarantine(run), run.store._unlink
+
+    def lost(keys, pace):
+        told = unlink(keys, pace)
+        return {name: Answer(answer, "the first answer was lost") for name in told} if keys == [key] else told
+
+    monkeypatch.setattr(run.store, "_unlink", lost)
+    house = housekeeping.keep_house(run)
+    assert not run.store.exists(key)
+    assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == ("purged", 1, 0)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(run, looked, monkeypatch, lost):
+    key, delete, exists, sent = _in_quarantine(run), run.store.delete, run.store.exists, []
+
+    def slow(keys, **options):
+        told = delete(keys, **options)
+        if keys == [key]:
+            sent.append(key)
+            run.environment.clock.instant += run.options.reread_every
+            if lost:
+                raise LeaseLostError("the lease is lost")
+            options["pace"]()
+        return told
+
+    def stumble(asked):
+        if asked == key and sent:
+            raise TransientError("HTTP 503")
+        return exists(asked)
+
+    monkeypatch.setattr(run.store, "delete", slow)
+    monkeypatch.setattr(run.store, "exists", stumble)
+    house = housekeeping.keep_house(run)
+    assert _told(run, house) == "unknown"
+    assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (0, 1, 0)
+    assert "1 may be gone: nobody answered for their deletion, nor whether they are there" in house.words
+    assert ("not finished: the lease is lost" in house.words) == lost
+
+
+def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
+    _in_quarantine(run)
+    monkeypatch.setattr(run.store, "write_parquet", _refused)
+    house = housekeeping.keep_house(run)
+    assert looked
+    assert "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
+
+
+def _refused(*_arguments):
+    raise TransientError("the store is away")
+
+
+def test_a_run_that_never_got_a_verdict_has_no_report_to_wait_for(run):
+    for day in (0, 1):
+        _mark(run, day)
+    _mark(run, 2, concluded=False, reported=False)
+    assert _prune(run).runs == [_key(2)]
+
+
+@pytest.mark.spark
+def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, spark):
+    run = written_run(tmp_path, spark=spark).run
+    run.environment.clock.instant += timedelta(days=365)
+    run = replace(run, options=replace(run.options, keep_runs=1))
+    _mark(run, 0)
+    _mark(run, 1, reported=False)
+    assert _prune(run).runs == [_key(1)]
+    again = report.load(_then(run, 1))
+    assert [group.objects for group in again.by_reason] == [1]
+    assert layout.report_keys(_key(1), swept=False)["html"] in _keys(run, 1)
+
+
+def test_a_run_whose_report_cannot_be_made_stays(run):
+    for day in (0, 1):
+        _mark(run, day)
+    _mark(run, 2, reported=False)
+    run.store.put(tables.manifest_key(tables.NAMESPACE_SLICES, _key(2)), b"{")
+    done = _prune(run)
+    assert done.runs == []
+    assert "its report cannot be made" in done.kept[str(_key(2))]
+    assert len(_parts(run, 2)) == 2
+
+
+def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    left = [f"{layout.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet" for day in (1, 2)]
+    for key in left:
+        run.store.put(key, b"rows")
+    done = _prune(run)
+    assert (done.runs, done.objects) == ([_key(2)], 3)
+    assert left[1] not in _keys(run, 2)
+    assert left[0] in _keys(run, 1)
+
+
+STRANGERS = [
+    "slices/run_id={run}/_manifest.json.bak",
+    "slices/run_id={run}/part-00000.parquet",
+    "slices/run_id={run}/deeper/part-00000-000-{hex32}-{hex8}.parquet",
+    "slices/run_id={run}/part-00000-000-{hex32}-{hex8}.parquet.bak",
+    "slices/run_id=x/part-00000-000-{hex32}-{hex8}.parquet",
+    "commits/run_id=gp0n1l7d77pn0cke6jjg/commits.csv",
+    "uncommitted/gp0n1l7d77pn0cke6jjg/uncommitted/gp0n1l7d77pn0cke6jj0",
+    "reports/run_id={run}/part-00000-000-{hex32}-{hex8}.parquet",
+    "journal/run_id={run}/notes.parquet",
+    "addresses/run_id=gp0n1l7d77pn0cke6jjg/part-00000-{hex32}.parquet",
+    "rules/config.json",
+    "uncommitted/run_id={run}/_diffs-{hex32}.parquet",
+    "slices/run_id={run}/_diffs-{hex32}-00000.parquet",
+]
+
+
+def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
+    for day in (0, 1, 2):
+        _mark(run, day, swept=day == 2)
+    names = {"run": _key(2), "hex32": "0" * 32, "hex8": "0" * 8}
+    strangers = {layout.ROOT + name.format(**names) for name in STRANGERS} | {
+        "_lakefs/" + "0" * 64,
+        "data/s/x",
+        "dummy",
+    }
+    hold = f"{layout.HOLDS}audit.json"
+    for key in (*strangers, hold):
+        run.store.put(key, b"1")
+    assert _prune(run).runs == [_key(2)]
+    left = {key for batch in run.store.list("") for key in batch.column("key").to_pylist()}
+    assert strangers | {hold} <= left
+
+
+def test_while_somebody_collects_nothing_is_pruned(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    with lease.acquire(_then(run, 9)):
+        done = _prune(run)
+    assert done.runs == []
+    assert "sweep of run" in done.not_now
+    assert _prune(run).runs == [_key(2)]
+
+
+def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypatch):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    real = run.store.delete
+
+    def deny(keys):
+        return [DeleteOutcome(key, "refused", "HTTP 403") if "/addresses/" in key else real([key])[0] for key in keys]
+
+    with monkeypatch.context() as denying:
+        denying.setattr(run.store, "delete", deny)
+        done = _prune(run)
+    assert (done.objects, done.left) == (1, 1)
+    assert _prune(run).objects == 1
+
+
+def test_what_the_server_left_is_counted_and_stays(run):
+    _mark(run, 0)
+    for name in STRANGERS:
+        if "gp0n1l7d77pn0cke6jjg" in name:
+            run.store.put(layout.ROOT + name.format(hex32="0" * 32), b"12345")
+    run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
+    left = housekeeping.left_by_server(run.store, "_lakefs")
+    assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
+    assert housekeeping.keep_house(run).words == "the server keeps files of every collection: 2 files, 10 bytes"
+    assert housekeeping.left_by_server(run.store, "_lakefs") == left
+
+
+def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
+    runs = [_key(day) for day in range(20)]
+    names = [tables.manifest_key(spec, key) for key in runs for spec in tables.ALL_TABLES]
+    server = [layout.ROOT + name.format(hex32="0" * 32) for name in STRANGERS if "gp0n1l7d77pn0cke6jjg" in name]
+    copies = [f"{layout.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
+    store = PagedStore([*names, *server, *copies], 1_000)
+    found = housekeeping._by_run(store)
+    assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
+    assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
+    assert housekeeping.left_by_server(store, "_lakefs").objects == 2
+    assert store.requests["list"] == 2
+
+
+def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
+    _mark(run, 0)
+    monkeypatch.setattr(housekeeping, "prune", _denied)
+    house = housekeeping.keep_house(run)
+    assert house.problem == "listing was refused. House-keeping deleted nothing."
+    assert "not finished: listing was refused" in house.words
+    assert house.facts["left_by_server_objects"] == 0
+
+
+def _denied(_run, *_):
+    raise PermissionDeniedError("listing was refused")
+
+
+def test_pruning_says_what_it_did(run):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    house = housekeeping.keep_house(run)
+    assert "tables of 1 old runs pruned (2 files" in house.words
+    assert house.facts["pruned_runs"] == [str(_key(2))]
