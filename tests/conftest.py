@@ -4,6 +4,11 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("lakegc", deadline=None)
+settings.load_profile("lakegc")
 
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
 # The tests are not the user's Dagster, must not pick up the user's settings, nor fold what they read to a terminal's width.
