@@ -145,7 +145,8 @@ def _entries(outcome, addresses):
 def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_driver_no_more(
     sandbox, spark, monkeypatch, driver_rows, driver_calls
 ):
-    monkeypatch.setattr(twins, "MAX_PATHS", 20)
+    for bound in ("HELD", "LOT", "FOUND"):
+        monkeypatch.setattr(twins, bound, 20)
     monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
     later = NOW + timedelta(days=31)
     brought = []
