@@ -111,6 +111,8 @@ def spark_config(
         "spark.python.worker.reuse": "true",
         # A second copy of a slow task would delete, or write a part, beside the first one.
         "spark.speculation": "false",
+        # Else each column that is named costs some calls to Java, which note the line of Python for Spark's own messages.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if master is not None:
         config["spark.master"] = master
@@ -120,6 +122,8 @@ def spark_config(
         config |= {
             "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
             "spark.driver.memory": "2g",
+            # Each sort and join begins with a page of its own: of 32 MiB by default, which few rows do not fill.
+            "spark.buffer.pageSize": "4m",
         }
         if _GATEWAY not in os.environ:
             config |= _started_here(properties)

@@ -7,11 +7,9 @@ SMALL_SPARK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each aggregate, sort and join begins with a page of its own, 32 MiB of a heap of 2 GiB, which one row does not fill:
+    # Each aggregate, sort and join begins with a page of its own, which one row does not fill: with Spark's 32 MiB
     # a sixth of Java's time went to collecting them.
     "spark.buffer.pageSize": "1m",
-    # Else each column that is named costs some calls to Java, which note the line of Python for messages of Spark's analyser.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The room for compiled code is that of a process that lives for minutes; Java that is full of it compiles again and again.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn200m -XX:ReservedCodeCacheSize=160m",
 }
