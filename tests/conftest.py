@@ -17,8 +17,11 @@ LONGEST = (
     "faults/test_faults_of_a_mark.py",
     "search/test_random_histories.py",
     "search/test_concurrent_writers.py",
-    "faults/test_faults_of_a_sweep.py",
     "roundtrip/test_cluster.py",
+    "mark/test_twins.py",
+    "faults/test_faults_of_a_sweep.py",
+    "spark_core/test_renewal.py",
+    "lakegc_dagster/test_dagster_runs.py",
 )
 
 
