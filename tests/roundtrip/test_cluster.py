@@ -40,6 +40,8 @@ address_partitions = 2
 [spark.config]
 "spark.sql.codegen.wholeStage" = "false"
 "spark.sql.codegen.factoryMode" = "NO_CODEGEN"
+"spark.buffer.pageSize" = "1m"
+"spark.python.sql.dataFrameDebugging.enabled" = "false"
 "spark.driver.extraJavaOptions" = "{java}"
 "spark.executor.extraJavaOptions" = "{java}"
 "spark.driver.maxResultSize" = "1m"

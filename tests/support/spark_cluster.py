@@ -26,6 +26,8 @@ OWN_PACKAGES = ("spark_core", "lakegc_dagster", "lakegc-", "_lakegc", "_editable
 _WRAPPER = """#!/bin/sh
 for name in $(env | sed -n 's/^\\(\\({hidden}\\)[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset "$name"; done
 export HOME={home} AWS_EC2_METADATA_DISABLED=true
+# Where the tests themselves find lakegc by it, executors would, too.
+unset PYTHONPATH
 exec {python} "$@"
 """
 
