@@ -159,7 +159,7 @@ class SparkResource(LazyPySparkResource):
         if SparkSession.getActiveSession() is None:
             check_java()
         # Spark itself keeps one session a process, whoever asks first.
-        session: SparkSession = super().spark_session
+        session: SparkSession = with_named_classes(super().spark_session)
         prepare_cluster(session, ship_package=self.ship_package)
         return session
 

@@ -25,7 +25,7 @@ LONGEST = (
     "roundtrip/test_cluster.py",
     "mark/test_twins.py",
     "faults/test_faults_of_a_sweep.py",
-    "spark_core/test_renewal.py",
+    "mark/test_renewal.py",
     "lakegc_dagster/test_dagster_runs.py",
 )
 
@@ -55,15 +55,9 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(scope="session")
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""
-    from py4j.java_gateway import java_import
-
     from spark_core.spark.session import spark_config, start_session
     from tests.support.small_spark import SMALL_SPARK
 
     session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
-    # Said without its package a class is looked for in each package and each jar, at each column and each task.
-    for name in ("PythonRDD", "PythonUtils", "SimplePythonFunction"):
-        java_import(session._jvm, f"org.apache.spark.api.python.{name}")
-    java_import(session._jvm, "org.apache.spark.sql.api.python.PythonSQLUtils")
     yield session
     session.stop()

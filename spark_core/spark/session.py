@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.java_gateway import java_import
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.find_spark_home import _find_spark_home
@@ -33,6 +34,10 @@ LOCAL_ADDRESS_PARTITIONS = 4
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 # Options for the driver's Java; it takes the last word of those that contradict each other.
 _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
+_NAMED_CLASSES = (
+    *(f"org.apache.spark.api.python.{name}" for name in ("PythonRDD", "PythonUtils", "SimplePythonFunction")),
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+)
 _DAEMON = "spark_core.spark.spark_daemon"
 # Java's second compiler costs as much as it gains up to joins of 20 million objects (docs/performance.md).
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -172,7 +177,17 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return with_named_classes(builder.getOrCreate())
+
+
+def with_named_classes(session: SparkSession) -> SparkSession:
+    """Tell Java's side the packages of the classes that Spark's Python asks for at each column and each task.
+
+    A class that is named alone is looked for in some 300 jars for each package that comes before its own.
+    """
+    for name in _NAMED_CLASSES:
+        java_import(session._jvm, name)  # noqa: SLF001 - there is no public way to it
+    return session
 
 
 def check_java() -> str:
