@@ -34,7 +34,7 @@ from spark_core.phases import (
 from spark_core.records.tables import DELETION_REPORT, Manifest, TableSpec
 from spark_core.run import Environment, Run, Storage, open_run
 from spark_core.spark.cluster import prepare_cluster
-from spark_core.spark.session import check_java, default_master, spark_config
+from spark_core.spark.session import check_java, default_master, spark_config, with_named_classes
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource

@@ -35,6 +35,12 @@ class FakeSession:
         self.activated += 1
 
 
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch):
+    """Let nothing be said to the Java side of what stands for Spark."""
+    monkeypatch.setattr("lakegc_dagster.resources.with_named_classes", lambda session: session)
+
+
 @pytest.fixture
 def starting(monkeypatch):
     """Make Spark's start wait for an event; returns the event, the session and the threads that started it."""

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.errors import SettingsError
+from spark_core.spark import session as spark_session
 from spark_core.spark import spark_daemon
 from spark_core.spark.class_archive import class_archive
 from spark_core.spark.session import check_java, spark_config
@@ -141,3 +142,12 @@ def test_a_library_that_is_missing_keeps_no_worker_from_starting(monkeypatch):
         spark_daemon.import_ahead()
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.spark
+def test_the_classes_that_sparks_python_asks_for_are_found_by_their_packages(spark):
+    """An upgrade that moves one of them must be seen here: it would only cost time elsewhere."""
+    for name in spark_session._NAMED_CLASSES:
+        assert getattr(spark._jvm, name.rpartition(".")[2])._fqn == name
+        # A class, and not a package, which any name is that no class has.
+        assert type(java_class := getattr(spark._jvm, name.rpartition(".")[2])).__name__ == "JavaClass", java_class
