@@ -9,6 +9,7 @@ what the calls do not suffice for is kept, and nothing else.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -438,10 +439,15 @@ class _Search:
             kept = once.filter(pc.is_in(once["address"], candidates.rows["address"].combine_chunks()))
             self.live += [frame_of(self.run.spark, kept)] if kept.num_rows else []
             return
-        found = frame_of(self.run.spark, once).join(candidates.frame.select("address"), on="address", how="left_semi")
+        # What was shown is bounded, and goes to the candidates; Spark would send all of them, once for each lot, through the driver.
+        held = sf.broadcast(frame_of(self.run.spark, once))
+        found = candidates.frame.select("address").join(held, on="address", how="inner").select(*_SHOWN.names)
         found = found.localCheckpoint()
         if not found.isEmpty():
             self.live.append(found)
+        del held, found
+        # What Python still names, Java holds: the rows of each lot, until Python looks for what nobody reaches.
+        gc.collect()
 
     def _undecided(self, looked: _Looked) -> DataFrame | None:
         """Return the candidates that may hide where nobody was asked; None for none."""

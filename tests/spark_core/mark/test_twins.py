@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark.sql.functions as sf
 import pytest
+from pyspark.sql import DataFrame
 
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas
@@ -520,6 +522,39 @@ def test_the_hard_case_in_small(spark, monkeypatch):
     kept, found = ground.kept(twin_calls=20 * 21)
     assert kept == set()
     assert (found.facts["objects_asked"], found.facts["calls"]) == (300, 0)
+
+
+@pytest.mark.spark
+def test_what_was_compared_is_let_go_of_although_python_rarely_looks_for_what_nobody_reaches(spark, monkeypatch):
+    """Java holds the rows of each lot for as long as Python names them: at full size it ran out of memory."""
+    for bound, value in (("HELD", 0), ("FOUND", 20), ("PAGE", 10)):
+        monkeypatch.setattr(twins, bound, value)
+    names = [f"b{number:02}" for number in range(8)]
+    shown = {f"p/{at:04}": f"data/s/{at}" for at in range(40)}
+    ground = Ground(
+        spark,
+        Branches({name: dict(shown) for name in names}, page=10),
+        dict.fromkeys(names, ago(30)),
+        [(path, address, 4, MD5) for path, address in shown.items()],
+        [(f"data/c/{number}", 4, ago(1)) for number in range(30)],
+    )
+    compare, named = twins._Search._compare, []
+
+    def counted(search, candidates):
+        named.append(sum(isinstance(one, DataFrame) for one in gc.get_objects()))
+        compare(search, candidates)
+
+    monkeypatch.setattr(twins._Search, "_compare", counted)
+    gc.collect()
+    gc.disable()
+    try:
+        kept, found = ground.kept(twin_calls=1_000)
+    finally:
+        gc.enable()
+    assert kept == set()
+    assert found.facts["branches_listed"] == 8
+    assert len(named) > 10
+    assert named[-1] <= named[1] + 3
 
 
 # Branches that go
