@@ -112,7 +112,10 @@ pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Py
 
 
 def test_the_interpreter_of_the_operator_s_properties_is_taken(monkeypatch):
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    # Set first, so that what the call leaves behind is taken back for the tests behind this one.
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "python")
+    monkeypatch.delenv("PYSPARK_PYTHON")
     spark_config(master="yarn", extra={"spark.pyspark.python": "./environment/bin/python"})
     assert os.environ["PYSPARK_PYTHON"] == "./environment/bin/python"
 
