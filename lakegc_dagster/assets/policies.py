@@ -1,0 +1,41 @@
+"""What the retention policy of a repository names, beside its mark; it lets nothing go."""
+
+import dagster as dg
+
+from lakegc_dagster import engine
+from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.mark import (
+    committed_addresses,
+    namespace_slices,
+    retained_commits,
+    uncommitted_addresses,
+)
+from lakegc_dagster.metadata import figures_metadata, table_metadata
+from lakegc_dagster.resources import Runs
+from spark_core.checks.policies import check_policy
+from spark_core.records import tables
+
+_NAME = tables.POLICY_EXPIRATIONS.name
+
+
+@dg.asset(
+    name=_NAME,
+    kinds={"spark", "parquet", "lakefs"},
+    deps=[namespace_slices, uncommitted_addresses, retained_commits, committed_addresses],
+    metadata=table_metadata(tables.POLICY_EXPIRATIONS),
+    **declared("mark"),
+)
+def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """The objects that the repository's retention policy names, by rule, branch and path.
+
+    They are only shown. Nothing is looked at where the settings say `policies = "off"`. What is
+    unusual about them is a warning of the run, and stands in the metadata.
+    """
+    with runs.opened(context.partition_key, _NAME) as run:
+        facts = engine.policies.store_if_asked(run)
+        found = check_policy(run, facts)
+    for result in found:
+        if not result.passed:
+            context.log.warning(result.summary)
+    said = {result.name: result.summary for result in found}
+    return dg.MaterializeResult(metadata=figures_metadata({**facts, **said}))

@@ -1,0 +1,340 @@
+"""`lakegc retention`: the repository's own policy of which objects expire, by branch and path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.holds import open_now, who
+
+if TYPE_CHECKING:
+    from spark_core.model import RunKey
+    from spark_core.policies.document import Policy
+    from spark_core.policies.versions import Version
+    from spark_core.run import Run
+
+_EFFECT = (
+    "effect expire: an object goes from the store; its entries stay, and reading them answers 410 "
+    "Gone."
+)
+
+
+class _RepositoryType(click.ParamType[Any]):
+    """A repository by its name or its URI."""
+
+    name = "repository"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name = value.removeprefix("lakefs://").removesuffix("/")
+        if not name or "/" in name:
+            self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
+        return name
+
+
+_repository = click.argument("repository", type=_RepositoryType())
+_file = click.option(
+    "--policy-file",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="The document: JSON or YAML.",
+)
+
+
+@click.group()
+def retention() -> None:
+    """Set, show or end a repository's object retention policy: what expires by branch and path.
+
+    A policy names objects that somebody can still see. It only has an effect where the settings of
+    the repository say `policies = "mark"`, which shows what it names.
+
+    \b
+    Examples:
+      lakegc retention set lakefs://my-repo/ --policy-file retention.json
+      lakegc retention get my-repo
+      lakegc retention what-if my-repo --policy-file retention.json
+      lakegc retention history my-repo
+      lakegc retention delete my-repo
+      lakegc retention schema > retention.schema.json
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+
+
+@retention.command("set")
+@_repository
+@_file
+@command_body
+def retention_set(config: Path | None, repository: str, file: Path) -> int:
+    """Store the policy in a file as the repository's new version; deletes nothing.
+
+    \b
+    Examples:
+      lakegc retention set lakefs://my-repo/ --policy-file retention.json
+      lakegc retention set my-repo --policy-file retention.yml
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from spark_core.policies import document, versions
+
+        policy = document.parse(file.read_bytes(), name=str(file))
+        run = open_now(config, stack, repository)
+        version = versions.put(run, policy, who=who())
+        _show(repository, version, policy)
+        absent = _absent_branches(policy, {b.id for b in run.server.branches(repository)})
+        if absent:
+            from lakegc_dagster import console
+
+            console.console().print(
+                f"There is no branch named {', '.join(absent)}: such a rule does nothing until "
+                "there is one.",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+    return 0
+
+
+@retention.command("get")
+@_repository
+@click.option("--json", "as_json", is_flag=True, help="Print the document alone.")
+@command_body
+def retention_get(config: Path | None, repository: str, *, as_json: bool) -> int:
+    """Show the policy that counts, in the first of the document's two forms.
+
+    \b
+    Examples:
+      lakegc retention get my-repo
+      lakegc retention get my-repo --json > retention.json
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from lakegc_dagster import console
+        from spark_core.policies import versions
+
+        version = versions.newest(open_now(config, stack, repository))
+        policy = None if version is None else version.policy
+        if version is None or policy is None:
+            console.console().print(
+                f"{repository} has no retention policy: no object expires by branch and path.",
+                markup=False,
+                soft_wrap=True,
+            )
+        elif as_json:
+            click.echo(policy.to_json(), nl=False)
+        else:
+            _show(repository, version, policy)
+    return 0
+
+
+@retention.command("delete")
+@_repository
+@command_body
+def retention_delete(config: Path | None, repository: str) -> int:
+    """End the policy by a new version without rules; earlier versions stay in the history.
+
+    \b
+    Example:
+      lakegc retention delete my-repo
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from lakegc_dagster import console
+        from spark_core.policies import versions
+
+        version = versions.put(open_now(config, stack, repository), None, who=who())
+        console.console().print(
+            f"the retention policy of {repository} ended with version {version.number}",
+            markup=False,
+            soft_wrap=True,
+        )
+    return 0
+
+
+@retention.command("history")
+@_repository
+@command_body
+def retention_history(config: Path | None, repository: str) -> int:
+    """Show every version of the policy, who set it and when.
+
+    \b
+    Example:
+      lakegc retention history my-repo
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from lakegc_dagster import console
+        from spark_core.policies import versions
+
+        found = versions.history(open_now(config, stack, repository).store)
+        shown = console.console()
+        if not found:
+            shown.print(f"{repository} never had a retention policy.", markup=False)
+            return 0
+        rows = [
+            (
+                str(version.number),
+                version.policy_digest[:12] or "-",
+                f"{version.since:%Y-%m-%d %H:%M} {version.who}",
+                "ended" if policy is None else "; ".join(_words(policy)),
+            )
+            for version in found
+            for policy in [version.policy]
+        ]
+        columns = ("version", "digest", "since (UTC), by", "rules")
+        shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    return 0
+
+
+@retention.command("what-if")
+@_repository
+@_file
+@click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="KEY",
+    help="Run key of the mark that it is told by; default: the newest one.",
+)
+@command_body
+def retention_what_if(config: Path | None, repository: str, file: Path, key: RunKey | None) -> int:
+    """Show what a policy would take, per rule and branch; neither sets it nor deletes anything.
+
+    It is told by the tables of a mark, so mark first. The lists name the ten largest and the ten
+    newest objects of each rule.
+
+    \b
+    Examples:
+      lakegc retention what-if my-repo --policy-file retention.json
+      lakegc retention what-if my-repo --policy-file retention.yml --run 2026-11-20T02-00-00Z
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from lakegc_dagster.jvm import start_quietly
+        from lakegc_dagster.stored_runs import open_stored
+        from spark_core.policies import document, what_if
+
+        policy = document.parse(file.read_bytes(), name=str(file))
+        settings = read_settings(config, stack)
+        run = open_stored(settings, repository, key)
+        start_quietly(settings)
+        _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
+    return 0
+
+
+def show_named(run: Run) -> None:
+    """Show what the policy named in a run; nothing where it did not look at one."""
+    from spark_core.errors import ChainError
+    from spark_core.policies import versions
+    from spark_core.records import tables
+
+    try:
+        facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+    except ChainError:
+        return
+    policy = versions.history(run.store)[facts["policy_version"] - 1].policy
+    if policy is not None:
+        from lakegc_dagster import console
+
+        console.console().print()
+        _show_found(run, policy, facts, names="names")
+
+
+def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str) -> None:
+    from lakegc_dagster import console
+    from spark_core.plain_text import bytes_text, visible
+
+    shown = console.console()
+    branches: dict[int, list[list[Any]]] = {}
+    for number, *row in facts["by_branch"]:
+        branches.setdefault(number, []).append(row)
+    rows = [
+        (
+            f"{number}: {policy.rules[number - 1].prefix or '(everywhere)'}",
+            branch or "(undecided)",
+            f"{objects:,}",
+            bytes_text(size),
+        )
+        for number in range(1, len(policy.rules) + 1)
+        for branch, objects, size in branches.get(number, [["-", 0, 0]])
+    ]
+    title = f"Retention policy of {run.repository.id}, run {run.key}"
+    shown.print(console.table(title, ("rule", "branch", "objects", "bytes"), rows))
+    for words, named in (("largest", facts["largest"]), ("newest", facts["newest"])):
+        for number in sorted(named, key=int):
+            rows = []
+            for row in named[number]:
+                size, date = (row[0], row[4]) if words == "largest" else (row[4], row[0])
+                where = visible(f"{row[2] or '(undecided)'}/{row[3]}")
+                rows.append((where, date[:16].replace("T", " "), bytes_text(size), row[1]))
+            columns = ("branch/path", "written (UTC)", "bytes", "address")
+            shown.print(console.table(f"Rule {number}, the {words}", columns, rows))
+    objects = facts["policy_objects"]
+    shown.print(
+        f"The policy {names} {objects:,} object{'' if objects == 1 else 's'} "
+        f"({bytes_text(facts['policy_bytes'])}); {facts['names_placed']:,} names were placed on a "
+        f"branch, {facts['names_undecided']:,} are undecided, which only a rule without a prefix "
+        "takes. None of this is deleted.",
+        markup=False,
+        soft_wrap=True,
+    )
+    if facts["unread"]:
+        shown.print(
+            f"Tables of {facts['unread']:,} commits cannot be read, for instance of commit "
+            f"{facts['unread_commits'][0][:12]}: until they can, rules with a prefix take nothing.",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+@retention.command("schema")
+def retention_schema() -> None:
+    """Print the JSON Schema of the document.
+
+    \b
+    Example:
+      lakegc retention schema > retention.schema.json
+    """  # noqa: D301 - as above
+    from spark_core.policies.schema import schema_text
+
+    click.echo(schema_text(), nl=False)
+
+
+def _show(repository: str, version: Version, policy: Policy) -> None:
+    from lakegc_dagster import console
+
+    shown = console.console()
+    rows = [
+        (
+            str(number),
+            rule.prefix or "(everywhere)",
+            "enabled" if rule.is_enabled else "disabled",
+            rule.effect or "expire",
+            "; ".join(f"{action} after {period}" for action, period in rule.periods.items()),
+        )
+        for number, rule in enumerate(policy.rules, start=1)
+    ]
+    columns = ("rule", "prefix", "status", "effect", "what")
+    shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    if policy.branch_order:
+        shown.print(f"branch order  {', '.join(policy.branch_order)}", markup=False)
+    shown.print(
+        f"version {version.number}, set by {version.who} at {version.since:%Y-%m-%d %H:%M} UTC, "
+        f"digest {version.policy_digest}",
+        markup=False,
+        soft_wrap=True,
+    )
+    shown.print(_EFFECT, markup=False, soft_wrap=True)
+
+
+def _words(policy: Policy) -> list[str]:
+    return [
+        rule.words(number, action).removeprefix("policy ")
+        + ("" if rule.is_enabled else " (disabled)")
+        for number, rule in enumerate(policy.rules, start=1)
+        for action in rule.periods
+    ]
+
+
+def _absent_branches(policy: Policy, there: set[str]) -> list[str]:
+    named = {rule.branch for rule in policy.rules if rule.branch is not None}
+    return sorted(named.union(policy.branch_order) - there)

@@ -1,0 +1,203 @@
+"""Decide whether the rules of a policy let an object go, from all its names; plain values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from spark_core.policies.document import Action, Policy
+from spark_core.policies.names import NEVER, Graph, Lines
+
+# Bits of what is known of a range, and so of each entry that it holds: a branch's head has it; a
+# retained commit has it; a tag or a hold keeps it; a commit has it on which nothing was committed
+# and that is no branch's head, so that nobody knows when it ended.
+AT_HEAD, RETAINED, KEPT, ENDED = 1, 2, 4, 8
+
+# Different sets of ranges of which a task remembers what they tell together. An entry of a range
+# that every commit rewrites is in as many ranges as there are commits.
+_REMEMBERED = 2_000
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What commits did to a range of entries.
+
+    Attributes:
+        bits: See the top of this module.
+        introduced: Commits that have it, although no parent has it.
+        lost: Commits that do not have it, although their main parent has it.
+    """
+
+    bits: int
+    introduced: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A path that names an object.
+
+    Attributes:
+        path: The path.
+        modified: The latest date that an entry gives for it there, in microseconds since 1970.
+        ranges: Numbers of the ranges that have this path with this address.
+    """
+
+    path: bytes
+    modified: int
+    ranges: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Due:
+    """Why an object may go: the last of its names to fall due, and the rule that it falls under.
+
+    Attributes:
+        since: When it fell due, in microseconds since 1970.
+        rule: Number of the rule, from 1 on.
+        action: The rule's action.
+        branch: Branch of the name; None if that is undecided.
+        path: Path of the name.
+    """
+
+    since: int
+    rule: int
+    action: Action
+    branch: str | None
+    path: bytes
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the ranges of an entry tell together."""
+
+    bits: int
+    introduced: tuple[int, ...]
+    lost: tuple[int, ...]
+
+
+@dataclass
+class Judge:
+    """Compares the names of an object with the rules of a policy.
+
+    Attributes:
+        policy: The document.
+        graph: All commits.
+        lines: Whose commit each one is.
+        changes: What commits did to each range, by its number.
+        unread: Commits that may give any object a name that nobody knows, as tables of them could
+            not be read.
+        instant: The run's instant in microseconds since 1970, less what clocks may be wrong by.
+    """
+
+    policy: Policy
+    graph: Graph
+    lines: Lines
+    changes: Sequence[Changes]
+    unread: tuple[int, ...]
+    instant: int
+    _known: dict[tuple[int, ...], _Known] = field(default_factory=dict, repr=False)
+    _rules: list[tuple[int, str | None, bytes, Mapping[Action, int]]] = field(
+        default_factory=list, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        self._rules = [
+            (
+                number,
+                rule.branch,
+                rule.path.encode(),
+                {
+                    action: period.length // timedelta(microseconds=1)
+                    for action, period in rule.periods.items()
+                },
+            )
+            for number, rule in enumerate(self.policy.rules, start=1)
+            if rule.is_enabled
+        ]
+
+    def names_of(self, entry: Entry) -> list[tuple[int, str | None]]:
+        """Return each commit that introduced an entry, with its branch."""
+        introduced = self.known(entry.ranges).introduced
+        return [(commit, self.lines.branch_of(commit)) for commit in introduced]
+
+    def known(self, ranges: tuple[int, ...]) -> _Known:
+        """Put together what the ranges of an entry tell; remembered, as entries share them."""
+        found = self._known.get(ranges)
+        if found is None:
+            some = [self.changes[number] for number in ranges]
+            bits = 0
+            for each in some:
+                bits |= each.bits
+            introduced = {commit for each in some for commit in each.introduced}
+            lost = {commit for each in some for commit in each.lost}
+            found = _Known(bits, self.graph.minimal(introduced), tuple(sorted(lost)))
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[ranges] = found
+        return found
+
+    def due(self, entries: Sequence[Entry], last_modified: int) -> Due | None:
+        """Tell whether an object may go: only if it is due under each of its names.
+
+        Args:
+            entries: Every path that names the object in any commit.
+            last_modified: The store's date, in microseconds since 1970.
+
+        Returns:
+            The name that fell due last; None if the object stays.
+        """
+        known = [self.known(entry.ranges) for entry in entries]
+        bits = 0
+        for each in known:
+            bits |= each.bits
+        if bits & KEPT or not bits & RETAINED or not all(each.introduced for each in known):
+            return None
+        is_current = bool(bits & AT_HEAD)
+        last: Due | None = None
+        for entry, each in zip(entries, known, strict=True):
+            for commit in each.introduced:
+                start = max(entry.modified, last_modified, int(self.graph.dates[commit]))
+                owner = int(self.lines.owner[commit])
+                since = NEVER if is_current else max(start, self._lost_since(each, owner))
+                found = self._earliest(entry.path, owner, start, since)
+                if found is None or found.since > self.instant:
+                    return None
+                if last is None or found.since > last.since:
+                    last = found
+        return last if last is not None and self._is_due_unread(last_modified) else None
+
+    def _earliest(self, path: bytes, owner: int, start: int, since: int) -> Due | None:
+        """Find the rule by which a name falls due first; as in S3, the earliest expiry counts."""
+        branch = None if owner < 0 else self.lines.branches[owner]
+        first: Due | None = None
+        for number, of_branch, prefix, periods in self._rules:
+            if of_branch is not None and (of_branch != branch or not path.startswith(prefix)):
+                continue
+            for action, period in periods.items():
+                begin = start if action == "all" else since
+                if begin < NEVER and (first is None or begin + period < first.since):
+                    first = Due(begin + period, number, action, branch, path)
+        return first
+
+    def _lost_since(self, known: _Known, owner: int) -> int:
+        """Tell since when an entry is no branch's any more; `NEVER` if nobody knows."""
+        if self.unread:
+            return NEVER
+        if owner >= 0:
+            # Commits have greater numbers than their ancestors, so the last on the line is newest.
+            on_line = [commit for commit in known.lost if self.lines.is_on(commit, owner)]
+            return int(self.graph.dates[on_line[-1]]) if on_line else NEVER
+        if known.bits & ENDED or not known.lost:
+            return NEVER
+        return max(int(self.graph.dates[commit]) for commit in known.lost)
+
+    def _is_due_unread(self, last_modified: int) -> bool:
+        """Say whether an object is due under the names that unread tables may give it."""
+        for commit in self.unread:
+            start = max(last_modified, int(self.graph.dates[commit]))
+            found = self._earliest(b"", -1, start, NEVER)
+            if found is None or found.since > self.instant:
+                return False
+        return True

@@ -1,0 +1,425 @@
+"""What a retention policy names now: a table, or only figures; nothing here deletes.
+
+An object is named only if every name that it has in any commit is due under some rule. What nothing
+retained reaches is not a policy's: it expires without one. What is staged, held, reached by a tag,
+too young or not lakeFS's own is never named.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
+
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
+from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
+from spark_core.mark import Mark
+from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
+from spark_core.mark.committed import TableReader
+from spark_core.mark.heads import Heads
+from spark_core.mark.holds import Holds
+from spark_core.policies import history, versions
+from spark_core.policies.document import Policy
+from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Due, Entry, Judge
+from spark_core.policies.names import Graph, lines, micros
+from spark_core.records import reading, tables, writing
+from spark_core.records.figures import Figures
+from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.run import Run, chain
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import counted, run_over
+
+# Objects that are named for each rule: the largest, and the newest.
+NAMED = 10
+# Stored runs whose heads are looked at, the newest first.
+_RUNS = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Found:
+    """What the rules name, added up.
+
+    Attributes:
+        receipts: Parts of the table, where one is written.
+        objects: Objects by rule and branch ("" where it is undecided).
+        size_bytes: Their bytes.
+        largest: By rule: bytes, address, branch, path and date of the largest objects.
+        newest: By rule: date, address, branch, path and bytes of the newest objects.
+        names: Names of listed, old objects: `placed` on a branch, or `undecided`.
+        entries: Entries that came out of the comparison with the listing.
+    """
+
+    receipts: list[Receipt] = field(default_factory=list)
+    objects: Counter[tuple[int, str]] = field(default_factory=Counter)
+    size_bytes: Counter[tuple[int, str]] = field(default_factory=Counter)
+    largest: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
+    newest: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
+    names: Counter[str] = field(default_factory=Counter)
+    entries: int = 0
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Add an object that is named: a row of `schemas.POLICY_EXPIRATIONS`."""
+        number, branch = row["rule"], row["branch"] or ""
+        self.objects[number, branch] += 1
+        self.size_bytes[number, branch] += row["size_bytes"]
+        path = row["path"].decode(errors="replace")
+        date = row["last_modified"].isoformat()
+        self._name(self.largest, number, [(row["size_bytes"], row["address"], branch, path, date)])
+        self._name(self.newest, number, [(date, row["address"], branch, path, row["size_bytes"])])
+
+    def merge(self, other: Found) -> None:
+        """Add what another task found."""
+        self.receipts += other.receipts
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        for mine, theirs in ((self.largest, other.largest), (self.newest, other.newest)):
+            for number, rows in theirs.items():
+                self._name(mine, number, rows)
+        self.names.update(other.names)
+        self.entries += other.entries
+
+    @staticmethod
+    def _name(
+        into: dict[int, list[tuple[Any, ...]]], number: int, rows: Iterable[tuple[Any, ...]]
+    ) -> None:
+        into[number] = heapq.nlargest(NAMED, [*into.get(number, ()), *rows])
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """Objects and bytes."""
+        return sum(self.objects.values()), sum(self.size_bytes.values())
+
+
+@dataclass(frozen=True)
+class Expirations:
+    """What a policy names.
+
+    Attributes:
+        found: The objects, added up.
+        facts: Figures, JSON values only.
+    """
+
+    found: Found
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named(Figures):
+    """Figures of the table, which decide nothing and are read by name."""
+
+    values: Mapping[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """Return them as they are."""
+        return dict(self.values)
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """What every task needs."""
+
+    judge: Judge
+    policy: Policy
+    held: Holds
+    target: Target | None
+
+
+def store_if_asked(run: Run) -> Mapping[str, Any]:
+    """Store the table of what the repository's policy names, where the settings ask for it.
+
+    Args:
+        run: The run; its first four tables are stored.
+
+    Returns:
+        Its figures, JSON values only.
+    """
+    if run.options.policies == "off":
+        return {"policies": "off"}
+    draft = policy_expirations(run, Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1])))
+    if draft is None:
+        return {"policies": run.options.policies, "policy_version": 0}
+    return {"policies": run.options.policies, **run.keep(draft).manifest.facts}
+
+
+def policy_expirations(run: Run, mark: Mark) -> Draft | None:
+    """Make the table of what the repository's policy names.
+
+    Args:
+        run: The run.
+        mark: Tables 1 to 4.
+
+    Returns:
+        Columns of `schemas.POLICY_EXPIRATIONS`, key address; None if the repository has no policy.
+
+    Raises:
+        ChainError: If the tables were not made one after the other in the safe order.
+        CorruptTableError: If a version of the policy cannot be read.
+        IncompleteReadError: If the refs were not read from a dump, or rows got lost.
+    """
+    began = run.now()
+    chain.require_unbroken(run, [table.manifest for table in mark.all])
+    version = versions.newest(run)
+    policy = None if version is None else version.policy
+    if version is None or policy is None:
+        return None
+    where = tables.folder(tables.POLICY_EXPIRATIONS, run.key)
+    target = Target(run.store, where, writing.new_attempt(), schemas.POLICY_EXPIRATIONS)
+    named = writing.removed_on_failure(target, lambda: find(run, policy, mark, target))
+    facts = {
+        "policy_version": version.number,
+        "policy_digest": version.policy_digest,
+        **named.facts,
+    }
+    return Draft(
+        tables.POLICY_EXPIRATIONS,
+        Written(target.attempt, named.found.receipts),
+        began,
+        parents=[table.manifest for table in mark.all],
+        figures=lambda _, __: _Named(values=facts),
+    )
+
+
+@surfacing_errors()
+def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> Expirations:
+    """Find what the rules of a policy name.
+
+    Refs and holds are read anew: what was committed since the mark's tables can only add names. The
+    tables of all commits are read, each range once, and one shuffle of all entries by their
+    object's hash brings the names of an object together. The driver holds a row for each distinct
+    range and each change of one.
+
+    Args:
+        run: The run of the mark.
+        policy: The document.
+        mark: Tables 1 to 4.
+        target: Where the rows are written; None to add them up only.
+
+    Raises:
+        IncompleteReadError: If the refs were not read from a dump, or rows got lost.
+        CorruptTableError: If a table of a retained commit is damaged.
+    """
+    prefix = tables_prefix(run)
+    read = read_commits(run, prefix)
+    if read.dump is None:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: its refs could only be walked, and a walk does not "
+            "show the commits that nothing leads to any more, which may have introduced an object",
+            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, or set policies = "
+            '"off" for the repository.',
+        )
+    graph = Graph.of(read.refs)
+    reader = TableReader.of(run, prefix)
+    bits = _bits(run, graph, read, mark)
+    metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
+    past = history.read_history(run, reader, graph, metaranges, bits)
+    entries = history.read_entries(run, reader, past).persist()
+    try:
+        rows, count, figures = counted(entries)
+        unread = [int(name.removeprefix("unread/")) for name in figures if "/" in name]
+        judge = Judge(
+            policy,
+            graph,
+            lines(
+                graph,
+                {branch.id: branch.commit_id for branch in read.refs.branches},
+                default_branch=run.repository.default_branch,
+                branch_order=policy.branch_order,
+                seen=_seen(run),
+            ),
+            past.changes,
+            tuple(
+                sorted(
+                    {
+                        *past.unread,
+                        *(c for number in unread for c in past.changes[number].introduced),
+                    }
+                )
+            ),
+            micros(run.key.instant) - _margin(run),
+        )
+        compared = _compared(rows, mark)
+        found = Found()
+        orders = _Orders(judge, policy, read.holds, target)
+        for each in run_over(compared, partial(_judge, orders), is_small=history.is_small(past)):
+            found.merge(each)
+    finally:
+        entries.unpersist()
+    wanted = sum(count for _, count, _ in past.ranges) - sum(
+        past.ranges[number][1] for number in unread
+    )
+    if figures["entries"] != wanted or not found.entries == count == wanted - figures["outside"]:
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: {figures['entries']} of {wanted} entries of all "
+            f"commits were read, {figures['outside']} of them lie outside, and {found.entries} of "
+            f"{count} others came out of their comparison",
+            "Run again; if it stays, report it with this text and Spark's version.",
+        )
+    return Expirations(found, _facts(policy, found, judge, past, figures))
+
+
+def _margin(run: Run) -> int:
+    return (run.options.clock_margin + run.options.accepted_skew) // timedelta(microseconds=1)
+
+
+def _bits(run: Run, graph: Graph, read: ReadCommits, mark: Mark) -> list[int]:
+    """Tell of each commit whether a head, the rules, a tag or a hold keep it; or its line ended."""
+    heads = {branch.commit_id for branch in read.refs.branches}
+    retained = set(read.table.column("commit_id").to_pylist())
+    for batch in mark.commits.batches(["commit_id"]):
+        retained.update(batch.column("commit_id").to_pylist())
+    kept = set(read.holds.commits(read.refs))
+    if run.options.tags_protect:
+        kept |= {tag.commit_id for tag in read.refs.tags}
+    continued = {int(number) for number in graph.main}
+    return [
+        (AT_HEAD if id_ in heads else 0)
+        | (RETAINED if id_ in retained else 0)
+        | (KEPT if id_ in kept else 0)
+        | (ENDED if id_ not in heads and number not in continued else 0)
+        for number, id_ in enumerate(graph.ids)
+    ]
+
+
+def _seen(run: Run) -> Iterator[Mapping[str, str]]:
+    """Yield the heads that stored runs of the same instance saw, if their tables can be read."""
+    for key in tables.runs(run.store, tables.RETAINED_COMMITS.folder)[:_RUNS]:
+        try:
+            manifest = reading.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
+            heads = Heads.of(manifest)
+        except (ChainError, CorruptTableError):
+            continue
+        if heads is not None and manifest.instance == run.instance:
+            yield {branch: head.commit_id for branch, head in heads.branches.items()}
+
+
+def _compared(entries: DataFrame, mark: Mark) -> DataFrame:
+    """Bring together the names of each object and what is listed under its hash.
+
+    A hash that two objects share gives each the names of both, which can only keep them.
+    """
+    spark = entries.sparkSession
+    paths = entries.groupBy("address_hash", "path").agg(
+        sf.max("modified").alias("modified"),
+        sf.sort_array(sf.collect_set("range")).alias("ranges"),
+        sf.count("*").alias("entries"),
+    )
+    objects = paths.groupBy("address_hash").agg(
+        sf.sort_array(sf.collect_list(sf.struct("path", "modified", "ranges"))).alias("names"),
+        sf.sum("entries").alias("entries"),
+    )
+    columns = ["address", "size_bytes", "last_modified", "slice"]
+    staged = mark.uncommitted.frame(spark, ["address_hash"])
+    listed = (
+        mark.slices.frame(spark, [*columns, "standing", "address_hash"])
+        .where(sf.col("standing") == rule.CANDIDATE)
+        .join(staged, on="address_hash", how="left_anti")
+        .groupBy("address_hash")
+        .agg(sf.collect_list(sf.struct(*columns)).alias("listed"))
+    )
+    return objects.join(listed, on="address_hash", how="left").select("names", "entries", "listed")
+
+
+def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Found:
+    """Judge the objects of a partition; runs on an executor."""
+    found = Found()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found.entries += int(sum(batch.column("entries").to_pylist()))
+            listed = batch.filter(batch.column("listed").is_valid())
+            named = [
+                row
+                for names, some in zip(
+                    listed.column("names").to_pylist(),
+                    listed.column("listed").to_pylist(),
+                    strict=True,
+                )
+                for row in _named(orders, found, names, some)
+            ]
+            if named:
+                yield pa.RecordBatch.from_pylist(named, schema=schemas.POLICY_EXPIRATIONS)
+
+    if orders.target is None:
+        for _ in rows():
+            pass
+    else:
+        found.receipts.append(writing.write_parts(orders.target, number, rows()))
+    return found
+
+
+def _named(
+    orders: _Orders, found: Found, names: list[dict[str, Any]], listed: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    entries = [Entry(each["path"], each["modified"], tuple(each["ranges"])) for each in names]
+    for entry in entries:
+        for _, branch in orders.judge.names_of(entry):
+            found.names["undecided" if branch is None else "placed"] += 1
+    for one in listed:
+        due = orders.judge.due(entries, micros(one["last_modified"].astimezone(UTC)))
+        if due is None:
+            continue
+        held = orders.held.protecting(pa.array([one["address"]], pa.string()))
+        if held[0].as_py():
+            continue
+        row = _row(orders.policy, due, one)
+        found.add(row)
+        yield row
+
+
+def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **one,
+        "path": due.path,
+        "branch": due.branch,
+        "action": due.action,
+        "rule": due.rule,
+        "due_since": _EPOCH + timedelta(microseconds=due.since),
+        "reason": policy.rules[due.rule - 1].words(due.rule, due.action),
+    }
+
+
+def _facts(
+    policy: Policy, found: Found, judge: Judge, past: history.History, figures: Counter[str]
+) -> Mapping[str, Any]:
+    objects, size = found.total
+    return {
+        "policy_objects": objects,
+        "policy_bytes": size,
+        "by_rule": [
+            [
+                number,
+                each.prefix,
+                sum(n for (of, _), n in found.objects.items() if of == number),
+                sum(n for (of, _), n in found.size_bytes.items() if of == number),
+            ]
+            for number, each in enumerate(policy.rules, start=1)
+        ],
+        "by_branch": [
+            [number, branch, found.objects[number, branch], found.size_bytes[number, branch]]
+            for number, branch in sorted(found.objects)
+        ],
+        "largest": {
+            str(number): [list(row) for row in rows] for number, rows in found.largest.items()
+        },
+        "newest": {
+            str(number): [list(row) for row in rows] for number, rows in found.newest.items()
+        },
+        "names_placed": found.names["placed"],
+        "names_undecided": found.names["undecided"],
+        "entries": figures["entries"],
+        "ranges": len(past.ranges),
+        "metaranges_read": past.metaranges,
+        "commits": len(judge.graph.ids),
+        "unread_commits": [judge.graph.ids[commit] for commit in judge.unread[:NAMED]],
+        "unread": len(judge.unread),
+    }
