@@ -1,22 +1,55 @@
-"""Mark: the five tables up to `expired_addresses`, in the order that makes them safe; deletes nothing.
+"""Mark: the five tables up to `expired_addresses`, in a safe order; deletes nothing.
 
-The cutoff is fixed before anything is read. References only move from staged
-to committed, so the staged entries are read completely before the commits are
-looked at, and the listing, which only counts objects older than the cutoff,
-comes first of all.
+The cutoff is fixed before anything is read. The listing comes first, and only objects older than
+the cutoff count. References only move from staged to committed. So the staged entries are read
+completely before the commits are looked at.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 
 from spark_core.mark.commits import retained_commits
 from spark_core.mark.committed import committed_addresses
 from spark_core.mark.expired import Mark, expired_addresses
 from spark_core.mark.slices import namespace_slices
 from spark_core.mark.uncommitted import uncommitted_addresses
+from spark_core.records import tables
+from spark_core.records.reading import StoredTable
+from spark_core.records.tables import TableSpec
+from spark_core.records.writing import Draft
+from spark_core.run import Run
 
 __all__ = [
     "Mark",
     "committed_addresses",
     "expired_addresses",
+    "make",
     "namespace_slices",
     "retained_commits",
     "uncommitted_addresses",
 ]
+
+_MAKERS: Mapping[TableSpec, Callable[..., Draft]] = {
+    tables.NAMESPACE_SLICES: namespace_slices,
+    tables.UNCOMMITTED_ADDRESSES: uncommitted_addresses,
+    tables.RETAINED_COMMITS: retained_commits,
+    tables.COMMITTED_ADDRESSES: committed_addresses,
+    tables.EXPIRED_ADDRESSES: lambda run, *four: expired_addresses(run, Mark(*four)),
+}
+
+
+def make(run: Run, spec: TableSpec, parents: Mapping[str, StoredTable]) -> Draft:
+    """Make one table of a mark.
+
+    The specs in `records.tables` give the order: each names the tables that it is made from.
+
+    Args:
+        run: The run.
+        spec: One of `tables.MARK_TABLES`.
+        parents: The stored tables that it is made from, by name; others are ignored.
+
+    Raises:
+        KeyError: If a parent is missing.
+    """
+    return _MAKERS[spec](run, *(parents[name] for name in spec.parents))

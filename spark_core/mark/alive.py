@@ -1,4 +1,8 @@
-"""Which object an address keeps: by its own name, by another name of the store, or where it lies in quarantine."""
+"""The object that an address keeps.
+
+An address keeps an object by the object's own name, by another name of the store, or by its place
+in quarantine.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,14 @@ _ASIDE = rf"(?s)^.*({re.escape(layout.QUARANTINE)}run_id=)"
 def kept_addresses(addresses: pa.StringArray) -> pa.StringArray:
     """Return the relative address of the object that each address keeps.
 
-    An address outside may be inside by another name of the store; it then keeps the object inside. What lies in quarantine is
-    known by its key there, whatever leads to it.
+    An address outside the namespace may be inside by another name of the store. It then keeps the
+    object inside. An object in quarantine is known by its key there, whatever leads to it.
 
     Args:
-        addresses: Of entries, relative ones inside the namespace; no nulls.
+        addresses: Addresses of entries, relative ones inside the namespace; no nulls.
 
     Returns:
-        As many addresses; those that lie elsewhere stay as they are.
+        As many addresses. Those that lie elsewhere stay unchanged.
     """
     usual = pc.starts_with(addresses, "data/")
     if pc.all(usual, min_count=0).as_py():

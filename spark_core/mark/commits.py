@@ -1,8 +1,8 @@
-"""Table 3: which commits keep their objects, by the server's reading and by our own."""
+"""Table 3: the commits that keep their objects, by the server's reading and by lakegc's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import retention
+from spark_core import retention, schemas
 from spark_core.errors import IncompleteReadError, PermissionDeniedError
 from spark_core.lakefs import (
     NoSuchCallError,
@@ -22,31 +22,39 @@ from spark_core.lakefs import (
     walk_refs,
 )
 from spark_core.mark import heads, holds
+from spark_core.mark.explanations import METARANGES
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
-from spark_core.records.tables import Draft, StoredTable
+from spark_core.records.figures import (
+    CommitsFigures,
+    ExpiredMetarangesFigures,
+    ListedFigures,
+    RulesFigures,
+)
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft
+from spark_core.retention import Expiry
 from spark_core.run import Run, chain
 
-# Dumps that are made before one that cannot be completed refuses.
+# Number of dumps before the mark refuses because none could be completed.
 DUMP_TRIES = 3
 
 DUMP, WALK = "dump", "walk"
 
 
 def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
-    """Decide which commits keep their objects: the union of the server's list and ours.
+    """Decide which commits keep their objects: the union of the server's list and lakegc's.
 
-    Ours is computed from a dump of all commits, branches and tags, an hour more
-    generous than the rules, in an order-independent way, and with tags; the
-    server's is a second opinion that can only add. Without rules every commit
-    keeps its objects.
+    lakegc's own list is computed from a dump of all commits, branches and tags. It is an hour more
+    generous than the rules, does not depend on the order, and counts tags. The server's list is a
+    second opinion that can only add commits. Without rules every commit keeps its objects.
 
-    A user who may not dump (or whose server is too old for it) can still
-    collect under rules: the graph is then walked from every branch and tag, and commits that nothing leads to any more
-    are taken from the server's list as they stand there. Without rules there is
-    no such list, so the dump is required (safety 28).
+    A user who may not dump (or whose server is too old for it) can still collect under rules. The
+    graph is then walked from every branch and tag. Commits that nothing leads to any more are taken
+    from the server's list as they stand there. Without rules there is no such list, so the dump is
+    required (safety 28).
 
     Args:
         run: The run.
@@ -57,8 +65,8 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
 
     Raises:
         RepositoryStateError: If the server lists no commit at all.
-        IncompleteReadError: If the dump lacks a head or a parent that no log tells of, tried several times, or the
-            server knows no rules when it lists the commits, although it showed some.
+        IncompleteReadError: If several dumps lack a head or a parent that no log has. If the server
+            knows no rules when it lists the commits, although it showed some.
         PermissionDeniedError: If there are no rules and the user may not dump.
         NoSuchCallError: If there are no rules and the server cannot dump.
         ChainError: If the mark was begun under other options.
@@ -70,46 +78,59 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
     prepared, server_rows = found.prepared, found.server_rows
     unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
-    facts = {
-        "rules": None
+    figures = CommitsFigures(
+        rules=None
         if rules is None
-        else {"default_retention_days": rules.default_retention_days, "branches": dict(rules.branches)},
-        "server_run": None if prepared is None else prepared.run_id,
-        "refs_read_by": WALK if dump is None else DUMP,
-        "dump": None if dump is None else vars(dump),
-        "dump_files": found.dumped[0],
-        "dump_bytes": found.dumped[1],
-        "commits_beside_dump": found.beside_dump,
-        "commits": len(refs.commits),
-        "branches": len(refs.branches),
-        "heads": len({branch.commit_id for branch in refs.branches}),
-        "heads_retained": pc.sum(table.column("is_head")).as_py() or 0,
-        "metaranges": len(set(table.column("metarange_id").to_pylist()) - {""}),
-        "tags": len(refs.tags),
-        **heads_now(run, found, heads.last_stored(run), read_at=began).facts,
-        "holds": found.holds.facts,
-        "retained_by_server": 0 if server_rows is None else server_rows.num_rows,
-        # A walk finds no commit that nothing leads to, so only a dump can contradict the server's list.
-        "unknown_to_dump": [] if dump is None else unknown,
-        "unknown_to_walk": len(unknown) if dump is None else 0,
-        "rules_without_branch": sorted(set(rules.branches) - {branch.id for branch in refs.branches}) if rules else [],
-        "expired_metaranges": _expired_metaranges(
-            refs, set(table.column("metarange_id").to_pylist()), run.options.explain_ranges
+        else RulesFigures(
+            default_retention_days=rules.default_retention_days, branches=rules.branches
         ),
-        "expired_commits": len(refs.commits)
+        server_run=None if prepared is None else prepared.run_id,
+        refs_read_by=WALK if dump is None else DUMP,
+        dump=None if dump is None else vars(dump),
+        dump_files=found.dumped[0],
+        dump_bytes=found.dumped[1],
+        commits_beside_dump=found.beside_dump,
+        commits=len(refs.commits),
+        branches=len(refs.branches),
+        heads=len({branch.commit_id for branch in refs.branches}),
+        heads_retained=pc.sum(table.column("is_head")).as_py() or 0,
+        metaranges=len(set(table.column("metarange_id").to_pylist()) - {""}),
+        tags=len(refs.tags),
+        branch_heads=heads_now(run, found, heads.last_stored(run), read_at=began).figures,
+        holds=found.holds.figures,
+        retained_by_server=0 if server_rows is None else server_rows.num_rows,
+        # A walk finds no commit that nothing leads to, so only a dump can contradict the server's
+        # list.
+        unknown_to_dump=() if dump is None else tuple(unknown),
+        unknown_to_walk=len(unknown) if dump is None else 0,
+        rules_without_branch=tuple(
+            sorted(set(rules.branches) - {branch.id for branch in refs.branches})
+        )
+        if rules
+        else (),
+        expired_metaranges=_keep_expired(run, found, began, uncommitted),
+        expired_commits=len(refs.commits)
         - sum(commit in refs.commits for commit in table.column("commit_id").to_pylist()),
-    }
-    return Draft(tables.RETAINED_COMMITS, table, began, parents=(uncommitted.manifest,), facts=lambda _: facts)
+    )
+    return Draft(
+        tables.RETAINED_COMMITS,
+        table,
+        began,
+        parents=(uncommitted.manifest,),
+        figures=lambda _, __: figures,
+    )
 
 
 def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: datetime) -> Heads:
-    """Tell since when each branch stands on its head, and note what the last run saw of it; see `heads.heads_of`.
+    """Find since when each branch stands on its head; see `heads.heads_of`.
+
+    The result also records what the last run saw of each branch.
 
     Args:
         run: The run.
-        found: What was read.
-        previous: What was noted before.
-        read_at: Before it was read.
+        found: The refs that were read.
+        previous: The heads that the last run recorded.
+        read_at: An instant before the refs were read.
     """
     return heads.heads_of(
         found.refs,
@@ -123,18 +144,19 @@ def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: 
 
 @dataclass(frozen=True)
 class ReadCommits:
-    """What was read to tell which commits keep their objects, and which do.
+    """What was read to decide which commits keep their objects, and the decision.
 
     Attributes:
-        rules: The repository's rules; None for none.
+        rules: The repository's rules; None if it has none.
         refs: The commit graph.
-        dump: What the graph was read from; None where it was walked.
+        dump: The dump that the graph was read from; None if the graph was walked.
         prepared: The server's list; None without rules.
-        server_rows: Its rows.
-        table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of what is held.
-        holds: What is kept by name.
-        dumped: Files and bytes of the dump, which the server never takes away.
-        beside_dump: Commits that landed while it was made, and were read from the log.
+        server_rows: Rows of the server's list.
+        table: Columns of `schemas.RETAINED_COMMITS`, the union of both readings and of the holds.
+        holds: Holds: what people keep by name.
+        expired: The commits that are no longer retained, by lakegc's own reading.
+        dumped: Files and bytes of the dump, which the server never removes.
+        beside_dump: Commits that landed while the dump was made, and were read from the log.
     """
 
     rules: RetentionRules | None
@@ -144,6 +166,7 @@ class ReadCommits:
     server_rows: pa.Table | None
     table: pa.Table
     holds: Holds = holds.NONE
+    expired: Sequence[Expiry] = ()
     dumped: tuple[int, int] = (0, 0)
     beside_dump: int = 0
 
@@ -152,7 +175,8 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     """Read rules, refs and the server's list as they are now; see `retained_commits`.
 
     Args:
-        run: The run. Days are counted back from its key, also when it is read later: that can only keep more.
+        run: The run. Days are counted back from its key, even if the commits are read later; that
+            can only keep more.
         prefix: Where the server keeps its tables.
 
     Returns:
@@ -166,23 +190,37 @@ def read_commits(run: Run, prefix: str) -> ReadCommits:
     read = _read_refs(run, prefix, has_rules=rules is not None, held=held, sizes=sizes)
     refs, dump = read.refs, read.dump
     if dump is None:
-        # A branch that got a commit and was deleted since the list was made is in neither it nor the walk: a list made
-        # after the walk has the commit, as one that nothing leads to.
+        # A branch may get a commit and be deleted after the list was made; then neither list nor
+        # walk has the commit. A list made after the walk has it, as a commit that nothing leads to.
         prepared = _server_list(run, rules)
-        # The first one stays: what only the server knows of stands in two files, so that neither can lose it unnoticed.
+        # The first list stays. What only the server knows then stands in two files, and losing one
+        # of them is noticed.
         lists += [prepared] if prepared is not None else []
-    ours = retention.retained_commits(
-        refs, rules, run.key.instant, clock_margin=run.options.clock_margin, tags_protect=run.options.tags_protect
+    ours, expired = retention.decide(
+        refs,
+        rules,
+        run.key.instant,
+        clock_margin=run.options.clock_margin,
+        tags_protect=run.options.tags_protect,
     )
     server_rows = _rows_of(run, lists, prefix)
     table = retention.merge(retention.with_holds(ours, held.commits(refs)), server_rows, refs)
     return ReadCommits(
-        rules, refs, dump, prepared, server_rows, table, held, (len(sizes), sum(sizes)), read.beside_dump
+        rules,
+        refs,
+        dump,
+        prepared,
+        server_rows,
+        table,
+        held,
+        expired,
+        (len(sizes), sum(sizes)),
+        read.beside_dump,
     )
 
 
 def _rows_of(run: Run, lists: Sequence[PreparedCommits], prefix: str) -> pa.Table | None:
-    """Read the server's lists: each commit with its metarange once, however many lists have it; None without any list."""
+    """Read the server's lists: each commit with its metarange, once; None without any list."""
     tables_read = [read_retained(run.store, prepared.run_id, prefix) for prepared in lists]
     if len(tables_read) < 2:
         return tables_read[0] if tables_read else None
@@ -190,36 +228,41 @@ def _rows_of(run: Run, lists: Sequence[PreparedCommits], prefix: str) -> pa.Tabl
 
 
 def _server_list(run: Run, rules: RetentionRules | None) -> PreparedCommits | None:
-    """Let the server list the commits that it retains; None without rules, when there is no such list."""
+    """Let the server list the commits that it retains; None without rules: there is no list."""
     if rules is None:
         return None
     prepared = run.server.prepare_commits(run.repository.id)
     if prepared is None:
         raise IncompleteReadError(
-            f"retention rules of repository {run.repository.id}: the server showed rules, and a moment later listed no "
-            "commits because there are none; which commits keep their objects is unknown",
+            f"retention rules of repository {run.repository.id}: the server showed rules, and a "
+            "moment later listed no commits because there are none; which commits keep their "
+            "objects is unknown",
             "Somebody changed the rules meanwhile: run again.",
         )
     return prepared
 
 
 def tables_prefix(run: Run) -> str:
-    """Return the prefix under which the server keeps its tables, as the run's first table noted it."""
-    prefix: str = run.load(tables.NAMESPACE_SLICES).manifest.facts["table_prefix"]
-    return prefix
+    """Return the prefix of the server's tables, as the run's first table recorded it."""
+    return ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).table_prefix
 
 
 @dataclass(frozen=True)
 class _ReadRefs:
-    """The commit graph, the dump that it was read from (None: walked), and how many commits are not in that."""
+    """The commit graph, its dump (None: walked), and the number of commits beside the dump."""
 
     refs: Refs
     dump: RefsDump | None = None
     beside_dump: int = 0
 
 
-def _read_refs(run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]) -> _ReadRefs:
-    """Read the commit graph from a dump and what landed meanwhile, or by walking it where there can be no dump."""
+def _read_refs(
+    run: Run, prefix: str, *, has_rules: bool, held: Holds, sizes: list[int]
+) -> _ReadRefs:
+    """Read the commit graph from a dump and the logs, or walk it where no dump is possible.
+
+    The logs have the commits that landed while the dump was made.
+    """
     for attempt in range(1, DUMP_TRIES + 1):
         try:
             dump = run.server.dump_refs(run.repository.id)
@@ -242,23 +285,29 @@ def _completed(run: Run, dumped: Refs) -> Refs:
     try:
         return complete_refs(run.server, run.repository.id, dumped)
     except PermissionDeniedError as denied:
-        # A dump in whose time nothing lands needs no log: whoever may make dumps only gets as many tries as ever.
+        # If nothing lands during a dump, no log is needed. A user who may only make dumps has as
+        # many tries as before.
         raise IncompleteReadError(
-            f"refs dump of repository {run.repository.id}: it lacks a commit that landed while it was made, which was then to be "
-            f"read from a log ({denied.found}). Give the user fs:ReadBranch on "
-            f"arn:lakefs:fs:::repository/{run.repository.id}/branch/*, or run again when nobody commits."
+            f"refs dump of repository {run.repository.id}: it lacks a commit that landed while it "
+            f"was made, and a log that shows it cannot be read ({denied.found}). Give the user "
+            f"fs:ReadBranch on arn:lakefs:fs:::repository/{run.repository.id}/branch/*, or run "
+            "again when nobody commits."
         ) from denied
 
 
-def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool, held: Holds) -> Refs:
-    # Keys that are no longer good are refused everywhere, and this says so; only a lacking permission is for one call.
+def _walk(
+    run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rules: bool, held: Holds
+) -> Refs:
+    # Expired keys are refused for every call, and this call says so. A lacking permission concerns
+    # one call only.
     run.server.repository(run.repository.id)
     if not has_rules:
         denied = isinstance(refusal, PermissionDeniedError)
         raise type(refusal)(
-            f"refs dump of repository {run.repository.id}: {'the user may not make one' if denied else 'the server has no such call'}, "
-            "and the repository has no rules. Then every commit keeps its objects, and only a dump names those that no branch "
-            "or tag leads to. "
+            f"refs dump of repository {run.repository.id}: "
+            f"{'the user may not make one' if denied else 'the server has no such call'}, and the "
+            "repository has no rules. Then every commit keeps its objects, and only a dump names "
+            "those that no branch or tag leads to. "
             + (
                 "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits on "
                 f"arn:lakefs:fs:::repository/{run.repository.id}, and run again."
@@ -271,15 +320,59 @@ def _walk(run: Run, refusal: PermissionDeniedError | NoSuchCallError, *, has_rul
     except PermissionDeniedError as denied:
         raise PermissionDeniedError(
             denied.found,
-            f"{denied.next_step} The commits are walked because a refs dump was not possible, which would do without "
-            f"({refusal.found}; a dump needs fs:ListTags, fs:ListBranches and fs:ListCommits).",
+            f"{denied.next_step} The commits are walked because a refs dump was not possible "
+            f"({refusal.found}). A dump does not need that permission; it needs fs:ListTags, "
+            "fs:ListBranches and fs:ListCommits.",
         ) from refusal
     retention.require_whole(refs)
     return refs
 
 
-def _expired_metaranges(refs: Refs, retained: set[str], limit: int) -> Mapping[str, Any]:
-    """Return the metaranges that only expired commits have, newest commit first, at most `limit`."""
-    newest_first = sorted(refs.commits.values(), key=lambda commit: commit.creation_date, reverse=True)
-    ids = list(dict.fromkeys(c.metarange_id for c in newest_first if c.metarange_id and c.metarange_id not in retained))
-    return {"ids": ids[:limit], "all": len(ids) <= limit}
+def _keep_expired(
+    run: Run, found: ReadCommits, began: datetime, uncommitted: StoredTable
+) -> ExpiredMetarangesFigures:
+    """Store the newest commit of each metarange that no retained commit has, up to a limit.
+
+    Returns:
+        Whether these are all of them, and the table's manifest, so that the verdict names it.
+    """
+    table = newest_expired(found)
+    limit = METARANGES[run.options.explain]
+    manifest = None
+    if table.num_rows and limit:
+        draft = Draft(
+            tables.EXPIRED_COMMITS,
+            table.slice(0, limit),
+            began,
+            parents=(uncommitted.manifest,),
+        )
+        manifest = run.keep(draft).manifest.sha256
+    return ExpiredMetarangesFigures(all=table.num_rows <= limit, manifest=manifest)
+
+
+def newest_expired(found: ReadCommits) -> pa.Table:
+    """Return the newest expired commit of each metarange that no retained commit has.
+
+    Returns:
+        Columns of `schemas.EXPIRED_COMMITS`, key metarange_id, newest first.
+    """
+    retained = set(found.table.column("metarange_id").to_pylist())
+    commits = found.refs.commits
+    newest_first = sorted(
+        found.expired, key=lambda expiry: commits[expiry.commit_id].creation_date, reverse=True
+    )
+    rows: dict[str, dict[str, Any]] = {}
+    for expiry in newest_first:
+        commit = commits[expiry.commit_id]
+        if commit.metarange_id and not (
+            commit.metarange_id in retained or commit.metarange_id in rows
+        ):
+            rows[commit.metarange_id] = {
+                "commit_id": commit.id,
+                "metarange_id": commit.metarange_id,
+                "created_at": commit.creation_date,
+                "branch": expiry.branch,
+                "replaced_at": expiry.replaced_at,
+                "retention_days": expiry.days,
+            }
+    return pa.Table.from_pylist(list(rows.values()), schema=schemas.EXPIRED_COMMITS)

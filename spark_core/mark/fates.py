@@ -1,8 +1,10 @@
-"""One fate for each listed object: what refers to it, or how it stands by its name and age; what is left may go.
+"""One fate for each listed object; the objects that are left may go.
 
-Listing and references meet in one join, on the hashes of addresses alone: a
-collision can only keep an object. Of the objects that are left, the listing's
-own rows are read again, each compared with the hash that chose it.
+The fate is what refers to the object, or its standing by name and age.
+
+Listing and references meet in one join, on the hashes of addresses alone. A collision can only keep
+an object. For the objects that are left, the listing's own rows are read again, and each is
+compared with the hash that chose it.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
+from spark_core.mark.expired_sums import Sums
 from spark_core.mark.holds import Holds
-from spark_core.mark.sums import Sums
-from spark_core.records import tables
-from spark_core.records.tables import Part, Receipt, StoredTable, Target
+from spark_core.records import reading, writing
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of, read_partitions, run_over
 from spark_core.storage import ObjectStore
@@ -37,21 +41,21 @@ from spark_core.storage import ObjectStore
 COMMITTED = "committed"
 STAGED = "staged"
 HELD = "held"
-# Of references that lead to no listed object.
+# Fate of references that lead to no listed object.
 _ABSENT = "absent"
 
 _FATES = (_ABSENT, COMMITTED, STAGED, *rule.STANDINGS)
 _CANDIDATE = _FATES.index(rule.CANDIDATE)
 
-# What is known of a hash, as bits: who refers to it, whether a branch or a staged entry reads from it below `data/`, and
-# whether an expired commit has it.
+# Bits for what is known of a hash: a commit or a staged entry refers to it, a branch or a staged
+# entry reads from it below `data/`, an expired commit has it.
 _BY_COMMIT, _BY_STAGED, _LIVE, _EXPIRED = 1, 2, 4, 8
 
 _REFERENCES = pa.schema(
     [
         pa.field("address_hash", pa.int64(), nullable=False),
         pa.field("bits", pa.int32(), nullable=False),
-        # What an entry says of its object; null where nothing is said.
+        # Size of the object according to the entry; null if the entry gives none.
         pa.field("said_bytes", pa.int64()),
     ]
 )
@@ -73,16 +77,17 @@ _HASHES_OF_A_CORE = 20_000
 
 @dataclass
 class Decided:
-    """What was decided.
+    """The decision about all objects, in figures.
 
     Attributes:
-        receipts: The objects that may go but for hidden entries and the mark of another: parts of table 5.
-        sums: What is told of them.
-        objects: Of all listed objects, by fate.
-        size_bytes: Likewise.
-        live: Objects that branches and staged entries read from, listed or not ...
-        missing: ... and those of them that are not listed.
-        other_sizes: Listed objects of which an entry says another size.
+        receipts: Parts of table 5: the objects that may go, before hidden entries and the mark of
+            lakeFS's own job are taken out.
+        sums: Figures of those objects.
+        objects: Number of all listed objects, by fate.
+        size_bytes: Bytes of all listed objects, by fate.
+        live: Objects that branches and staged entries read from, listed or not.
+        missing: Those live objects that are not listed.
+        other_sizes: Listed objects for which an entry gives another size.
         references: Rows that were compared with the listing.
     """
 
@@ -112,8 +117,8 @@ class Words:
     """Why an object may go: words for the report, never part of the decision.
 
     Attributes:
-        expired: Of what a commit had that is past its retention.
-        otherwise: Of the rest.
+        expired: For objects of a commit that is past its retention.
+        otherwise: For the other objects.
     """
 
     expired: str
@@ -122,16 +127,16 @@ class Words:
 
 @dataclass(frozen=True)
 class _Orders:
-    """What the driver tells every task.
+    """The driver's orders for every task.
 
     Attributes:
         store: Rooted at the namespace.
-        parts: Of the listing.
-        target: Where what may go is written.
+        parts: Parts of the listing.
+        target: Where the objects that may go are written.
         held: Holds.
         words: Why an object may go.
-        instant: The run's.
-        limits: What name and age are compared with once more.
+        instant: The run's instant.
+        limits: The limits that name and age are compared with once more.
     """
 
     store: ObjectStore
@@ -155,8 +160,9 @@ def decide(
 ) -> Decided:
     """Give every listed object its fate, and write those that may go as parts of table 5.
 
-    One Spark job: two shuffles of hashes and sizes, 24 to 32 bytes for each object and each reference, and one of the
-    row numbers of what may go. Of the listing the rows of those are read a second time, nothing else.
+    The work is one Spark job with three shuffles: two of hashes and sizes, 24 to 32 bytes for each
+    object and each reference, and one of the row numbers of the objects that may go. Only those
+    rows of the listing are read a second time.
 
     Args:
         run: The run.
@@ -164,11 +170,11 @@ def decide(
         staged: Table 2.
         committed: Table 4.
         target: Where the parts go; columns of `schemas.EXPIRED_ADDRESSES`.
-        held: What is kept by its address.
-        words: For the reasons.
+        held: Holds that keep objects by address.
+        words: Words for the reasons.
 
     Returns:
-        What was decided, added up over all tasks.
+        The decision, added up over all tasks.
 
     Raises:
         CorruptTableError: If the bytes of a table are not those of its manifest.
@@ -176,7 +182,9 @@ def decide(
     """
     spark, store = run.spark, run.store
     listing = slices.manifest
-    listed = _frame(spark, _LISTED, _numbered(listing.parts), listing.rows, partial(_read_listed, store))
+    listed = _frame(
+        spark, _LISTED, _numbered(listing.parts), listing.rows, partial(_read_listed, store)
+    )
     references = [
         *[("staged", part) for part in staged.manifest.parts],
         *[("committed", part) for part in committed.manifest.parts],
@@ -187,39 +195,51 @@ def decide(
     at_once = spark.sparkContext.defaultParallelism
     hashes = listing.rows + rows
     partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
-    are_small = max(listing.rows, rows) <= tables.DRIVER_ROWS
+    are_small = max(listing.rows, rows) <= reading.DRIVER_ROWS
     orders = _Orders(store, listing.parts, target, held, words, run.key.instant, run.limits)
     decided = Decided()
     with _planned(spark, partitions):
-        for told in run_over(_grouped(listed, known), partial(_pick, orders), is_small=are_small):
-            decided.merge(told)
-    # Two listed objects of one hash meet each of its references both: then those are counted apart.
+        for receipt in run_over(
+            _grouped(listed, known), partial(_pick, orders), is_small=are_small
+        ):
+            decided.merge(receipt)
+    # Two listed objects with one hash both meet each reference of that hash. The repeated rows are
+    # then counted separately.
     repeated = _repeated(listed, known) if decided.references > rows else 0
     came = (sum(decided.objects.values()), decided.references - repeated)
     if came != (listing.rows, rows):
         raise IncompleteReadError(
-            f"repository {run.repository.id}: {came[0]} of {listing.rows} listed objects and {came[1]} of {rows} references came "
-            "out of their comparison",
+            f"repository {run.repository.id}: {came[0]} of {listing.rows} listed objects and "
+            f"{came[1]} of {rows} references came out of their comparison",
             "Run again; if it stays, report it with this text and Spark's version.",
         )
     return decided
 
 
 def _repeated(listed: DataFrame, references: DataFrame) -> int:
-    """Count how often references come out of the join once more, because several listed objects have one hash."""
-    several = listed.groupBy("address_hash").agg((sf.count("*") - 1).alias("more")).where("more > 0")
-    row = references.join(several, on="address_hash", how="inner").agg(sf.coalesce(sf.sum("more"), sf.lit(0))).first()
+    """Count the references that the join repeats because several listed objects have one hash."""
+    several = (
+        listed.groupBy("address_hash").agg((sf.count("*") - 1).alias("more")).where("more > 0")
+    )
+    row = (
+        references.join(several, on="address_hash", how="inner")
+        .agg(sf.coalesce(sf.sum("more"), sf.lit(0)))
+        .first()
+    )
     assert row is not None  # noqa: S101 - an aggregate without grouping has one row
     return int(row[0])
 
 
 @contextmanager
 def _planned(spark: SparkSession, partitions: int) -> Iterator[None]:
-    """Let a query run as it is planned here, by sizes that are known, in one job.
+    """Run a query as planned here, from known sizes, in one job.
 
-    Adaptive execution finds sizes out by running each stage as a job of its own.
+    Adaptive execution would find the sizes by running each stage as a job of its own.
     """
-    chosen = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": str(partitions)}
+    chosen = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(partitions),
+    }
     before = {name: spark.conf.get(name) for name in chosen}
     try:
         for name, value in chosen.items():
@@ -238,9 +258,11 @@ def _frame(
     rows: int,
     read: Callable[[Sequence[Any]], Iterator[pa.RecordBatch]],
 ) -> DataFrame:
-    """Read parts by executors, or by the driver where they are few rows together."""
-    if rows <= tables.DRIVER_ROWS:
-        return frame_of(spark, pa.Table.from_batches(read(parts), schema), schemas.spark_type(schema))
+    """Read parts on executors, or on the driver if they have few rows together."""
+    if rows <= reading.DRIVER_ROWS:
+        return frame_of(
+            spark, pa.Table.from_batches(read(parts), schema), schemas.spark_type(schema)
+        )
     tasks: list[list[Any]] = []
     held = _HASHES_OF_A_TASK
     for part in parts:
@@ -261,7 +283,7 @@ def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Itera
     wanted = _columns(schemas.NAMESPACE_SLICES, "address_hash", "size_bytes", "standing")
     for number, part in parts:
         row = 0
-        for batch in tables.read_part(store, wanted, part):
+        for batch in reading.read_part(store, wanted, part):
             rows = pa.array(np.arange(row, row + batch.num_rows, dtype=np.int32))
             row += batch.num_rows
             yield pa.record_batch(
@@ -276,26 +298,30 @@ def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Itera
             )
 
 
-def _read_references(store: ObjectStore, parts: Sequence[tuple[str, Part]]) -> Iterator[pa.RecordBatch]:
+def _read_references(
+    store: ObjectStore, parts: Sequence[tuple[str, Part]]
+) -> Iterator[pa.RecordBatch]:
     wanted = {
         "staged": _columns(schemas.UNCOMMITTED_ADDRESSES, "address", "address_hash"),
         "committed": _columns(schemas.COMMITTED_ADDRESSES, "address_hash", "size_bytes", "is_live"),
         "expired": _columns(schemas.COMMITTED_ADDRESSES, "address_hash"),
     }
     for kind, part in parts:
-        for batch in tables.read_part(store, wanted[kind], part):
+        for batch in reading.read_part(store, wanted[kind], part):
             none = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
-                bits, said = (
+                bits, sizes = (
                     pc.if_else(batch.column("is_live"), _BY_COMMIT | _LIVE, _BY_COMMIT),
                     batch.column("size_bytes"),
                 )
             elif kind == "staged":
                 in_data = pc.starts_with(batch.column("address"), "data/")
-                bits, said = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED), none
+                bits, sizes = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED), none
             else:
-                bits, said = pa.repeat(pa.scalar(_EXPIRED), batch.num_rows), none
-            yield pa.record_batch([batch.column("address_hash"), bits.cast(pa.int32()), said], schema=_REFERENCES)
+                bits, sizes = pa.repeat(pa.scalar(_EXPIRED), batch.num_rows), none
+            yield pa.record_batch(
+                [batch.column("address_hash"), bits.cast(pa.int32()), sizes], schema=_REFERENCES
+            )
 
 
 def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
@@ -303,7 +329,10 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
 
 
 def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
-    """Join, and group: a row for each fate, and of candidates one for each part of the listing, with the rows in it."""
+    """Join and group: a row for each fate.
+
+    Candidates have a row for each part of the listing, with their row numbers in it.
+    """
     known = references.groupBy("address_hash").agg(
         sf.bit_or("bits").alias("bits"),
         sf.min("said_bytes").alias("least"),
@@ -319,7 +348,9 @@ def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
         .otherwise(sf.col("standing"))
     )
     is_live = bits.bitwiseAND(_LIVE) != 0
-    other = is_listed & ((sf.col("least") != sf.col("size_bytes")) | (sf.col("most") != sf.col("size_bytes")))
+    other = is_listed & (
+        (sf.col("least") != sf.col("size_bytes")) | (sf.col("most") != sf.col("size_bytes"))
+    )
     is_candidate = sf.col("fate") == _CANDIDATE
     return (
         listed.join(known, on="address_hash", how="full_outer")
@@ -370,12 +401,14 @@ def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> De
                 if fate == rule.CANDIDATE:
                     yield from _candidates(orders, decided, group)
 
-    decided.receipts.append(tables.write_parts(orders.target, number, rows()))
+    decided.receipts.append(writing.write_parts(orders.target, number, rows()))
     return decided
 
 
-def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a part of the listing that were chosen, leave out what is held, and count."""
+def _candidates(
+    orders: _Orders, decided: Decided, group: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Read the chosen rows of a listing's part, leave out held objects, and count."""
     part = orders.parts[group["part"].as_py()]
     chosen, hashes, expired = (
         group[name].values.to_numpy(zero_copy_only=False) for name in ("rows", "hashes", "expired")
@@ -383,7 +416,7 @@ def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> 
     order = np.argsort(chosen)
     chosen, hashes, expired = chosen[order], hashes[order], expired[order]
     begin = seen = 0
-    for batch in tables.read_part(orders.store, schemas.NAMESPACE_SLICES, part):
+    for batch in reading.read_part(orders.store, schemas.NAMESPACE_SLICES, part):
         end = np.searchsorted(chosen, begin + batch.num_rows)
         wanted = slice(seen, end)
         taken = batch.take(pa.array(chosen[wanted] - begin))
@@ -393,11 +426,20 @@ def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> 
         addresses = taken.column("address")
         if not np.array_equal(hashed(addresses).to_numpy(), hashes[wanted]):
             raise IncompleteReadError(
-                f"{part.key} of {orders.store.root}: its rows are not those that were compared with what refers to them",
+                f"{part.key} of {orders.store.root}: its rows changed after they were compared "
+                "with the references",
                 "Run again; if it stays, report it with this text and Spark's version.",
             )
-        reasons = pc.if_else(pa.array(expired[wanted]), orders.words.expired, orders.words.otherwise)
-        columns = [addresses, taken.column("size_bytes"), taken.column("last_modified"), taken.column("slice"), reasons]
+        reasons = pc.if_else(
+            pa.array(expired[wanted]), orders.words.expired, orders.words.otherwise
+        )
+        columns = [
+            addresses,
+            taken.column("size_bytes"),
+            taken.column("last_modified"),
+            taken.column("slice"),
+            reasons,
+        ]
         found = pa.record_batch(columns, schema=schemas.EXPIRED_ADDRESSES)
         if orders.held.of_addresses:
             protected = orders.held.protecting(addresses)
@@ -411,7 +453,7 @@ def _candidates(orders: _Orders, decided: Decided, group: Mapping[str, Any]) -> 
 
 
 def write_again(run: Run, frame: DataFrame, target: Target, *, is_small: bool) -> Decided:
-    """Write what is left of the objects that may go, after some were taken out.
+    """Write the objects that may go again, after some were taken out.
 
     Args:
         run: The run.
@@ -420,13 +462,19 @@ def write_again(run: Run, frame: DataFrame, target: Target, *, is_small: bool) -
         is_small: Whether the driver may hold the rows.
     """
     decided = Decided()
-    for told in run_over(frame, partial(_sum_and_write, target, run.key.instant, run.limits), is_small=is_small):
-        decided.merge(told)
+    for receipt in run_over(
+        frame, partial(_sum_and_write, target, run.key.instant, run.limits), is_small=is_small
+    ):
+        decided.merge(receipt)
     return decided
 
 
 def _sum_and_write(
-    target: Target, instant: datetime, limits: Limits, number: int, batches: Iterator[pa.RecordBatch]
+    target: Target,
+    instant: datetime,
+    limits: Limits,
+    number: int,
+    batches: Iterator[pa.RecordBatch],
 ) -> Decided:
     decided = Decided()
 
@@ -436,5 +484,5 @@ def _sum_and_write(
             decided.sums.add(whole, instant, limits)
             yield whole
 
-    decided.receipts.append(tables.write_parts(target, number, rows()))
+    decided.receipts.append(writing.write_parts(target, number, rows()))
     return decided

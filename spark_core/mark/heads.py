@@ -1,14 +1,15 @@
-"""Since when each branch stands on its head: nothing that was staged before can hide there (safety 14, 35).
+"""Since when each branch stands on its head.
 
-The server seals the staging area of a branch when an operation begins that moves
-its head, and drops what was sealed when it ends. So what is staged on a branch now
-was staged after the beginning of the operation that made its head. No record tells
-that beginning, but several times may only be too early or a little too late, and
-the earliest of them counts. A hard reset moves a head and keeps what is staged;
-where there is a sign of one, there is no such moment.
+Nothing that was staged before can hide on the branch (safety 14, 35).
 
-References:
-    lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `Commit`, `prepareForCommitIDUpdate`, `ResetHard`; `lakefs-facts` 13.
+An operation that moves a branch's head begins by sealing the branch's staging area, and ends by
+dropping what was sealed. So what is staged on a branch now was staged after the operation began
+that made its head. No record gives the beginning of that operation. Several recorded times can only
+be too early, or a little too late, and the earliest of them counts. A hard reset moves a head and
+keeps what is staged. If there is a sign of one, there is no such moment.
+
+References: lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `Commit`, `prepareForCommitIDUpdate`,
+`ResetHard`; `lakefs-facts` 13.
 """
 
 from __future__ import annotations
@@ -18,37 +19,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.errors import ChainError, CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import Branch, Commit, Refs
-from spark_core.records import tables
+from spark_core.records import reading, tables
+from spark_core.records.figures import CommitsFigures, HeadsFigures
+from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
 
 # Why a branch has no such moment, in words for people.
 RESET_BACK = (
-    "a commit that no branch reaches descends from its head: it was reset, a branch from it was deleted, or a merge was "
-    "refused by a hook"
+    "a commit that no branch reaches descends from its head: it was reset, a branch from it was "
+    "deleted, or a merge was refused by a hook"
 )
-RESET_ASIDE = "it was reset since the last run: the head of then is not on the main line of the head of now"
-RESET_ONTO = "it was reset since the last run, onto a commit that was there then"
+RESET_ASIDE = (
+    "it was reset since the last run: the earlier head is not on the main line of the present head"
+)
+RESET_ONTO = "it was reset since the last run, onto a commit that existed then"
 NO_DATE = "no commit on its main line has a date that can be"
 WALKED = "refs were read by walking, which does not show commits that no branch reaches"
 DAMAGED = "the figures of the last run cannot be read"
 
 _RESETS = (RESET_BACK, RESET_ASIDE, RESET_ONTO)
 
-_FACT = "branch_heads"
-
-# Metaranges, by id -> when the file of each was written last; one without a file is left out.
+# Metaranges by id -> when the file of each was last written. One without a file is left out.
 WrittenAt = Callable[[Sequence[str]], Mapping[str, datetime]]
 
-# A page of a listing that tells fewer dates is not worth its price: so many questions for single files cost no more.
+# A page of a listing must give at least this many dates. For fewer, questions for single files cost
+# no more.
 _WORTH_A_PAGE = 16
 
 
@@ -58,8 +61,9 @@ class Head:
 
     Attributes:
         commit_id: The commit.
-        since: Whole second; what was staged on the branch before is gone. None: nothing is known of that.
-        why: Why that must not be relied on; empty where it may be.
+        since: Whole second; what was staged on the branch before it is gone. None: nothing is
+            known.
+        why: Why `since` must not be relied on; empty if it may be.
     """
 
     commit_id: str
@@ -72,9 +76,10 @@ class Heads:
     """All branches at one time.
 
     Attributes:
-        read_at: Before they were read; a branch that is not among them was made later.
+        read_at: An instant before the branches were read. A branch that is not among them was made
+            later.
         branches: Branch -> its head.
-        is_damaged: What was stored cannot be read, so nothing is known of any branch.
+        is_damaged: Whether the stored heads cannot be read, so that nothing is known of any branch.
     """
 
     read_at: datetime
@@ -82,41 +87,55 @@ class Heads:
     is_damaged: bool = False
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        """The same as figures of a manifest, which later runs read; it stays when the run's tables are pruned."""
-        rows = [
-            [branch, head.commit_id, head.since and head.since.isoformat(), head.why]
+    def figures(self) -> HeadsFigures:
+        """The heads as figures of a manifest, for later runs; pruning keeps them."""
+        rows = tuple(
+            (
+                branch,
+                head.commit_id,
+                None if head.since is None else head.since.isoformat(),
+                head.why,
+            )
             for branch, head in sorted(self.branches.items())
-        ]
-        return {_FACT: {"read_at": self.read_at.isoformat(), "branches": rows}}
+        )
+        return HeadsFigures(read_at=self.read_at.isoformat(), branches=rows)
 
     @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> Heads | None:
-        """Read them back; None from a manifest of a version that did not note them."""
-        stored = facts.get(_FACT)
+    def of(cls, commits: Manifest) -> Heads | None:
+        """Read them back; None if the manifest's version did not record them.
+
+        Args:
+            commits: Manifest of `retained_commits`.
+
+        Raises:
+            CorruptTableError: If its figures cannot be read.
+        """
+        stored = CommitsFigures.of(commits).branch_heads
         if stored is None:
             return None
         return cls(
-            datetime.fromisoformat(stored["read_at"]),
+            datetime.fromisoformat(stored.read_at),
             {
-                branch: Head(commit_id, since and datetime.fromisoformat(since), why)
-                for branch, commit_id, since, why in stored["branches"]
+                branch: Head(
+                    commit_id, None if since is None else datetime.fromisoformat(since), why
+                )
+                for branch, commit_id, since, why in stored.branches
             },
         )
 
 
 def last_stored(run: Run) -> Heads | None:
-    """Read what the newest other run of the same instance noted; None where none did.
+    """Read the heads that the newest other run of the same instance recorded; None if none did.
 
-    The newest counts, whatever became of it: heads are noted as soon as refs are read. One that cannot be read may have
-    known of a reset.
+    The newest run counts, whatever became of it, because heads are recorded as soon as refs are
+    read. A run that cannot be read may have known of a reset.
     """
     for key in tables.runs(run.store, tables.RETAINED_COMMITS.folder):
         if key == run.key:
             continue
         try:
-            manifest = tables.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
-            found = None if manifest.instance != run.instance else Heads.of_facts(manifest.facts)
+            manifest = reading.load_table(run.store, tables.RETAINED_COMMITS, key).manifest
+            found = None if manifest.instance != run.instance else Heads.of(manifest)
         except CorruptTableError:
             return Heads(run.now(), {}, is_damaged=True)
         except ChainError:
@@ -127,14 +146,15 @@ def last_stored(run: Run) -> Heads | None:
 
 
 def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
-    """Return the question when the files of metaranges were written last, by the store.
+    """Return a function that asks the store when the files of metaranges were last written.
 
-    Where the store lists in order, its pages tell many dates at once; it is asked about single files, side by side,
-    where pages would tell too few, and about every file that the pages did not show.
+    Where the store lists in order, its pages give many dates at once. Single files are asked about,
+    side by side, where pages would give too few dates, and for every file that the pages did not
+    show.
 
     Args:
         run: The run.
-        prefix: Where the server keeps its tables.
+        prefix: Prefix of the server's tables.
     """
 
     def head(metarange_id: str) -> datetime | None:
@@ -146,7 +166,9 @@ def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
     def written_at(ids: Sequence[str]) -> Mapping[str, datetime]:
         listed = _listed(run.store, f"{prefix}/", ids)
         left = [id_ for id_ in ids if id_ not in listed]
-        with ThreadPoolExecutor(run.options.branches_at_once, thread_name_prefix="lakegc-heads") as pool:
+        with ThreadPoolExecutor(
+            run.options.branches_at_once, thread_name_prefix="lakegc-heads"
+        ) as pool:
             asked = zip(left, pool.map(head, left), strict=True)
             return {**listed, **{id_: when for id_, when in asked if when is not None}}
 
@@ -154,19 +176,23 @@ def metaranges_written_at(run: Run, prefix: str) -> WrittenAt:
 
 
 def _listed(store: ObjectStore, folder: str, names: Sequence[str]) -> dict[str, datetime]:
-    """Read dates from pages of a listing, each of which begins at the next name, as long as a page tells many.
+    """Read dates from pages of a listing, as long as a page gives many.
 
-    Names of tables are hashes, so one page tells how many of the names another one would have.
+    Each page begins at the next name.
+
+    Names of tables are hashes, so one page shows how many of the names the next page would have.
     """
     found: dict[str, datetime] = {}
     left = sorted(names)
     while isinstance(store, OrderedStore) and len(left) >= _WORTH_A_PAGE:
         try:
-            # No name lies between this beginning of the next one and the next one itself.
+            # No name lies between this beginning of the next name and the next name itself.
             rows = next(store.pages(folder, after=folder + left[0][:-1])).rows
         except LakegcError:
-            break  # a user may ask about tables and not list them; whatever else it is, the questions will meet it, too
-        wanted = rows.filter(pc.is_in(rows.column("key"), pa.array([folder + name for name in left], pa.string())))
+            break  # the user may lack the right to list; other errors come up in the questions too
+        wanted = rows.filter(
+            pc.is_in(rows.column("key"), pa.array([folder + name for name in left], pa.string()))
+        )
         keys, dates = wanted.column("key").to_pylist(), wanted.column("last_modified").to_pylist()
         found.update(zip((key.removeprefix(folder) for key in keys), dates, strict=True))
         if len(keys) < _WORTH_A_PAGE:
@@ -184,30 +210,36 @@ def heads_of(
     skew: timedelta,
     is_walked: bool,
 ) -> Heads:
-    """Tell since when each branch stands on its head.
+    """Find since when each branch stands on its head.
 
-    That is the earliest of: the date of the commit, the last writing of its metarange, and when a run of ours first saw
-    the branch there. The server takes a commit's own date before it seals, but an author may give another; a merge is
-    dated after it sealed, and its metarange written before; a metarange is written anew for every commit of equal
-    content. It is not written where a merge, revert or cherry-pick takes over that of another commit: its date is then
-    from before the operation, and the branch is asked about more than it need be. A date that lies ahead is no date:
-    that of the nearest commit on the main line counts that has one, as a commit is not older than those it was made
-    from.
+    The moment is the earliest of three: the date of the commit, the last writing of its metarange,
+    and when a run of lakegc first saw the branch there.
+
+    The server takes a commit's own date before it seals, but an author may give another date. A
+    merge is dated after it sealed, and its metarange is written before. A metarange is written anew
+    for every commit of equal content. It is not written where a merge, revert or cherry-pick takes
+    over the metarange of another commit. Its date is then from before the operation, and the branch
+    is asked about more than necessary.
+
+    A date that lies ahead is no date. The nearest commit on the main line with a possible date
+    counts instead, as a commit is not older than the commits it was made from.
 
     Args:
-        refs: All of them.
-        previous: What the last run noted; None for none.
-        written_at: Tells when metaranges' files were written last; asked about heads that the last run did not see.
-        read_at: Before refs were read.
-        skew: By how much clocks may differ.
-        is_walked: Commits that no branch or tag reaches are not in `refs`.
+        refs: All refs.
+        previous: The heads that the last run recorded; None if there are none.
+        written_at: Returns when metaranges' files were last written; asked about heads that the
+            last run did not see.
+        read_at: An instant before refs were read.
+        skew: Largest difference between clocks.
+        is_walked: Whether the graph was walked, so that `refs` lacks commits that no branch or tag
+            reaches.
 
     Returns:
-        Each branch's head; one of a branch without such a moment says why.
+        Each branch's head. If a branch has no such moment, its head says why.
     """
     known = previous or Heads(read_at, {})
     below = _below_unreached(refs)
-    # Commits that were there when the last run looked.
+    # Commits that were there when the last run read the refs.
     there = _reached_from(refs, {head.commit_id for head in known.branches.values()})
     shared = _shared(refs, known, there)
     asked = {branch.commit_id for branch in refs.branches if _dated_before(known, branch) is None}
@@ -219,7 +251,7 @@ def heads_of(
         dated = _date(refs, commit_id, latest=read_at + skew)
         since = _dated_before(known, branch)
         if since is None and dated is not None:
-            # What the last run did not show was made since.
+            # A branch that the last run did not show was made since.
             seen = known.read_at if stays or before is None else read_at
             since = min(dated, written.get(commit_id, dated), seen).replace(microsecond=0)
         why = (
@@ -227,8 +259,13 @@ def heads_of(
             or (DAMAGED if known.is_damaged else "")
             or (RESET_BACK if commit_id in below else "")
             or ("" if before is None or stays else _moved_by_reset(refs, before, commit_id, there))
-            # A branch that follows another one by resets gets new commits that were made there, and drops nothing.
-            or (before.why if before is not None and before.why in _RESETS and commit_id in shared else "")
+            # A branch that follows another one by resets gets new commits that were made there, and
+            # drops nothing.
+            or (
+                before.why
+                if before is not None and before.why in _RESETS and commit_id in shared
+                else ""
+            )
             or (NO_DATE if since is None else "")
             or (WALKED if is_walked else "")
         )
@@ -237,20 +274,22 @@ def heads_of(
 
 
 def _dated_before(known: Heads, branch: Branch) -> datetime | None:
-    """Return what the last run noted, where the branch has not moved; later times could only be later."""
+    """Return the last run's moment if the branch has not moved; later times could only be later."""
     before = known.branches.get(branch.id)
     return before.since if before is not None and before.commit_id == branch.commit_id else None
 
 
 def _written(refs: Refs, heads: Iterable[str], written_at: WrittenAt) -> Mapping[str, datetime]:
     """Ask about each metarange once."""
-    metaranges = {commit: refs.commits[commit].metarange_id for commit in heads if commit in refs.commits}
+    metaranges = {
+        commit: refs.commits[commit].metarange_id for commit in heads if commit in refs.commits
+    }
     found = written_at(sorted({id_ for id_ in metaranges.values() if id_}))
     return {commit: found[id_] for commit, id_ in metaranges.items() if id_ in found}
 
 
 def _moved_by_reset(refs: Refs, before: Head, commit_id: str, there: set[str]) -> str:
-    """Say how a head seems to have come from that of the last run, if not by commits of its branch."""
+    """Say how a head seems to have moved since the last run, if not by the branch's commits."""
     if not _is_on_main_line(refs, before.commit_id, commit_id):
         return RESET_ASIDE
     # An operation that drops what is staged makes a new commit.
@@ -258,9 +297,11 @@ def _moved_by_reset(refs: Refs, before: Head, commit_id: str, there: set[str]) -
 
 
 def _shared(refs: Refs, known: Heads, there: set[str]) -> set[str]:
-    """Return the commits made since the last run on the main lines of several branches that it knew.
+    """Return the commits since the last run that are on the main lines of several known branches.
 
-    The cost is the new commits of all these branches together.
+    Only branches that the last run knew count.
+
+    The cost is the number of new commits of all these branches together.
     """
     lines: Counter[str] = Counter()
     for branch in refs.branches:
@@ -272,7 +313,7 @@ def _shared(refs: Refs, known: Heads, there: set[str]) -> set[str]:
 
 
 def _is_on_main_line(refs: Refs, wanted: str, head: str) -> bool:
-    """Walk from a head to its main parents; no further than the commit could be."""
+    """Walk from a head along the main parents, no further than the commit could be."""
     if wanted not in refs.commits:
         return False
     least = refs.commits[wanted].generation
@@ -285,7 +326,7 @@ def _is_on_main_line(refs: Refs, wanted: str, head: str) -> bool:
 
 
 def _date(refs: Refs, commit_id: str, *, latest: datetime) -> datetime | None:
-    """Return the date of the nearest commit on the main line that has a possible one."""
+    """Return the date of the nearest commit on the main line that has a possible date."""
     at = refs.commits.get(commit_id)
     while at is not None and at.creation_date > latest:
         at = refs.commits.get(at.main_parent) if at.main_parent else None
@@ -304,7 +345,9 @@ def _reached_from(refs: Refs, starts: Iterable[str]) -> set[str]:
 
 
 def _below_unreached(refs: Refs) -> set[str]:
-    """Return the commits from which one descends that no branch reaches."""
+    """Return the commits from which a commit descends that no branch reaches."""
     reached = _reached_from(refs, {branch.commit_id for branch in refs.branches})
     unreached = refs.commits.keys() - reached
-    return _reached_from(refs, {parent for commit in unreached for parent in refs.commits[commit].parents})
+    return _reached_from(
+        refs, {parent for commit in unreached for parent in refs.commits[commit].parents}
+    )

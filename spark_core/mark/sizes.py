@@ -1,4 +1,7 @@
-"""What entries say of their objects, compared with the store: sizes that a client may have made up, and lost objects (safety 14, 34)."""
+"""The sizes that entries give, compared with the store (safety 14, 34).
+
+A client may have made sizes up, and objects may be lost.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,17 @@ _ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 @dataclass(frozen=True)
 class HeadEntries:
-    """What branch heads have, and how it compares with the store.
+    """The entries of branch heads, and how they compare with the store.
 
     Attributes:
         frame: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
-        absent: Those below `data/` (address_hash) whose object is not in the store; None for none.
-        are_sizes_said: Whether any entry has another size than its object, also of a retained commit that is no head:
-            a copy of it, under an unsigned name, says the same size.
+        absent: Entries below `data/` (address_hash) whose object is not in the store; None for
+            none.
+        are_sizes_said: Whether any entry gives another size than its object has. Entries of
+            retained commits that are no heads count too: a copy of such an entry, under an unsigned
+            name, gives the same size.
         listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
-        any_outside: Whether any of them lies outside `data/`; True where nobody counted.
+        any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
     """
 
     frame: DataFrame
@@ -50,8 +55,11 @@ class HeadEntries:
     any_outside: bool = True
 
 
-def said_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return the entries (address) whose size is not that of their object; columns address and size_bytes of both."""
+def stated_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:
+    """Return the entries (address) whose size differs from their object's.
+
+    The columns are address and size_bytes of both.
+    """
     listed = listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
     return (
         entries.select("address", "size_bytes", _address_hash())
@@ -62,7 +70,7 @@ def said_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:
 
 
 def absent(entries: DataFrame, listing: DataFrame) -> DataFrame:
-    """Return which entries (address_hash, each once) lie below `data/` and have no object in a listing."""
+    """Return the entries below `data/` without a listed object (address_hash, each once)."""
     return (
         entries.where(sf.col("address").startswith("data/"))
         .select(_address_hash())
@@ -73,10 +81,14 @@ def absent(entries: DataFrame, listing: DataFrame) -> DataFrame:
 
 def named_since(instant: datetime, entries: DataFrame) -> DataFrame:
     """Keep the entries (address) whose names the server gave at or after an instant."""
-    return entries.select("address").mapInArrow(partial(_map_named_since, instant), spark_type(_ADDRESSES))
+    return entries.select("address").mapInArrow(
+        partial(_map_named_since, instant), spark_type(_ADDRESSES)
+    )
 
 
-def _map_named_since(instant: datetime, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_named_since(
+    instant: datetime, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     since = pa.scalar(instant, schemas.INSTANT)
     for batch in batches:
         named = xid_time_batch(batch.column("address").cast(pa.string()))
@@ -88,7 +100,7 @@ def _address_hash() -> Column:
 
 
 def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFrame:
-    """List the slices of the objects that entries have and the listing has not.
+    """List the slices of objects that entries have and that are not in the listing.
 
     Args:
         run: The run.
@@ -96,7 +108,7 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
         listing: Column address.
 
     Returns:
-        Columns address, size_bytes and checksum, of all objects in those slices; read already.
+        Columns address, size_bytes and checksum, of all objects in those slices; already read.
 
     Raises:
         LakegcError: If a slice cannot be listed to its end.
@@ -107,9 +119,12 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
         .select("address", sf.xxhash64("address").alias("address_hash"))
         .join(known, on="address_hash", how="left_anti")
     )
-    # So many slices as the server opened since the listing: one for some thousands of objects.
+    # As many slices as the server opened since the listing: one for some thousands of objects.
     found = sorted(
-        row[0] for row in absent.select(sf.split_part("address", sf.lit("/"), sf.lit(2))).distinct().collect()
+        row[0]
+        for row in absent.select(sf.split_part("address", sf.lit("/"), sf.lit(2)))
+        .distinct()
+        .collect()
     )
     count = min(len(found), run.options.range_partitions)
     tasks = [tuple(f"data/{slice_}/" for slice_ in found[number::count]) for number in range(count)]

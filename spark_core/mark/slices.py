@@ -19,8 +19,9 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
-from spark_core.records import tables
-from spark_core.records.tables import Draft, Source
+from spark_core.records import reading, tables
+from spark_core.records.figures import ListedFigures
+from spark_core.records.writing import Draft, Source
 from spark_core.run import Run, preflight
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
@@ -28,13 +29,16 @@ from spark_core.storage.contract import OrderedStore
 from spark_core.storage.listings import listed
 
 DATA = "data/"
-# Pages that the driver lists, and that are listed once more where more follow.
+# Pages that the driver lists. They are listed once more if more pages follow.
 _PAGES_TRIED = 4
 
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one Spark task lists: whole prefixes, objects that were already seen one level up, or the namespace's root."""
+    """The listing of one Spark task.
+
+    It has whole prefixes, objects that were already seen one level up, or the namespace's root.
+    """
 
     prefixes: tuple[str, ...] = ()
     found: pa.Table | None = None
@@ -42,12 +46,14 @@ class _Listing:
 
 
 def namespace_slices(run: Run) -> Draft:
-    """List every object under `data/` with its size and age; `data/` is listed once, but for some pages of few slices.
+    """List every object under `data/` with its size and age.
 
-    Every object is kept, old or young: later steps compare the live addresses
-    with the whole listing. How each one stands by its name and age is told at once, as the cutoff is fixed. A slice is one direct
-    child of `data/`, which bounds a unit of parallelism without assuming how
-    deep sharded names go.
+    `data/` is listed once, except for some pages of few slices, which are listed twice.
+
+    Every object is kept, old or young, because later steps compare the live addresses with the
+    whole listing. The cutoff is fixed, so each object's standing by name and age is recorded at
+    once. A slice is one direct child of `data/`. It bounds a unit of parallelism without assuming
+    how deep sharded names go.
 
     Args:
         run: The run.
@@ -65,26 +71,29 @@ def namespace_slices(run: Run) -> Draft:
     few = _few(run, slices, direct)
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
-        # Old servers put every object there, so it is no listing for the driver.
+        # Old servers put every object there, so the driver does not list it.
         tasks.append(_Listing(root=True))
-    by_tasks = Source(lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads))
+    by_tasks = Source(
+        lambda: run.spark, tasks, partial(_read, run.store, run.limits, run.options.read_threads)
+    )
     listed_by_driver = Counter(run.store.requests)
 
-    def facts(figures: Counter[str]) -> Mapping[str, Any]:
-        return {**answers, "slices": len(slices), "requests": dict(figures + listed_by_driver)}
+    def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
+        requests = dict(counted + listed_by_driver)
+        return ListedFigures(**vars(answers), slices=len(slices), requests=requests, **measured)
 
     return Draft(
         tables.NAMESPACE_SLICES,
         by_tasks if few is None else few,
         began,
         parents=(),
-        facts=facts,
-        measure=partial(_measure, run.cutoff, answers["table_prefix"], run.store.unsafe_names),
+        figures=figures,
+        measure=partial(_measure, run.cutoff, answers.table_prefix, run.store.unsafe_names),
     )
 
 
 def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
-    """List by the driver what few slices hold, while it may hold that; None where it is more, or more than some pages."""
+    """List few slices on the driver; None if they have too many rows or pages for it."""
     if run.options.flat or len(slices) > run.options.read_threads:
         return None
     found, count, more = direct.to_batches(), direct.num_rows, 0
@@ -92,13 +101,15 @@ def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
         found.append(batch)
         count += batch.num_rows
         more += not is_last
-        if count > tables.DRIVER_ROWS or more > _PAGES_TRIED:
+        if count > reading.DRIVER_ROWS or more > _PAGES_TRIED:
             return None
-    return pa.Table.from_batches([_judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES)
+    return pa.Table.from_batches(
+        [_judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES
+    )
 
 
 def _pages(store: ObjectStore, prefix: str) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Yield pages, and whether each is the last one, as far as the store tells pages."""
+    """Yield pages, and whether each is the last one, as far as the store says so."""
     if isinstance(store, OrderedStore):
         yield from ((page.rows, page.is_last) for page in store.pages(prefix))
     else:
@@ -106,12 +117,18 @@ def _pages(store: ObjectStore, prefix: str) -> Iterator[tuple[pa.RecordBatch, bo
 
 
 def _tasks(slices: list[str], direct: pa.Table, partitions: int, threads: int) -> list[_Listing]:
-    """Deal the slices out to at most `partitions` tasks; neighbours, which are of one age, go to different ones.
+    """Deal the slices out to at most `partitions` tasks.
 
-    A task lists `threads` slices at once, so with no more of them in each all are listed side by side, and a long one of fewer
-    from several names on; more tasks would only make more parts.
+    Neighbouring slices have one age, and go to different tasks.
+
+    A task lists `threads` slices at once. With no more slices than that in each task, all slices
+    are listed side by side. With fewer, a task lists a long slice from several names on. More tasks
+    would only make more parts.
     """
-    tasks = [_Listing(prefixes=some) for some in dealt(slices, min(-(-len(slices) // threads), partitions))]
+    tasks = [
+        _Listing(prefixes=some)
+        for some in dealt(slices, min(-(-len(slices) // threads), partitions))
+    ]
     if direct.num_rows:
         tasks.append(_Listing(found=direct))
     return tasks
@@ -122,7 +139,9 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     with counting(figures, store.requests):
         found = _flat_objects(store) if task.root else task.found
-        batches = listed(store, task.prefixes, threads=threads) if found is None else found.to_batches()
+        batches = (
+            listed(store, task.prefixes, threads=threads) if found is None else found.to_batches()
+        )
         for batch in batches:
             yield _judged(batch, store, limits)
 
@@ -134,12 +153,15 @@ def _flat_objects(store: ObjectStore) -> pa.Table:
 
 
 def _judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
-    """Add to a store's listing the slice, how each object stands by its name and age, and the hash of its address."""
+    """Add slice, standing by name and age, and address hash to a store's listing."""
     keys = batch.column("key")
     standing = rule.standings(keys, batch.column("last_modified"), limits)
     if store.unsafe_names != NOT_NAMEABLE:
-        # What this kind of store would not delete under exactly its own name; the common ones are part of the rule.
-        standing = pc.if_else(pc.match_substring_regex(keys, store.unsafe_names), rule.PROTECTED, standing)
+        # This kind of store would not delete these objects under exactly their own names. The
+        # common cases of such names are part of the rule.
+        standing = pc.if_else(
+            pc.match_substring_regex(keys, store.unsafe_names), rule.PROTECTED, standing
+        )
     return pa.record_batch(
         [
             slice_batch(keys),
@@ -154,8 +176,10 @@ def _judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.Rec
     )
 
 
-def _measure(cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch) -> Mapping[str, int]:
-    """Count what the checks and the report want to know of a listing."""
+def _measure(
+    cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
+) -> Mapping[str, int]:
+    """Count what the checks and the report need of a listing."""
     keys = batch.column("address")
     old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
     unsafe = pc.match_substring_regex(keys, unsafe_names)
@@ -179,5 +203,8 @@ def _suspects(keys: pa.StringArray, prefix: str) -> list[str]:
 
 
 def _is_nested(key: str, prefix: str) -> bool:
-    """Say whether a key lies in the tables of a repository, of this server's prefix or of the usual one."""
+    """Say whether a key lies in a repository's tables.
+
+    The tables have this server's prefix or the usual one.
+    """
     return nested_repository(key) or nested_repository(key, protected_prefix=prefix)

@@ -1,11 +1,13 @@
-"""Who may hide where: candidates by how many branches they may hide on, and the paths of heads by what they may hide.
+"""Who may hide where.
 
-Branches stand in the order of the moment from which something can hide on them, the
-earliest first. So one number tells where a candidate may hide: on the first so many.
+A candidate has the number of branches that it may hide on. A path of a head has what it may hide.
 
-A candidate may be the twin of an entry of its own size. A candidate is **dishonest**
-where its size may not be the one that its entry says: a client that uploads past the
-server says a size when it links the object, and copies carry it on.
+Branches are in the order of the moment from which something can hide on them, the earliest first.
+So one number says where a candidate may hide: on that many first branches.
+
+A candidate may be the twin of an entry of its own size. A candidate is **dishonest** if its size
+may differ from the size in its entry. A client that uploads past the server gives a size when it
+links the object, and copies carry that size on.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ from spark_core.schemas import spark_type
 from spark_core.spark.tasks import frame_of, interleaved
 from spark_core.storage import ObjectStore
 
-# What a path may hide: a candidate whose key it has, any candidate, or any dishonest one.
+# What a path may hide: a candidate with the path's key, any candidate, or any dishonest candidate.
 SIZED, ANY, DISHONEST = 0, 1, 2
 
 CANDIDATES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # It may hide on so many branches, the first ones.
+        # Number of branches that it may hide on, counted from the first.
         pa.field("branches", pa.int32(), nullable=False),
         pa.field("is_dishonest", pa.bool_(), nullable=False),
     ]
@@ -46,18 +48,20 @@ SUSPECTS = pa.schema(
     [
         pa.field("head_path", pa.binary(), nullable=False),
         pa.field("hides", pa.int32(), nullable=False),
-        # What a candidate and an entry must share; 0 where anything will do.
+        # What a candidate and an entry must share; 0 if anything will do.
         pa.field("key", pa.int64(), nullable=False),
-        # So many branches are to be asked, the first ones.
+        # Number of branches to ask, counted from the first.
         pa.field("branches", pa.int32(), nullable=False),
-        # The entry's own object lies outside: time says nothing of what hides there.
+        # The entry's own object lies outside. Time then says nothing about what hides there.
         pa.field("is_outside", pa.bool_(), nullable=False),
     ]
 )
 
-_CONTENTS = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("md5", pa.string())])
+_CONTENTS = pa.schema(
+    [pa.field("address", pa.string(), nullable=False), pa.field("md5", pa.string())]
+)
 
-# How lakeFS signs a name that it gives out for an upload past it.
+# The signature in a name that lakeFS gives out for an upload past it.
 _SIGNED = r",[^/]*$"
 MD5 = r"^[0-9a-f]{32}$"
 
@@ -66,15 +70,16 @@ _ENDS = {"first": sf.min, "last": sf.max}
 
 @dataclass(frozen=True)
 class Candidates:
-    """What is left to go.
+    """The objects that are left to go.
 
     Attributes:
-        frame: Columns of `CANDIDATES`, key address; and md5 (null: unknown) once contents were asked for. Read already.
-        rows: The same, where the driver holds them; then contents are none of it.
-        objects: How many.
-        branches: On how many branches one of them may hide at most ...
-        dishonest: ... and one that may be dishonest.
-        any_dishonest: Whether there is such a one at all.
+        frame: Columns of `CANDIDATES`, key address; and md5 (null: unknown) once contents were
+            asked for. Already read.
+        rows: The same rows, if the driver holds them; they have no contents.
+        objects: Number of candidates.
+        branches: Largest number of branches that one of them may hide on.
+        dishonest: The same for candidates that may be dishonest.
+        any_dishonest: Whether any candidate may be dishonest.
         has_md5: Whether contents were asked for.
     """
 
@@ -88,28 +93,36 @@ class Candidates:
 
 
 def candidates_of(
-    spark: SparkSession, rows: pa.Table | DataFrame, moments: Sequence[int], *, all_dishonest: bool, at_most: int
+    spark: SparkSession,
+    rows: pa.Table | DataFrame,
+    moments: Sequence[int],
+    *,
+    all_dishonest: bool,
+    at_most: int,
 ) -> Candidates:
-    """Tell of each candidate on how many branches it may hide.
+    """Find for each candidate the number of branches that it may hide on.
 
-    Its time is the later one of its name and of its last modification.
+    A candidate's time is the later one of its name's time and its last modification.
 
     Args:
         spark: The session.
-        rows: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`, others are left out; held by the
-            driver where they are few.
-        moments: Of each branch the moment from which something can hide there, microseconds, sorted.
-        all_dishonest: Whether every candidate may be.
+        rows: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`; other
+            columns are left out. The driver holds the rows if they are few.
+        moments: For each branch the moment from which something can hide there, in microseconds,
+            sorted.
+        all_dishonest: Whether every candidate may be dishonest.
         at_most: Candidates that the driver may hold.
 
     Returns:
-        The candidates; a few on the driver, many with the executors.
+        The candidates: few on the driver, many on the executors.
     """
     wanted = ["address", "size_bytes", "last_modified"]
     levelled = partial(_levelled, np.array(moments, dtype=np.int64), all_dishonest=all_dishonest)
     few = rows if isinstance(rows, pa.Table) else rows.select(wanted).limit(at_most + 1).toArrow()
     if isinstance(rows, pa.Table) or few.num_rows <= at_most:
-        table = pa.Table.from_batches([levelled(batch) for batch in few.select(wanted).to_batches()], CANDIDATES)
+        table = pa.Table.from_batches(
+            [levelled(batch) for batch in few.select(wanted).to_batches()], CANDIDATES
+        )
         dishonest = table.filter(table["is_dishonest"])
         return Candidates(
             frame_of(spark, table, spark_type(CANDIDATES)),
@@ -119,7 +132,7 @@ def candidates_of(
             dishonest.num_rows > 0,
             rows=table,
         )
-    # Held when it is first run, which is to count it.
+    # It is persisted on its first run, which is the count.
     found = (
         rows.select(wanted)
         .mapInArrow(partial(_map_levelled, levelled), spark_type(CANDIDATES))
@@ -143,26 +156,30 @@ def _levelled(moments: Any, batch: pa.RecordBatch, *, all_dishonest: bool) -> pa
     addresses = batch.column("address").cast(pa.string())
     modified = batch.column("last_modified").cast(schemas.INSTANT)
     named = xid_time_batch(addresses).cast(pa.int64())
-    # As numbers: the engine compares instants only one with another.
+    # As numbers, because the engine compares instants only with each other.
     times = pc.max_element_wise(named, modified.cast(pa.int64()), skip_nulls=True)
     branches = np.searchsorted(moments, times.to_numpy(zero_copy_only=False), side="right")
     signed = pc.match_substring_regex(addresses, _SIGNED)
     dishonest = pc.or_(signed, pa.scalar(all_dishonest)) if batch.num_rows else signed
     return pa.record_batch(
-        [addresses, batch.column("size_bytes"), pa.array(branches.astype(np.int32)), dishonest], schema=CANDIDATES
+        [addresses, batch.column("size_bytes"), pa.array(branches.astype(np.int32)), dishonest],
+        schema=CANDIDATES,
     )
 
 
 def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) -> DataFrame:
-    """Return the paths under which a candidate may hide, but for dishonest ones under entries inside the namespace.
+    """Return the paths under which a candidate may hide.
 
-    Those may hide under any path of a branch, which is then listed as a whole. Entries whose own object lies outside or
-    is missing may be older than any moment that is known, so every branch is asked about them.
+    Dishonest candidates under entries inside the namespace are left out.
+
+    Dishonest candidates may hide under any path of a branch, which is then listed as a whole. An
+    entry whose own object lies outside or is missing may be older than any known moment, so every
+    branch is asked about it.
 
     Args:
-        candidates: What may hide.
-        heads: What branch heads have.
-        branches: How many branches there are.
+        candidates: The candidates.
+        heads: The entries of branch heads.
+        branches: Number of branches.
 
     Returns:
         Columns of `SUSPECTS`, key head_path, hides and key.
@@ -170,15 +187,23 @@ def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) ->
     entries = heads.frame.withColumn("is_outside", ~sf.col("address").startswith("data/"))
     honest = (
         candidates.frame.where("not is_dishonest")
-        .select(sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key"), "branches")
+        .select(
+            sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key"), "branches"
+        )
         .groupBy("key")
         .agg(sf.max("branches").alias("reach"))
     )
     reach = sf.when(sf.col("is_outside"), sf.lit(branches)).otherwise(sf.col("reach")).cast("int")
     found = (
-        entries.select("head_path", "is_outside", sf.explode(_keys_of_entry(with_md5=candidates.has_md5)).alias("key"))
+        entries.select(
+            "head_path",
+            "is_outside",
+            sf.explode(_keys_of_entry(with_md5=candidates.has_md5)).alias("key"),
+        )
         .join(honest, on="key", how="inner")
-        .select("head_path", sf.lit(SIZED).alias("hides"), "key", reach.alias("branches"), "is_outside")
+        .select(
+            "head_path", sf.lit(SIZED).alias("hides"), "key", reach.alias("branches"), "is_outside"
+        )
         .where("branches > 0")
     )
     if heads.absent is not None:
@@ -216,7 +241,10 @@ def _odd_key() -> Column:
 
 
 def _keys_of_candidate(*, with_md5: bool) -> Column:
-    """Give what an entry must have one of to hide a candidate; a collision only adds to what is asked."""
+    """Return the keys of which an entry must have one to hide a candidate.
+
+    A collision only adds questions.
+    """
     if not with_md5:
         return sf.array(_size_key())
     return sf.when(sf.col("md5").isNull(), sf.array(_size_key())).otherwise(
@@ -227,19 +255,25 @@ def _keys_of_candidate(*, with_md5: bool) -> Column:
 def _keys_of_entry(*, with_md5: bool) -> Column:
     if not with_md5:
         return sf.array(_size_key())
-    told = sf.when(sf.col("checksum").rlike(MD5), _content_key(sf.col("checksum"))).otherwise(_odd_key())
-    return sf.array(_size_key(), told)
+    key = sf.when(sf.col("checksum").rlike(MD5), _content_key(sf.col("checksum"))).otherwise(
+        _odd_key()
+    )
+    return sf.array(_size_key(), key)
 
 
 def undecided(candidates: Candidates, unasked: DataFrame) -> DataFrame:
-    """Return the addresses of honest candidates that may hide under paths that were not asked about.
+    """Return the honest candidates that may hide under paths that were not asked about.
+
+    The result has their addresses.
 
     Args:
-        candidates: All of them.
+        candidates: All candidates.
         unasked: Columns key, from_branch (the first branch that was not asked) and is_outside.
     """
     keyed = candidates.frame.where("not is_dishonest").select(
-        "address", "branches", sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key")
+        "address",
+        "branches",
+        sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key"),
     )
     first = unasked.groupBy("key").agg(
         sf.min("from_branch").alias("from_branch"), sf.max("is_outside").alias("is_outside")
@@ -252,7 +286,7 @@ def undecided(candidates: Candidates, unasked: DataFrame) -> DataFrame:
 
 
 def with_suspect(candidates: Candidates, suspects: DataFrame) -> DataFrame:
-    """Return the honest candidates that share their key with a suspect path; columns of `CANDIDATES`."""
+    """Return the honest candidates whose key a suspect path has; columns of `CANDIDATES`."""
     keys = suspects.where(sf.col("hides") == SIZED).select("key").distinct()
     return (
         candidates.frame.where("not is_dishonest")
@@ -262,24 +296,40 @@ def with_suspect(candidates: Candidates, suspects: DataFrame) -> DataFrame:
     )
 
 
-def are_checksums_said(heads: HeadEntries) -> bool:
-    """Say whether a checksum of an entry is not that of its object, so that checksums are what somebody said.
+def are_checksums_stated(heads: HeadEntries) -> bool:
+    """Say whether any entry's checksum differs from its object's.
 
-    One shuffle of both sides. Objects of one hash count as one, so a collision can only say that they are.
+    Checksums are then only what somebody said.
+
+    The cost is one shuffle of both sides. Objects with one hash count as one, so a collision can
+    only turn the answer to yes.
     """
     listed = heads.listing.where(sf.col("checksum").rlike(MD5)).select(
-        sf.xxhash64("address").alias("address_hash"), sf.col("checksum").alias("listed"), sf.lit(None).alias("said")
+        sf.xxhash64("address").alias("address_hash"),
+        sf.col("checksum").alias("listed"),
+        sf.lit(None).alias("stated"),
     )
-    said = heads.frame.where(sf.col("checksum").isNotNull()).select(
-        sf.xxhash64("address").alias("address_hash"), sf.lit(None).alias("listed"), sf.col("checksum").alias("said")
+    stated = heads.frame.where(sf.col("checksum").isNotNull()).select(
+        sf.xxhash64("address").alias("address_hash"),
+        sf.lit(None).alias("listed"),
+        sf.col("checksum").alias("stated"),
     )
     ends = (
-        listed.unionByName(said)
+        listed.unionByName(stated)
         .groupBy("address_hash")
-        .agg(*(which(side).alias(f"{name}_{side}") for side in ("listed", "said") for name, which in _ENDS.items()))
+        .agg(
+            *(
+                which(side).alias(f"{name}_{side}")
+                for side in ("listed", "stated")
+                for name, which in _ENDS.items()
+            )
+        )
     )
-    both = ends.where(sf.col("first_listed").isNotNull() & sf.col("first_said").isNotNull())
-    first, last = sf.least("first_listed", "first_said"), sf.greatest("last_listed", "last_said")
+    both = ends.where(sf.col("first_listed").isNotNull() & sf.col("first_stated").isNotNull())
+    first, last = (
+        sf.least("first_listed", "first_stated"),
+        sf.greatest("last_listed", "last_stated"),
+    )
     return bool(both.where(first != last).select("address_hash").limit(1).toArrow().num_rows)
 
 
@@ -290,18 +340,24 @@ def contents_of(
 
     Args:
         spark: The session.
-        store: Tells the MD5 of a content, or that it does not know it (`ObjectStore.content`).
-        addresses: Whose; the driver holds them.
-        threads: Requests side by side, of each task.
-        tasks: Tasks; a single one's work is done here.
+        store: Returns the MD5 of a content, or that it is unknown (`ObjectStore.content`).
+        addresses: Addresses of the objects; the driver holds them.
+        threads: Requests of a task side by side.
+        tasks: Number of tasks. The driver does the work of a single one.
 
     Returns:
         Columns address and md5 (null: unknown).
     """
     asked = pa.table({"address": pa.array(addresses, pa.string())})
     if tasks <= 1:
-        return pa.Table.from_batches(_map_contents(store, threads, iter(asked.to_batches())), _CONTENTS)
-    return _contents_frame(frame_of(spark, asked), store, threads=threads, tasks=tasks).toArrow().cast(_CONTENTS)
+        return pa.Table.from_batches(
+            _map_contents(store, threads, iter(asked.to_batches())), _CONTENTS
+        )
+    return (
+        _contents_frame(frame_of(spark, asked), store, threads=threads, tasks=tasks)
+        .toArrow()
+        .cast(_CONTENTS)
+    )
 
 
 def _contents_frame(asked: DataFrame, store: ObjectStore, *, threads: int, tasks: int) -> DataFrame:
@@ -318,21 +374,23 @@ def with_contents(
     """Ask the store about the content of some candidates, one request each, on the executors.
 
     Args:
-        candidates: All of them.
-        asked: Those that are asked about.
+        candidates: All candidates.
+        asked: The candidates to ask about.
         store: As for `contents_of`.
         threads: Requests of a task side by side.
-        tasks: Partitions.
+        tasks: Number of partitions.
 
     Returns:
-        The same, with the column md5.
+        The candidates with the column md5.
     """
     contents = _contents_frame(asked, store, threads=threads, tasks=tasks)
     frame = candidates.frame.join(contents, on="address", how="left").localCheckpoint()
     return replace(candidates, frame=frame, rows=None, has_md5=True)
 
 
-def _map_contents(store: ObjectStore, threads: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_contents(
+    store: ObjectStore, threads: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").to_pylist()
         parts = [addresses[number::threads] for number in range(min(threads, len(addresses)))]
@@ -346,4 +404,6 @@ def _contents(store: ObjectStore, addresses: Sequence[str]) -> Iterator[pa.Recor
             found.append(store.content(address).checksum)
         except NotFoundError:
             found.append(None)  # gone since; then nothing is lost either way
-    yield pa.record_batch([pa.array(addresses, pa.string()), pa.array(found, pa.string())], schema=_CONTENTS)
+    yield pa.record_batch(
+        [pa.array(addresses, pa.string()), pa.array(found, pa.string())], schema=_CONTENTS
+    )

@@ -1,10 +1,11 @@
-"""Find staged entries that the server's scan cannot see: identical content uploaded again (safety 14, 34).
+"""Find staged entries that the server's scan cannot see (safety 14, 34).
 
-Such an entry has the size and checksum of the committed entry at its path, so
-the scan takes it for unchanged; yet reads on the branch are answered from the
-new object, which nothing else refers to. Only the branch itself tells. Which
-branch is asked about what follows from time (`heads`) and from sizes (`suspects`);
-what the calls do not suffice for is kept, and nothing else.
+Such an entry is identical content that was uploaded again.
+
+The entry has the size and checksum of the committed entry at its path, so the scan takes it for
+unchanged. Yet reads on the branch are answered from the new object, which nothing else refers to.
+Only the branch itself shows it. Times (`heads`) and sizes (`suspects`) determine which branch is
+asked about what. Candidates for which the calls do not suffice are kept, and no others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from spark_core import layout
 from spark_core.addresses.collectable import own_name
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
-from spark_core.mark.alike import Alike
 from spark_core.mark.heads import Heads
 from spark_core.mark.sizes import HeadEntries
 from spark_core.mark.suspects import (
@@ -37,7 +37,7 @@ from spark_core.mark.suspects import (
     SIZED,
     SUSPECTS,
     Candidates,
-    are_checksums_said,
+    are_checksums_stated,
     candidates_of,
     contents_of,
     suspects_of,
@@ -45,19 +45,23 @@ from spark_core.mark.suspects import (
     with_contents,
     with_suspect,
 )
+from spark_core.mark.suspects_on_driver import Alike
+from spark_core.records.figures import TwinFigures
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of, interleaved
 
 NAMED = 20
 
-# Candidates that the driver holds, and as many entries that may hide one: the search is then its own, but for one query.
+# The driver may hold this many candidates, and as many entries that may hide one. It then searches
+# by itself, with one query.
 HELD = 50_000
 
 # Paths that the driver holds at once, and addresses that it holds before they are compared.
 LOT = 50_000
 FOUND = 100_000
 
-# Entries of a page. A branch of whose entries this share (one of so many) is suspect is listed as a whole.
+# Entries of a page. If one in this many of a branch's entries is suspect, the branch is listed as a
+# whole.
 PAGE = 1_000
 _DENSE = 4
 
@@ -67,7 +71,9 @@ LEAST_CALLS, CALLS_OF_A_BRANCH = 1_000, 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BEFORE_ALL = -(2**63)
 
-_SHOWN = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("head_path", pa.string())])
+_SHOWN = pa.schema(
+    [pa.field("address", pa.string(), nullable=False), pa.field("head_path", pa.string())]
+)
 _UNASKED = pa.schema(
     [
         pa.field("key", pa.int64(), nullable=False),
@@ -79,87 +85,78 @@ _UNASKED = pa.schema(
 
 @dataclass(frozen=True)
 class Twins:
-    """What the search found.
+    """The result of the search.
 
     Attributes:
-        live: What a branch really answers from: column address, and head_path, one of the paths. None for none.
-        undecided: Candidates (column address) that may hide where nobody could be asked; None for none.
-        facts: Figures and names for the manifest.
+        live: Objects that a branch really answers from: column address, and head_path, one of the
+            paths. None for none.
+        undecided: Candidates (column address) that may hide where nobody could be asked; None for
+            none.
+        figures: What was done and found, for the manifest.
     """
 
     live: DataFrame | None
     undecided: DataFrame | None
-    facts: Mapping[str, Any]
+    figures: TwinFigures
 
     @property
     def keeps_any(self) -> bool:
         """Whether there is anything to take out."""
-        return bool(self.facts["kept_objects"] or self.facts["unchecked_objects"])
+        return bool(self.figures.kept_objects or self.figures.unchecked_objects)
 
     def without_twins(self, candidates: DataFrame) -> DataFrame:
-        """Take out what is live, and what could not be decided."""
+        """Take out the candidates that are live, and those that are undecided."""
         for found in (self.live, self.undecided):
             if found is not None:
                 candidates = candidates.join(found.select("address"), on="address", how="left_anti")
         return candidates
 
 
-_NOTHING_FOUND: Mapping[str, Any] = {
-    f"{what}_{figure}": 0 for what in ("kept", "unchecked") for figure in ("objects", "bytes")
-} | {f"{what}_named": [] for what in ("kept", "unchecked")}
-
-# Of a search without candidates: nobody need be asked.
-NONE = Twins(
-    None,
-    None,
-    facts={
-        "candidates": 0,
-        "branches": 0,
-        "branches_asked": 0,
-        "branches_listed": 0,
-        "without_bound": {},
-        "paths": 0,
-        "calls": 0,
-        "objects_asked": 0,
-        "planned_calls": 0,
-        "twin_calls": 0,
-        "is_held_up": False,
-        **_NOTHING_FOUND,
-    },
-)
+# Result of a search without candidates: nobody need be asked.
+NONE = Twins(None, None, TwinFigures())
 
 
-def find(run: Run, candidates: pa.Table | DataFrame, heads: HeadEntries, since: Heads, *, grace: timedelta) -> Twins:
+def find(
+    run: Run,
+    candidates: pa.Table | DataFrame,
+    heads: HeadEntries,
+    since: Heads,
+    *,
+    grace: timedelta,
+) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
 
-    The cheapest of three ways is taken: around single paths, a whole branch, or
-    the candidates themselves, where the store tells the MD5 of their content.
+    The search takes the cheapest of three ways. It asks around single paths, or lists a whole
+    branch, or asks the store for the MD5 of the candidates' content, where the store gives it.
 
-    The cost is a join of the candidates' sizes with the entries of heads, and the calls. What comes to the driver at once
-    is bounded by `HELD`, `LOT`, `FOUND` and the number of branches.
+    The cost is a join of the candidates' sizes with the entries of heads, and the calls. `HELD`,
+    `LOT`, `FOUND` and the number of branches bound what comes to the driver at once.
 
     Args:
-        run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to the store.
-        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`; held by the driver where
-            they are few.
-        heads: What branch heads have.
+        run: The run; `RunOptions.twin_calls` bounds the calls to the server, and the questions to
+            the store.
+        candidates: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`;
+            held by the driver if they are few.
+        heads: The entries of branch heads.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
 
     Returns:
-        What to keep.
+        The objects to keep.
 
     Raises:
-        AddressError: If a branch answers with an address that we cannot place.
+        AddressError: If a branch answers with an address that lakegc cannot place.
         IncompleteReadError: If the list of a branch's entries does not go on.
         RepositoryStateError: If the server shows no branch.
     """
     moments = sorted(
-        (_moment(run, since, branch.id, grace), branch.id) for branch in run.server.branches(run.repository.id)
+        (_moment(run, since, branch.id, grace), branch.id)
+        for branch in run.server.branches(run.repository.id)
     )
     if not moments:
         raise RepositoryStateError(
-            f"repository {run.repository.id} shows no branch when it is asked for hidden entries: it was deleted a moment ago",
+            f"repository {run.repository.id} shows no branch when it is asked for hidden entries: "
+            "it was deleted a moment ago",
             "Look at it with `lakectl repo list` and run again if it lives.",
         )
     search = _Search(run, [branch for _, branch in moments], heads)
@@ -176,14 +173,16 @@ def find(run: Run, candidates: pa.Table | DataFrame, heads: HeadEntries, since: 
 
 
 def _moment(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
-    """Tell from when on a candidate may hide on a branch, in microseconds: since its head was made, less an upload.
+    """Return the moment from which a candidate may hide on a branch, in microseconds.
 
-    An object is named, and on some stores dated, when its upload begins, and staged when it ends; one that is linked is
-    staged within the server's grace period.
+    It is the moment since which the branch stands on its head, less the time of an upload.
+
+    An object is named when its upload begins, and some stores date it then. It is staged when the
+    upload ends. A linked object is staged within the server's grace period.
     """
     options = run.options
     head = since.branches.get(branch)
-    # A branch that was made since heads were read has nothing older staged.
+    # A branch that was made after the heads were read has nothing older staged.
     made, why = (since.read_at, "") if head is None else (head.since, head.why)
     if since.is_damaged or options.hidden_entries == "ask_all" or why or made is None:
         return _BEFORE_ALL
@@ -196,20 +195,21 @@ def _moment(run: Run, since: Heads, branch: str, grace: timedelta) -> int:
 
 @dataclass
 class _Search:
-    """One search: what it asks, and what it finds.
+    """One search: its questions, and its findings.
 
     Attributes:
         run: The run.
-        branches: All of them, those first on which something can hide the longest.
-        heads: What branch heads have.
-        budget: Calls and questions.
-        listed: Branches (by number) all of whose entries were seen.
-        unlisted: First branch that was to be listed as a whole and was not, None for none.
-        unasked: What was not asked of paths: (hides, key) -> first branch, and whether the entry lies outside.
-        rest: Paths that were not asked about at all, with the first branch that was not.
-        held: What branches showed and was not compared yet, so many rows.
-        held_rows: As said.
-        live: What of the candidates they showed.
+        branches: All branches; the one on which something can hide the longest comes first.
+        heads: The entries of branch heads.
+        budget: Calls and questions that are left.
+        listed: Branches (by number) whose entries were all seen.
+        unlisted: First branch that had to be listed as a whole and was not; None for none.
+        unasked: Questions about paths that were not asked: (hides, key) -> first branch, and
+            whether the entry lies outside.
+        rest: Paths that were not asked about at all, with the first branch that was not asked.
+        held: Answers of branches that were not compared yet, up to a number of rows.
+        held_rows: Number of those rows.
+        live: Candidates that the branches showed.
         asked: Branches (by number) that were asked.
     """
 
@@ -233,95 +233,122 @@ class _Search:
         self.lock = Lock()
 
     def find(self, candidates: Candidates, since: Heads) -> Twins:
-        """Search, and sum up."""
-        looked = _Looked(candidates, None, _Suspects.none())
+        """Search, and sum the results up."""
+        suspicion = _Suspicion(candidates, None, _Suspects.none())
         if candidates.branches or self.heads.any_outside or self.heads.absent is not None:
-            looked = self._looked(candidates)
-        plan = self._plan(candidates, looked.suspects)
+            suspicion = self._suspicion(candidates)
+        plan = self._plan(candidates, suspicion.suspects)
         objects_asked = 0
         if self.run.store.tells_content and plan.of_paths > 0:
-            looked, objects_asked = self._with_contents(looked, plan)
+            suspicion, objects_asked = self._with_contents(suspicion, plan)
             if objects_asked:
-                plan = self._plan(candidates, looked.suspects)
-        candidates, suspects = looked.candidates, looked.suspects
+                plan = self._plan(candidates, suspicion.suspects)
+        candidates, suspects = suspicion.candidates, suspicion.suspects
         self._ask_whole(plan.whole, candidates)
         self._ask_around(suspects, candidates, scattered=not plan.fits)
         self._compare(candidates)
         live = (
-            reduce(DataFrame.unionByName, self.live).groupBy("address").agg(sf.min("head_path").alias("head_path"))
+            reduce(DataFrame.unionByName, self.live)
+            .groupBy("address")
+            .agg(sf.min("head_path").alias("head_path"))
             if self.live
             else None
         )
-        undecided_frame = self._undecided(looked)
+        undecided_frame = self._undecided(suspicion)
         if undecided_frame is not None and live is not None:
-            undecided_frame = undecided_frame.join(live.select("address"), on="address", how="left_anti")
-        without = Counter(since.branches[branch].why for branch in self.branches if branch in since.branches)
+            undecided_frame = undecided_frame.join(
+                live.select("address"), on="address", how="left_anti"
+            )
+        without = Counter(
+            since.branches[branch].why for branch in self.branches if branch in since.branches
+        )
         del without[""]
-        facts = {
-            "candidates": candidates.objects,
-            "branches": len(self.branches),
-            "branches_asked": len(self.asked),
-            "branches_listed": len(self.listed),
-            "without_bound": dict(sorted(without.items())),
-            "paths": suspects.count,
-            "calls": self.budget.made - objects_asked,
-            "objects_asked": objects_asked,
-            "planned_calls": plan.calls + objects_asked,
-            "twin_calls": self.limit,
-            "is_held_up": self.budget.is_held_up,
-            "are_sizes_said": self.heads.are_sizes_said,
+        figures = TwinFigures(
+            candidates=candidates.objects,
+            branches=len(self.branches),
+            branches_asked=len(self.asked),
+            branches_listed=len(self.listed),
+            without_bound=dict(sorted(without.items())),
+            paths=suspects.count,
+            calls=self.budget.made - objects_asked,
+            objects_asked=objects_asked,
+            planned_calls=plan.calls + objects_asked,
+            twin_calls=self.limit,
+            is_held_up=self.budget.is_held_up,
+            are_sizes_said=self.heads.are_sizes_said,
             **_kept("kept", candidates, live),
             **_kept("unchecked", candidates, undecided_frame),
-        }
-        return Twins(live, undecided_frame, facts)
+        )
+        return Twins(live, undecided_frame, figures)
 
-    def _looked(self, candidates: Candidates) -> _Looked:
-        """Find the suspect paths: on the driver where it holds the candidates and few entries may hide one."""
+    def _suspicion(self, candidates: Candidates) -> _Suspicion:
+        """Find the suspect paths.
+
+        The driver does it if it holds the candidates and few entries may hide one.
+        """
         branches, alike = len(self.branches), None
         if candidates.rows is not None:
             alike = Alike.read(candidates.rows, self.heads, branches=branches, at_most=HELD)
         if alike is not None:
-            return _Looked(candidates, alike, _Suspects.held(alike.suspects()))
-        return _Looked(candidates, None, _Suspects.of(suspects_of(candidates, self.heads, branches=branches)))
+            return _Suspicion(candidates, alike, _Suspects.held(alike.suspects()))
+        return _Suspicion(
+            candidates, None, _Suspects.of(suspects_of(candidates, self.heads, branches=branches))
+        )
 
-    def _with_contents(self, looked: _Looked, plan: _Plan) -> tuple[_Looked, int]:
-        """Ask the store about the contents of the candidates that suspect paths may hide, where that costs least.
+    def _with_contents(self, suspicion: _Suspicion, plan: _Plan) -> tuple[_Suspicion, int]:
+        """Ask the store for the contents of candidates that suspect paths may hide.
+
+        That is done only where it costs least.
 
         Returns:
-            What is known then, and how many objects were asked about; 0 where that was not the way.
+            What is known then, and the number of objects asked about; 0 if another way costs less.
         """
         doubted: Any
-        if looked.alike is not None:
-            doubted = looked.alike.doubted(looked.suspects.few)
+        if suspicion.alike is not None:
+            doubted = suspicion.alike.doubted(suspicion.suspects.few)
             count = len(doubted)
         else:
-            # Held when it is first run, which is to count it.
-            doubted = with_suspect(looked.candidates, looked.suspects.frame(self.run)).localCheckpoint(eager=False)
+            # It is persisted on its first run, which is the count.
+            doubted = with_suspect(
+                suspicion.candidates, suspicion.suspects.frame(self.run)
+            ).localCheckpoint(eager=False)
             count = doubted.count()
-        # What decides whether checksums are believed costs most, so it is asked last.
+        # The query that decides whether checksums are believed costs most, so it runs last.
         is_least = 0 < count < plan.of_paths and count <= self.budget.left
-        if not is_least or are_checksums_said(self.heads) or not self.budget.take(count):
-            return looked, 0
+        if not is_least or are_checksums_stated(self.heads) or not self.budget.take(count):
+            return suspicion, 0
         store, threads = self.run.store, self.run.options.read_threads
         tasks = min(self.run.options.range_partitions, -(-count // PAGE))
-        if looked.alike is None:
-            return self._looked(with_contents(looked.candidates, doubted, store, threads=threads, tasks=tasks)), count
-        told = contents_of(self.run.spark, store, doubted, threads=threads, tasks=tasks)
-        known = {row["address"]: row["md5"] for row in told.to_pylist() if row["md5"] is not None}
-        alike = replace(looked.alike, contents=known)
-        return _Looked(looked.candidates, alike, _Suspects.held(alike.suspects())), count
+        if suspicion.alike is None:
+            return self._suspicion(
+                with_contents(suspicion.candidates, doubted, store, threads=threads, tasks=tasks)
+            ), count
+        contents = contents_of(self.run.spark, store, doubted, threads=threads, tasks=tasks)
+        known = {
+            row["address"]: row["md5"] for row in contents.to_pylist() if row["md5"] is not None
+        }
+        alike = replace(suspicion.alike, contents=known)
+        return _Suspicion(suspicion.candidates, alike, _Suspects.held(alike.suspects())), count
 
     def _plan(self, candidates: Candidates, suspects: _Suspects) -> _Plan:
-        """Choose for each branch between its paths and all its entries; what does not fit is listed oldest first.
+        """Choose for each branch between its paths and all its entries.
 
-        Candidates that may be dishonest may hide under any path of their branches. A path costs a call at most; one that
-        is no UTF-8 as many as it takes to list all that begins as it does up to there.
+        If not everything fits the budget, branches are listed in their order, the oldest first.
+
+        Candidates that may be dishonest may hide under any path of their branches. A path costs at
+        most one call. A path that is no UTF-8 costs as many calls as listing all paths up to it
+        that have the same beginning.
         """
-        # A path concerns the first so many branches, so each branch has those of all behind it.
-        from_last = accumulate(suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1))
+        # A path concerns a number of first branches, so each branch also has the paths of all
+        # branches behind it.
+        from_last = accumulate(
+            suspects.reach.get(number, 0) for number in range(len(self.branches), 0, -1)
+        )
         of_branch = list(from_last)[::-1]
         if not candidates.dishonest and sum(of_branch) <= PAGE:
-            return _Plan([], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left)
+            return _Plan(
+                [], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left
+            )
         entries = self.heads.frame.count()
         pages = entries // PAGE + 1
         of_paths = sum(min(count, pages) for count in of_branch[candidates.dishonest :])
@@ -346,12 +373,16 @@ class _Search:
         """List branches from their first entry to the last, side by side."""
         for batch in interleaved(whole, self._whole, threads=self.run.options.branches_at_once):
             self._hold(batch, candidates)
-        # Of a candidate that may be dishonest nothing less will do.
+        # For a candidate that may be dishonest, nothing less will do.
         missing = [number for number in range(candidates.dishonest) if number not in self.listed]
         self.unlisted = min(missing, default=None)
 
     def _whole(self, number: int) -> Iterator[pa.RecordBatch]:
-        server, repository_id, branch = self.run.server, self.run.repository.id, self.branches[number]
+        server, repository_id, branch = (
+            self.run.server,
+            self.run.repository.id,
+            self.branches[number],
+        )
         complete = False
         try:
             for page in pages_of(server, repository_id, branch, budget=self.budget):
@@ -367,10 +398,11 @@ class _Search:
                 self.listed.add(number)
 
     def _ask_around(self, suspects: _Suspects, candidates: Candidates, *, scattered: bool) -> None:
-        """Ask about single paths, lot after lot, and in each all branches side by side.
+        """Ask about single paths, lot after lot; in each lot, all branches side by side.
 
-        Where all of it fits, paths lie together; else those come first whose question costs least, as one path that
-        was not asked about keeps every candidate of its size.
+        If all paths fit, neighbouring paths are asked about together. Otherwise the paths come
+        first whose question costs least, because one path that was not asked about keeps every
+        candidate of its size.
         """
         left = [number for number in range(len(self.branches)) if number not in self.listed]
         if not left:
@@ -378,7 +410,9 @@ class _Search:
         for lot, rest in suspects.lots(scattered=scattered):
             if self.budget.left <= 0:
                 self.rest.append(
-                    rest(self.run).where(sf.col("branches") > left[0]).withColumn("from_branch", sf.lit(left[0]))
+                    rest(self.run)
+                    .where(sf.col("branches") > left[0])
+                    .withColumn("from_branch", sf.lit(left[0]))
                 )
                 return
             ask = partial(self._around, _Lot.of(lot, left[0]))
@@ -386,13 +420,21 @@ class _Search:
                 self._hold(batch, candidates)
 
     def _around(self, lot: _Lot, number: int) -> Iterator[pa.RecordBatch]:
-        wanted = {path: rows for path, rows in lot.paths.items() if any(row[2] > number for row in rows)}
+        wanted = {
+            path: rows for path, rows in lot.paths.items() if any(row[2] > number for row in rows)
+        }
         if not wanted:
             return
         unasked: set[str] = set()
-        server, repository_id, branch = self.run.server, self.run.repository.id, self.branches[number]
+        server, repository_id, branch = (
+            self.run.server,
+            self.run.repository.id,
+            self.branches[number],
+        )
         try:
-            found = addresses_on(server, repository_id, branch, wanted, budget=self.budget, unasked=unasked)
+            found = addresses_on(
+                server, repository_id, branch, wanted, budget=self.budget, unasked=unasked
+            )
             yield self._shown(list(found))
         except NotFoundError:
             if self._is_there(branch):
@@ -407,15 +449,21 @@ class _Search:
                         self.unasked[hides, key] = (min(first, number), outside or is_outside)
 
     def _is_there(self, branch: str) -> bool:
-        """Say whether a branch that is not found is there all the same; what was staged on a deleted one is gone with it."""
+        """Say whether a branch exists although it was not found.
+
+        What was staged on a deleted branch is gone with it.
+        """
         return branch in {left.id for left in self.run.server.branches(self.run.repository.id)}
 
     def _shown(self, entries: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-        """Resolve what a branch shows: where our own objects lie, and under which path."""
+        """Resolve the entries that a branch shows to their objects' addresses and their paths."""
         rows = [(self._resolved(uri), path) for path, uri in entries]
         kept = [(address, path) for address, path in rows if address is not None]
         return pa.record_batch(
-            [pa.array([row[0] for row in kept], pa.string()), pa.array([row[1] for row in kept], pa.string())],
+            [
+                pa.array([row[0] for row in kept], pa.string()),
+                pa.array([row[1] for row in kept], pa.string()),
+            ],
             schema=_SHOWN,
         )
 
@@ -429,29 +477,39 @@ class _Search:
             self._compare(candidates)
 
     def _compare(self, candidates: Candidates) -> None:
-        """Keep what candidates have of the addresses that branches showed."""
+        """Keep the candidates among the addresses that branches showed."""
         shown = pa.Table.from_batches(self.held, _SHOWN)
         self.held, self.held_rows = [], 0
         if not shown.num_rows:
             return
-        once = shown.group_by("address").aggregate([("head_path", "min")]).rename_columns(_SHOWN.names)
+        once = (
+            shown.group_by("address").aggregate([("head_path", "min")]).rename_columns(_SHOWN.names)
+        )
         if candidates.rows is not None:
-            kept = once.filter(pc.is_in(once["address"], candidates.rows["address"].combine_chunks()))
+            kept = once.filter(
+                pc.is_in(once["address"], candidates.rows["address"].combine_chunks())
+            )
             self.live += [frame_of(self.run.spark, kept)] if kept.num_rows else []
             return
-        # What was shown is bounded, and goes to the candidates; Spark would send all of them, once for each lot, through the driver.
+        # The rows that branches showed are bounded, and go to the candidates. Otherwise Spark would
+        # send all candidates through the driver, once for each lot.
         held = sf.broadcast(frame_of(self.run.spark, once))
-        found = candidates.frame.select("address").join(held, on="address", how="inner").select(*_SHOWN.names)
+        found = (
+            candidates.frame.select("address")
+            .join(held, on="address", how="inner")
+            .select(*_SHOWN.names)
+        )
         found = found.localCheckpoint()
         if not found.isEmpty():
             self.live.append(found)
         del held, found
-        # What Python still names, Java holds: the rows of each lot, until Python looks for what nobody reaches.
+        # Java holds the rows of each lot as long as Python names them, which is until Python's
+        # garbage collection.
         gc.collect()
 
-    def _undecided(self, looked: _Looked) -> DataFrame | None:
+    def _undecided(self, suspicion: _Suspicion) -> DataFrame | None:
         """Return the candidates that may hide where nobody was asked; None for none."""
-        candidates = looked.candidates
+        candidates = suspicion.candidates
         whatever = {hides for hides, _ in self.unasked}
         for frame in self.rest:
             whatever |= {row.hides for row in frame.select("hides").distinct().collect()}
@@ -462,18 +520,34 @@ class _Search:
         if DISHONEST in whatever:
             found.append(frame.where("is_dishonest").select("address"))
         elif self.unlisted is not None:
-            found.append(frame.where(sf.col("is_dishonest") & (sf.col("branches") > self.unlisted)).select("address"))
+            found.append(
+                frame.where(sf.col("is_dishonest") & (sf.col("branches") > self.unlisted)).select(
+                    "address"
+                )
+            )
         if SIZED in whatever:
-            rows = [(key, first, outside) for (hides, key), (first, outside) in self.unasked.items() if hides == SIZED]
+            rows = [
+                (key, first, outside)
+                for (hides, key), (first, outside) in self.unasked.items()
+                if hides == SIZED
+            ]
             columns = list(zip(*rows, strict=True)) or [(), (), ()]
             held = pa.table(
-                [pa.array(column, kind.type) for column, kind in zip(columns, _UNASKED, strict=True)], schema=_UNASKED
+                [
+                    pa.array(column, kind.type)
+                    for column, kind in zip(columns, _UNASKED, strict=True)
+                ],
+                schema=_UNASKED,
             )
             unasked = frame_of(self.run.spark, held)
             for rest in self.rest:
-                unasked = unasked.unionByName(rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names))
+                unasked = unasked.unionByName(
+                    rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names)
+                )
             found.append(
-                undecided(candidates, unasked) if looked.alike is None else _undecided_of(looked.alike, unasked)
+                undecided(candidates, unasked)
+                if suspicion.alike is None
+                else _undecided_of(suspicion.alike, unasked)
             )
         if not found:
             return None
@@ -487,13 +561,14 @@ def _undecided_of(alike: Alike, unasked: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class _Looked:
+class _Suspicion:
     """What is known before branches are asked.
 
     Attributes:
-        candidates: What may hide.
-        alike: The same with the entries that may hide one, where the driver holds both; else None.
-        suspects: The paths under which one may hide.
+        candidates: The candidates.
+        alike: The candidates with the entries that may hide one, if the driver holds both; else
+            None.
+        suspects: The paths under which a candidate may hide.
     """
 
     candidates: Candidates
@@ -503,12 +578,12 @@ class _Looked:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Which way is taken.
+    """The chosen way of asking.
 
     Attributes:
         whole: Branches to list from their first entry to the last.
-        calls: What everything costs at most.
-        of_paths: What of it a look at the candidates themselves may save.
+        calls: Largest cost of everything, in calls.
+        of_paths: The part of it that a look at the candidates themselves may save.
         fits: Whether the budget suffices.
     """
 
@@ -520,13 +595,16 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Lot:
-    """Paths that are asked about together: path (U+FFFD for what is no UTF-8) -> hides, key, branches, is_outside of each row."""
+    """Paths that are asked about together.
+
+    They map a path (U+FFFD for what is no UTF-8) -> hides, key, branches, is_outside of each row.
+    """
 
     paths: Mapping[str, list[tuple[int, int, int, bool]]]
 
     @classmethod
     def of(cls, rows: pa.Table, first: int) -> _Lot:
-        """Take the rows that concern a branch from the first one on."""
+        """Take the rows that concern the branch `first` or a later one."""
         paths: dict[str, list[tuple[int, int, int, bool]]] = {}
         for row in rows.filter(pc.greater(rows["branches"], first)).to_pylist():
             about = (row["hides"], row["key"], row["branches"], row["is_outside"])
@@ -536,13 +614,13 @@ class _Lot:
 
 @dataclass(frozen=True)
 class _Suspects:
-    """Suspect paths: on the driver where one lot holds them, else with the executors.
+    """Suspect paths: on the driver if one lot holds them, else on the executors.
 
     Attributes:
-        rows: Columns of `SUSPECTS`; None where they are too many.
-        large: The same as a frame that was read; None where they are few.
-        reach: How many paths concern so many branches.
-        for_all: How many hide anything, or anything dishonest.
+        rows: Columns of `SUSPECTS`; None if they are too many.
+        large: The same as a frame that was read; None if they are few.
+        reach: Number of paths by the number of branches that they concern.
+        for_all: Number of paths that hide anything, or anything dishonest.
     """
 
     rows: pa.Table | None
@@ -552,28 +630,32 @@ class _Suspects:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Number of all paths."""
         return sum(self.reach.values())
 
     @classmethod
     def none(cls) -> _Suspects:
-        """Tell that there are none, where time alone rules all of them out."""
+        """Make it for no paths, where time alone rules all of them out."""
         return cls(SUSPECTS.empty_table(), None, {}, 0)
 
     @classmethod
     def held(cls, few: pa.Table) -> _Suspects:
-        """Take those that the driver holds."""
+        """Make it from paths that the driver holds."""
         for_all = pc.sum(pc.not_equal(few["hides"], SIZED)).as_py() or 0
         return cls(few, None, Counter(few["branches"].to_pylist()), for_all)
 
     @classmethod
     def of(cls, frame: DataFrame) -> _Suspects:
-        """Read them."""
+        """Make it from a frame, which is read."""
         few = frame.select(*SUSPECTS.names).limit(LOT + 1).toArrow()
         if few.num_rows <= LOT:
             return cls.held(few.cast(SUSPECTS))
         large = frame.select(*SUSPECTS.names).localCheckpoint()
-        counts = large.groupBy("branches", (sf.col("hides") != SIZED).alias("whatever")).count().collect()
+        counts = (
+            large.groupBy("branches", (sf.col("hides") != SIZED).alias("whatever"))
+            .count()
+            .collect()
+        )
         reach: Counter[int] = Counter()
         for row in counts:
             reach[row["branches"]] += row["count"]
@@ -581,7 +663,7 @@ class _Suspects:
 
     @property
     def few(self) -> pa.Table:
-        """Those that the driver holds."""
+        """The paths that the driver holds."""
         assert self.rows is not None  # noqa: S101 - where they are not large
         return self.rows
 
@@ -590,7 +672,7 @@ class _Suspects:
         return frame_of(run.spark, self.few) if self.large is None else self.large
 
     def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Any]]:
-        """Yield them by lots, each with the way to a frame of it and of all behind it."""
+        """Yield the paths by lots, each with a function for a frame of it and of all later lots."""
         if self.large is None:
             if self.few.num_rows:
                 yield self.few, self.frame
@@ -617,7 +699,10 @@ class _Suspects:
 
 
 def _known_as(uri: str) -> str | None:
-    """Return the object that an address outside may be by another name of the store; in quarantine, its key there."""
+    """Return the object that an outside address may be by another name of the store.
+
+    For an object in quarantine it is the key there.
+    """
     begin = uri.rfind(f"{layout.QUARANTINE}run_id=")
     return own_name(uri) if begin < 0 else uri[begin:]
 
@@ -625,7 +710,7 @@ def _known_as(uri: str) -> str | None:
 def _kept(what: str, candidates: Candidates, chosen: DataFrame | None) -> dict[str, Any]:
     """Count and name objects that the search keeps from going."""
     if chosen is None:
-        return {name: value for name, value in _NOTHING_FOUND.items() if name.startswith(what)}
+        return {}
     frame = candidates.frame.join(chosen.select("address"), on="address", how="left_semi")
     figures = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
     assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
@@ -633,5 +718,5 @@ def _kept(what: str, candidates: Candidates, chosen: DataFrame | None) -> dict[s
     return {
         f"{what}_objects": figures[0],
         f"{what}_bytes": figures[1],
-        f"{what}_named": [row.address for row in named],
+        f"{what}_named": tuple(row.address for row in named),
     }

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,26 +17,29 @@ from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.mark.alive import alive_hashes
 from spark_core.mark.renewal import SCAN, Parts
-from spark_core.records import tables
-from spark_core.records.tables import Draft, Part, Source, StoredTable, read_part
+from spark_core.records import reading, tables
+from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable, read_part
+from spark_core.records.writing import Draft, Source
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 
-# Addresses of diffs that the driver holds, and sends with the tasks; more are put down in the run's folder.
+# Addresses of diffs that the driver holds, and sends with the tasks. More are written into the
+# run's folder.
 HELD = 10_000
 
 
 def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
     """Read the addresses of all staged entries, from every page of the server's scan.
 
-    The server scans twice, the diff of every branch is read as well, and the
-    union is used. A branch that is deleted in the middle of a scan makes it drop
-    rows of other branches without a word (safety 2), and the scan omits staged
-    absolute addresses that do not begin as the namespace does, letter by letter;
-    every kind of store has some that lead inside it all the same
-    (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path; safety 23).
-    The diffs have them all, and why they are complete stands in `lakefs.scans`.
+    The server scans twice, the diff of every branch is read as well, and the union is used. If a
+    branch is deleted in the middle of a scan, the scan silently drops rows of other branches
+    (safety 2). The scan also omits staged absolute addresses that do not begin as the namespace
+    does, letter by letter. Every kind of store has some that lead inside it all the same
+    (`S3://BUCKET/..`, `s3://x@BUCKET/..`, `http` for `https`, an absolute path; safety 23). The
+    diffs have them all. The module `lakefs.scans` says why they are complete.
 
     Args:
         run: The run.
@@ -48,61 +50,68 @@ def uncommitted_addresses(run: Run, slices: StoredTable) -> Draft:
         inside the namespace, not necessarily under `data/`.
 
     Raises:
-        IncompleteReadError: If a page claimed rows and no file is there, a scan does not come to an end, or a branch
-            cannot be read.
+        IncompleteReadError: If a page claimed rows and no file is there, a scan does not end, or a
+            branch cannot be read.
     """
     began = run.begin(tables.UNCOMMITTED_ADDRESSES)
     run.require_same_instance(slices.manifest)
-    staged = read_staged(run, slices.manifest.facts["table_prefix"])
+    staged = read_staged(run, ListedFigures.of(slices.manifest).table_prefix)
 
     return Draft(
         tables.UNCOMMITTED_ADDRESSES,
         Source(lambda: run.spark, staged.tasks, staged.read, is_small=staged.is_small),
         began,
         parents=(slices.manifest,),
-        facts=staged.facts,
+        figures=lambda measured, counted: StagedFigures(
+            **vars(staged.figures(counted)), **measured
+        ),
         measure=_measure,
         close=staged.close,
     )
 
 
-# What a task reads: files of the server's scans, files that rows of diffs were put down in, or such rows themselves.
+# The input of a task: files of the server's scans, files with rows of diffs, or such rows
+# themselves.
 _Task = tuple[str | Part | pa.RecordBatch, ...]
 
 
 @dataclass(frozen=True)
 class Staged:
-    """What is staged: the server has told all of it, and its rows still lie in files.
+    """The staged entries: the server has answered in full, and the rows still lie in files.
 
     Attributes:
-        tasks: What executors read.
+        tasks: Input of the executors.
         is_small: Whether all of it is within `tables.DRIVER_BYTES`, and the driver may read it.
-        read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, of one of them; counts into its figures.
-        facts: Makes of the figures of all tasks what is told of it.
-        close: Takes the files away that lakegc itself put the rows of diffs in; nothing can be read any more then.
+        read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
+            tasks; counts into its figures.
+        figures: Says how they were read, from the figures of all tasks.
+        close: Removes the files in which lakegc put the rows of diffs; nothing can be read any more
+            then.
     """
 
     tasks: Sequence[_Task]
     is_small: bool
     read: Callable[[_Task, Counter[str]], Iterator[pa.RecordBatch]]
-    facts: Callable[[Mapping[str, int]], Mapping[str, Any]]
+    figures: Callable[[Mapping[str, int]], StagedReadFigures]
     close: Callable[[], None]
 
 
 def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
-    """Let the server tell what is staged now: its scans, and the diff of every branch; see `uncommitted_addresses`.
+    """Let the server write what is staged now: its scans, and the diff of every branch.
+
+    See `uncommitted_addresses`.
 
     Args:
         run: The run.
-        prefix: Where the server keeps its tables.
-        parts: Says which of the scan and the branches are read; None for all.
+        prefix: Prefix of the server's tables.
+        parts: Decides whether the scan and which branches are read; None for all.
 
     Returns:
-        The union.
+        The union of scans and diffs.
 
     Raises:
-        IncompleteReadError: If a page claimed rows and no file is there, a scan does not come to an end, or a branch
-            cannot be read.
+        IncompleteReadError: If a page claimed rows and no file is there, a scan does not end, or a
+            branch cannot be read.
     """
     scans = []
     if parts is None or parts.begin(SCAN):
@@ -110,43 +119,58 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         if parts is not None:
             parts.end(SCAN)
     # Scans of one id have the same files.
-    files = {key: size for scan in scans for key, size in uncommitted_files(run.store, scan, prefix).items()}
+    files = {
+        key: size
+        for scan in scans
+        for key, size in uncommitted_files(run.store, scan, prefix).items()
+    }
     diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
     try:
         read = diff_addresses(
-            run.server, run.repository, run.namespace, diffs.keep, at_once=run.options.branches_at_once, turns=parts
+            run.server,
+            run.repository,
+            run.namespace,
+            diffs.keep,
+            at_once=run.options.branches_at_once,
+            turns=parts,
         )
     except BaseException:
-        # Also of a mark that was interrupted: nobody else knows of these files.
+        # This also runs for a mark that was interrupted: nobody else knows of these files.
         diffs.close()
         raise
 
-    def facts(figures: Mapping[str, int]) -> Mapping[str, Any]:
-        return {
-            "server_runs": [scan.run_id for scan in scans],
-            "pages": sum(scan.pages for scan in scans),
+    def figures(counted: Mapping[str, int]) -> StagedReadFigures:
+        return StagedReadFigures(
+            server_runs=tuple(scan.run_id for scan in scans),
+            pages=sum(scan.pages for scan in scans),
             # Scans of one id have the same files, and claim them twice.
-            "pages_with_data": sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
-            "files": len(files),
-            "files_read": figures.get("files", 0),
-            "file_rows": figures.get("file_rows", 0),
-            "from_diffs": read.rows,
-            "branches_read": read.branches,
-            "branches_gone": read.gone,
-            "branches_appeared": read.appeared,
-        }
+            pages_with_data=sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
+            files=len(files),
+            files_read=counted.get("files", 0),
+            file_rows=counted.get("file_rows", 0),
+            from_diffs=read.rows,
+            branches_read=read.branches,
+            branches_gone=read.gone,
+            branches_appeared=read.appeared,
+        )
 
-    told = [*files, *diffs.parts, *diffs.held]
-    tasks = dealt(told, min(-(-len(told) // run.options.read_threads), run.options.range_partitions))
+    sources = [*files, *diffs.parts, *diffs.held]
+    tasks = dealt(
+        sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
+    )
     told_here = len(files) + sum(batch.num_rows for batch in diffs.held)
-    is_small = not diffs.parts and told_here <= tables.DRIVER_ROWS and sum(files.values()) <= tables.DRIVER_BYTES
-    return Staged(tasks, is_small, partial(_read, run.store), facts, diffs.close)
+    is_small = (
+        not diffs.parts
+        and told_here <= reading.DRIVER_ROWS
+        and sum(files.values()) <= reading.DRIVER_BYTES
+    )
+    return Staged(tasks, is_small, partial(_read, run.store), figures, diffs.close)
 
 
 class _Diffs:
-    """Rows of diffs on their way to the executors: few are held, more go to Parquet files of their own.
+    """Rows of diffs on their way to the executors: few are held, more go to Parquet files.
 
-    The underscore in their names keeps them out of Parquet readers' sight, like a manifest.
+    The underscore in the files' names hides them from Parquet readers, like a manifest.
     """
 
     def __init__(self, store: ObjectStore, folder: str) -> None:
@@ -166,7 +190,8 @@ class _Diffs:
 
     def close(self) -> None:
         keys = [part.key for part in self.parts]
-        # What the store does not let go of is left for house-keeping, which knows the name; the rows are read already.
+        # House-keeping knows the name and removes what the store does not delete here. The rows are
+        # already read.
         with suppress(LakegcError):
             for begin in range(0, len(keys), self._store.delete_batch_size):
                 self._store.delete(keys[begin : begin + self._store.delete_batch_size])
@@ -174,16 +199,18 @@ class _Diffs:
 
 def _read(store: ObjectStore, task: _Task, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
     with counting(figures, store.requests):
-        for told in task:
-            if isinstance(told, pa.RecordBatch):
-                batches = iter((told,))
-            elif isinstance(told, Part):
-                batches = read_part(store, schemas.STAGED_ADDRESSES, told)
+        for source in task:
+            if isinstance(source, pa.RecordBatch):
+                batches = iter((source,))
+            elif isinstance(source, Part):
+                batches = read_part(store, schemas.STAGED_ADDRESSES, source)
             else:
-                batches = _counted(read_uncommitted(store, told), figures)
+                batches = _counted(read_uncommitted(store, source), figures)
             for batch in batches:
                 hashes = alive_hashes(batch.column("address"))
-                yield pa.record_batch([*batch.columns, hashes], schema=schemas.UNCOMMITTED_ADDRESSES)
+                yield pa.record_batch(
+                    [*batch.columns, hashes], schema=schemas.UNCOMMITTED_ADDRESSES
+                )
 
 
 def _counted(batches: Iterator[pa.RecordBatch], figures: Counter[str]) -> Iterator[pa.RecordBatch]:

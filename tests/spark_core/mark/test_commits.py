@@ -12,16 +12,19 @@ from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.commits import retained_commits
 from spark_core.mark.holds import Hold
 from spark_core.model import Branch, Commit, RetentionRules, RunKey
+from spark_core.records.figures import ListedFigures
 from spark_core.run import RunOptions
+from tests.support.figures import manifest_of
 from tests.support.memory_store import MemoryStore
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
-    slices = SimpleNamespace(manifest=SimpleNamespace(facts={"table_prefix": "_lakefs", "options": {}}))
+    slices = SimpleNamespace(manifest=manifest_of(ListedFigures, table_prefix="_lakefs"))
     server = SimpleNamespace(
-        retention_rules=lambda _repository: RetentionRules(7, {}), prepare_commits=lambda _repository: None
+        retention_rules=lambda _repository: RetentionRules(7, {}),
+        prepare_commits=lambda _repository: None,
     )
     run = SimpleNamespace(
         server=server,
@@ -37,14 +40,14 @@ def test_rules_that_are_gone_when_the_server_lists_the_commits_refuse():
 
 
 class _Denied:
-    """A run whose user may not dump; `keys_are_good` is what the server says to any other question."""
+    """A run whose user may not dump; `keys_are_good` is the server's word to any other question."""
 
     def __init__(self, rules, *, keys_are_good=True, refusal=None):
         self.refusal = refusal or PermissionDeniedError("refs dump: 401")
         self.asked = []
         self.keys_are_good = keys_are_good
         self.rules = rules
-        slices = SimpleNamespace(manifest=SimpleNamespace(facts={"table_prefix": "_lakefs", "options": {}}))
+        slices = SimpleNamespace(manifest=manifest_of(ListedFigures, table_prefix="_lakefs"))
         self.run = SimpleNamespace(
             server=self,
             store=MemoryStore(),
@@ -89,7 +92,9 @@ def test_without_rules_a_user_who_may_not_dump_is_told_the_three_actions():
 @pytest.mark.parametrize("rules", [None, RetentionRules(7, {})])
 def test_keys_that_are_refused_everywhere_are_not_a_permission_lacking_for_the_dump(rules):
     denied = _Denied(rules, keys_are_good=False)
-    with pytest.raises(PermissionDeniedError, match="description of repository repo: 401, check the keys"):
+    with pytest.raises(
+        PermissionDeniedError, match="description of repository repo: 401, check the keys"
+    ):
         retained_commits(denied.run, SimpleNamespace(manifest=None))
     assert denied.asked == ["repository"]
 
@@ -115,7 +120,7 @@ def test_a_walk_that_finds_no_branch_refuses():
     assert denied.asked == ["repository", "branches", "branches"]
 
 
-def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_between_loses_nothing():
+def test_the_servers_list_comes_after_the_walk_so_a_branch_deleted_in_between_loses_nothing():
     head, lost = Commit("a" * 64, (), NOW, "1" * 64), "b" * 64
     lists = {"before": f"{head.id},false,{'1' * 64}\n", "after": f"{lost},false,{'2' * 64}\n"}
 
@@ -139,13 +144,16 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
         list=lambda _prefix: iter(()),
         children=lambda _prefix: ([], None),
         head=MemoryStore().head,
-        read=lambda key: f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode(),
+        read=lambda key: (
+            f"commit_id,expired,metarange_id\n{lists[key.split('run_id=')[1].split('/')[0]]}".encode()
+        ),
     )
     server.run.key = RunKey.at(NOW)
     server.run.options = RunOptions()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))
     assert draft.content["commit_id"].to_pylist() == [head.id, lost]
-    # What the file before the walk has and the one after it lacks was lost from that one: a line, say, with its whole end.
+    # What the file before the walk has and the one after it lacks was lost from that one: a line,
+    # say, with its whole end.
     lists["before"], lists["after"] = lists["before"] + lists["after"], lists["before"]
     server.asked.clear()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))
@@ -158,7 +166,10 @@ def test_the_servers_list_is_made_after_the_walk_so_that_a_branch_deleted_in_bet
 
 
 def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
-    head, held = Commit("a" * 64, (), NOW, "1" * 64), Commit("b" * 64, (), NOW - timedelta(days=900), "2" * 64)
+    head, held = (
+        Commit("a" * 64, (), NOW, "1" * 64),
+        Commit("b" * 64, (), NOW - timedelta(days=900), "2" * 64),
+    )
 
     class _Server(_Denied):
         def branches(self, _repository):
@@ -179,8 +190,12 @@ def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))
     assert draft.content.select(["commit_id", "reason", "retained_until"]).to_pylist() == [
         {"commit_id": head.id, "reason": "head of main", "retained_until": None},
-        {"commit_id": held.id, "reason": f"hold audit: commit {held.id[:12]}", "retained_until": None},
+        {
+            "commit_id": held.id,
+            "reason": f"hold audit: commit {held.id[:12]}",
+            "retained_until": None,
+        },
     ]
-    assert draft.facts(Counter())["holds"] == [
+    assert draft.figures({}, Counter()).facts()["holds"] == [
         {"name": "audit", "kind": "commit", "value": held.id, "commit_id": held.id}
     ]

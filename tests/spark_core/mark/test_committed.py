@@ -1,4 +1,7 @@
-"""What a task leaves out of the committed addresses because it has seen it: nothing that anybody needs."""
+"""What a task leaves out of the committed addresses because it has seen it.
+
+Nothing that anybody needs.
+"""
 
 from collections import Counter
 from itertools import permutations
@@ -18,7 +21,13 @@ RELATIVE, FULL = 1, 2
 def _entries(*rows):
     return pa.RecordBatch.from_pylist(
         [
-            {"path": path, "address": address, "address_type": kind, "size_bytes": size, "checksum": checksum}
+            {
+                "path": path,
+                "address": address,
+                "address_type": kind,
+                "size_bytes": size,
+                "checksum": checksum,
+            }
             for path, address, kind, size, checksum in rows
         ],
         schema=schemas.RANGE_ENTRIES,
@@ -48,13 +57,17 @@ def _read(monkeypatch, ranges, order):
     ]
     figures = Counter()
     found = [
-        row for batch in read_ranges(reader, pa.Table.from_pylist(rows, RANGES), figures) for row in batch.to_pylist()
+        row
+        for batch in read_ranges(reader, pa.Table.from_pylist(rows, RANGES), figures)
+        for row in batch.to_pylist()
     ]
     return found, figures
 
 
-def test_an_entry_by_another_name_of_the_store_is_not_left_out_for_the_one_that_keeps_the_same_object(monkeypatch):
-    """Both keep one object, but only behind the one outside may anything hide whatever the times."""
+def test_an_entry_by_another_name_of_the_store_counts_beside_the_one_of_the_same_object(
+    monkeypatch,
+):
+    """Both keep one object, but only behind the one outside may anything hide at any time."""
     ranges = {
         "inside": _entries((b"p", OWN, RELATIVE, 3, "c")),
         "outside": _entries((b"p", f"s3://access-point/repo/{OWN}", FULL, 3, "c")),
@@ -68,7 +81,9 @@ def test_an_entry_by_another_name_of_the_store_is_not_left_out_for_the_one_that_
         assert len({row["address_hash"] for row in found}) == 1
 
 
-def test_what_differs_in_path_size_or_checksum_or_is_of_a_head_is_kept_and_all_else_left_out(monkeypatch):
+def test_what_differs_in_path_size_or_checksum_or_is_of_a_head_is_kept_and_all_else_left_out(
+    monkeypatch,
+):
     ranges = {
         "one": _entries((b"p", OWN, RELATIVE, 3, "c"), (b"q", OWN, RELATIVE, 3, "c")),
         "same": _entries((b"p", OWN, RELATIVE, 3, "c")),
@@ -78,7 +93,9 @@ def test_what_differs_in_path_size_or_checksum_or_is_of_a_head_is_kept_and_all_e
     }
     for order in (list(ranges), list(ranges)[::-1]):
         found, figures = _read(monkeypatch, ranges, order)
-        assert sorted((row["head_path"] or b"", row["size_bytes"], row["checksum"] or "") for row in found) == [
+        assert sorted(
+            (row["head_path"] or b"", row["size_bytes"], row["checksum"] or "") for row in found
+        ) == [
             (b"", 3, ""),
             (b"p", 3, "c"),
             (b"p", 3, "d"),
@@ -89,10 +106,16 @@ def test_what_differs_in_path_size_or_checksum_or_is_of_a_head_is_kept_and_all_e
 
 
 def test_an_entry_is_left_out_only_for_one_with_the_hash_that_decides(monkeypatch):
-    """Anybody can make two addresses of one hash: what they keep is told apart by the hash of what is kept."""
+    """Anybody can make two addresses of one hash.
+
+    What they keep is told apart by the hash of what is kept.
+    """
     monkeypatch.setattr(committed, "hashed", lambda values: pa.array([7] * len(values), pa.int64()))
     other = f"s3://elsewhere/{OWN[:-1]}0"
-    ranges = {"made": _entries((b"p", other, FULL, 3, "c")), "old": _entries((b"p", OWN, RELATIVE, 3, "c"))}
+    ranges = {
+        "made": _entries((b"p", other, FULL, 3, "c")),
+        "old": _entries((b"p", OWN, RELATIVE, 3, "c")),
+    }
     for order in permutations(ranges):
         found, figures = _read(monkeypatch, ranges, order)
         assert {row["address"] for row in found} == {OWN, other}

@@ -1,4 +1,6 @@
-"""What may be considered at all: the right place, a name of lakeFS, and old by both clocks, but not older than the repository."""
+"""What may be considered at all: the right place, a name of lakeFS, and old by both clocks, but not
+older than the repository.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +30,9 @@ from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import slice_of
 from spark_core.mark.slices import _judged, _measure
 from spark_core.model import RunKey
+from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report.cautions import cautions
+from tests.support.figures import read
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MOMENT = timedelta(microseconds=1)
@@ -43,7 +47,13 @@ def _xid(instant):
 def _listing(*rows):
     return pa.RecordBatch.from_pylist(
         [
-            {"slice": "s", "address": address, "size_bytes": 1, "last_modified": modified, "checksum": None}
+            {
+                "slice": "s",
+                "address": address,
+                "size_bytes": 1,
+                "last_modified": modified,
+                "checksum": None,
+            }
             for address, modified in rows
         ],
         schema=pa.schema(list(schemas.NAMESPACE_SLICES)[:5]),
@@ -51,7 +61,9 @@ def _listing(*rows):
 
 
 CREATED = CUTOFF - timedelta(days=1_000)
-LIMITS = Limits(CUTOFF, CUTOFF - timedelta(days=6), CREATED, flat=False, strangers="collect", inherited="keep")
+LIMITS = Limits(
+    CUTOFF, CUTOFF - timedelta(days=6), CREATED, flat=False, strangers="collect", inherited="keep"
+)
 SLICE, OBJECT = "gqv3epl4fd2o8m3men70", _xid(CUTOFF - timedelta(days=30))
 SIGNATURE = ",L9DicNePFg2yJNzjaDpGlYPNUILP3ZHNxSuF_7dh6OU"
 LEGACY = "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw"
@@ -72,16 +84,28 @@ def test_an_object_written_at_the_cutoff_or_after_is_left_alone(modified, consid
 
 @pytest.mark.parametrize(
     ("allocated", "considered"),
-    [(CUTOFF - timedelta(seconds=1), True), (CUTOFF, False), (CUTOFF + timedelta(seconds=1), False)],
+    [
+        (CUTOFF - timedelta(seconds=1), True),
+        (CUTOFF, False),
+        (CUTOFF + timedelta(seconds=1), False),
+    ],
 )
-def test_an_address_given_out_at_the_cutoff_or_after_is_left_alone_however_old_the_file_looks(allocated, considered):
+def test_an_address_given_out_at_the_cutoff_or_after_is_left_alone_however_old_the_file_looks(
+    allocated, considered
+):
     batch = _listing((f"data/s/{_xid(allocated)}", CUTOFF - timedelta(days=900)))
     assert bool(_kept(batch)) is considered
 
 
-@pytest.mark.parametrize("fraction", [timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=500), MOMENT])
-@pytest.mark.parametrize("written_after", [timedelta(0), MOMENT, timedelta(milliseconds=400), timedelta(seconds=1)])
-def test_a_time_that_the_store_cut_to_seconds_never_makes_an_object_older_than_the_minimum_age(fraction, written_after):
+@pytest.mark.parametrize(
+    "fraction", [timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=500), MOMENT]
+)
+@pytest.mark.parametrize(
+    "written_after", [timedelta(0), MOMENT, timedelta(milliseconds=400), timedelta(seconds=1)]
+)
+def test_a_time_that_the_store_cut_to_seconds_never_makes_an_object_older_than_the_minimum_age(
+    fraction, written_after
+):
     key = RunKey.at(CUTOFF + timedelta(days=1))
     min_age = timedelta(days=1) - fraction
     written = key.instant - min_age + written_after
@@ -124,7 +148,9 @@ def test_a_cutoff_without_a_timezone_is_refused():
 
 def _standing(address, modified=CUTOFF - timedelta(days=30), **options):
     chosen = replace(LIMITS, **{"strangers": "keep", **options})
-    (batch,) = standings(pa.array([address]), pa.array([modified], schemas.INSTANT), chosen).to_pylist()
+    (batch,) = standings(
+        pa.array([address]), pa.array([modified], schemas.INSTANT), chosen
+    ).to_pylist()
     assert batch == standing(address, modified, chosen)
     return batch
 
@@ -165,7 +191,9 @@ def test_every_name_that_lakefs_gives_is_a_candidates_name(address):
         f"{LEGACY}x",
     ],
 )
-def test_a_file_that_lakefs_never_named_is_a_stranger_and_goes_only_when_strangers_are_collected(address):
+def test_a_file_that_lakefs_never_named_is_a_stranger_and_goes_only_when_strangers_are_collected(
+    address,
+):
     assert _standing(address) == STRANGER
     assert _standing(address, strangers="collect") == CANDIDATE
 
@@ -177,9 +205,13 @@ def test_a_flat_name_is_one_of_lakefss_where_flat_names_are_collected():
 
 @pytest.mark.parametrize(("later", "found"), [(-1, INHERITED), (0, CANDIDATE), (1, CANDIDATE)])
 @pytest.mark.parametrize("which", ["name", "date", "legacy"])
-def test_what_is_older_than_the_repository_by_its_name_or_its_date_is_inherited(which, later, found):
+def test_what_is_older_than_the_repository_by_its_name_or_its_date_is_inherited(
+    which, later, found
+):
     at = CREATED + timedelta(seconds=later)
-    address = LEGACY if which == "legacy" else f"data/{SLICE}/{_xid(at if which == 'name' else CREATED)}"
+    address = (
+        LEGACY if which == "legacy" else f"data/{SLICE}/{_xid(at if which == 'name' else CREATED)}"
+    )
     modified = CREATED if which == "name" else at
     assert _standing(address, modified) == found
     assert _standing(address, modified, inherited="collect") == CANDIDATE
@@ -190,16 +222,26 @@ def test_a_stranger_that_is_older_than_the_repository_needs_both_settings():
     assert _standing("data/backup/file.csv", old) == STRANGER
     assert _standing("data/backup/file.csv", old, inherited="collect") == STRANGER
     assert _standing("data/backup/file.csv", old, strangers="collect") == INHERITED
-    assert _standing("data/backup/file.csv", old, strangers="collect", inherited="collect") == CANDIDATE
+    assert (
+        _standing("data/backup/file.csv", old, strangers="collect", inherited="collect")
+        == CANDIDATE
+    )
 
 
-@pytest.mark.parametrize("ending", [".multipart", ".part_00001", ".part_10000", ".part_00033_1_2", "_id", "_size"])
+@pytest.mark.parametrize(
+    "ending", [".multipart", ".part_00001", ".part_10000", ".part_00033_1_2", "_id", "_size"]
+)
 @pytest.mark.parametrize(("later", "found"), [(-1, CANDIDATE), (0, UPLOAD), (1, UPLOAD)])
-def test_what_an_upload_in_parts_keeps_beside_its_address_goes_only_after_the_longest_upload(ending, later, found):
+def test_what_an_upload_in_parts_keeps_beside_its_address_goes_only_after_the_longest_upload(
+    ending, later, found
+):
     at = LIMITS.uploads_cutoff + timedelta(seconds=later)
     begun = _xid(LIMITS.uploads_cutoff - timedelta(days=1))
     assert _standing(f"data/{SLICE}/{begun}{ending}", at) == found
-    assert _standing(f"data/{SLICE}/{_xid(at)}{ending}", LIMITS.uploads_cutoff - timedelta(days=1)) == found
+    assert (
+        _standing(f"data/{SLICE}/{_xid(at)}{ending}", LIMITS.uploads_cutoff - timedelta(days=1))
+        == found
+    )
     assert _standing(f"data/{SLICE}/{begun}{ending}", CUTOFF) == YOUNG
     assert _standing(f"data/{SLICE}/{_xid(CREATED - timedelta(seconds=1))}{ending}") == INHERITED
 
@@ -218,13 +260,23 @@ _INSTANTS = st.sampled_from(
         for later in (-1, 0, 1)
     ]
 )
+_FOLDERS = [
+    f"data/{SLICE}/",
+    f"data/!ab/c/{SLICE}/",
+    "data/",
+    "data/s/",
+    "data//",
+    "_lakefs/",
+    "data/a/_lakefs/",
+]
+_SUFFIXES = ["", ".multipart", ".part_00001", ".part_00001_1", "_id", "_size", ".part_1", "\n"]
 _NAMES = st.one_of(
     st.builds(
         "{}{}{}{}".format,
-        st.sampled_from([f"data/{SLICE}/", f"data/!ab/c/{SLICE}/", "data/", "data/s/", "data//", "_lakefs/", "data/a/_lakefs/"]),
+        st.sampled_from(_FOLDERS),
         st.one_of(_INSTANTS.map(_xid), st.sampled_from(["object", FLAT, ""])),
         st.sampled_from(["", SIGNATURE, ",short"]),
-        st.sampled_from(["", ".multipart", ".part_00001", ".part_00001_1", "_id", "_size", ".part_1", "\n"]),
+        st.sampled_from(_SUFFIXES),
     ),
     st.sampled_from([LEGACY, FLAT, "dummy"]),
     st.text(),
@@ -242,18 +294,28 @@ def test_a_column_of_standings_equals_its_rows(rows, flat, strangers, inherited)
     limits = replace(LIMITS, flat=flat, strangers=strangers, inherited=inherited)
     addresses = pa.array([address for address, _ in rows], pa.string())
     modified = pa.array([modified for _, modified in rows], schemas.INSTANT)
-    assert standings(addresses, modified, limits).to_pylist() == [standing(*row, limits) for row in rows]
+    assert standings(addresses, modified, limits).to_pylist() == [
+        standing(*row, limits) for row in rows
+    ]
 
 
 def _judge(listing, limits, unsafe_names=NOT_NAMEABLE):
     """Judge objects as a task does that lists them; address -> standing."""
-    columns = [listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")]
+    columns = [
+        listing.column(name) for name in ("address", "size_bytes", "last_modified", "checksum")
+    ]
     found = _judged(
-        pa.record_batch(columns, schema=schemas.OBJECT_LISTING), SimpleNamespace(unsafe_names=unsafe_names), limits
+        pa.record_batch(columns, schema=schemas.OBJECT_LISTING),
+        SimpleNamespace(unsafe_names=unsafe_names),
+        limits,
     )
     assert found.column("address_hash").equals(hashed(found.column("address")))
-    assert found.column("slice").to_pylist() == [slice_of(address) for address in found.column("address").to_pylist()]
-    return dict(zip(found.column("address").to_pylist(), found.column("standing").to_pylist(), strict=True))
+    assert found.column("slice").to_pylist() == [
+        slice_of(address) for address in found.column("address").to_pylist()
+    ]
+    return dict(
+        zip(found.column("address").to_pylist(), found.column("standing").to_pylist(), strict=True)
+    )
 
 
 def test_how_an_object_stands_is_told_when_it_is_listed():
@@ -262,7 +324,11 @@ def test_how_an_object_stands_is_told_when_it_is_listed():
     part = f"data/{SLICE}/{_xid(CUTOFF - timedelta(days=3))}.part_00001"
     own = f"data/{SLICE}/{OBJECT}"
     listing = _listing(
-        (own, old), ("data/x.csv", old), (part, CUTOFF - timedelta(days=2)), (young, old), ("dummy", old)
+        (own, old),
+        ("data/x.csv", old),
+        (part, CUTOFF - timedelta(days=2)),
+        (young, old),
+        ("dummy", old),
     )
     assert _judge(listing, replace(LIMITS, strangers="keep")) == {
         own: CANDIDATE,
@@ -276,7 +342,10 @@ def test_how_an_object_stands_is_told_when_it_is_listed():
 def test_what_a_store_would_take_for_another_name_is_no_candidate():
     old = CUTOFF - timedelta(days=30)
     listing = _listing(("data/s/a\\b", old), ("data/s/ab", old))
-    assert _judge(listing, LIMITS, rf"{NOT_NAMEABLE}|\\") == {"data/s/a\\b": PROTECTED, "data/s/ab": CANDIDATE}
+    assert _judge(listing, LIMITS, rf"{NOT_NAMEABLE}|\\") == {
+        "data/s/a\\b": PROTECTED,
+        "data/s/ab": CANDIDATE,
+    }
 
 
 def test_what_no_client_names_safely_is_no_candidate_anywhere():
@@ -285,11 +354,24 @@ def test_what_no_client_names_safely_is_no_candidate_anywhere():
 
 def test_objects_whose_name_is_unsafe_are_counted_with_their_bytes():
     listing = _listing(
-        *((key, CUTOFF) for key in ("data//x", "data/s/a\tb", "data/s/", "data/s/plain", "data/s/sp ace"))
+        *(
+            (key, CUTOFF)
+            for key in ("data//x", "data/s/a\tb", "data/s/", "data/s/plain", "data/s/sp ace")
+        )
     )
     figures = _measure(CUTOFF, "_lakefs", NOT_NAMEABLE, listing)
-    assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (5, 3, 3)
-    said = cautions({**figures, "unsafe_name_bytes": 1_500}, {})
+    assert (figures["objects"], figures["unsafe_name_objects"], figures["unsafe_name_bytes"]) == (
+        5,
+        3,
+        3,
+    )
+    said = _cautions(**{**figures, "unsafe_name_bytes": 1_500})
     assert len(said) == 1
-    assert said[0].startswith("3 objects (1.5 kB) have names that some client would take for another")
-    assert cautions({**figures, "unsafe_name_objects": 0}, {}) == ()
+    assert said[0].startswith(
+        "3 objects (1.5 kB) have names that some client would take for another"
+    )
+    assert _cautions(**{**figures, "unsafe_name_objects": 0}) == ()
+
+
+def _cautions(**listed):
+    return cautions(read(ListedFigures, **listed), read(CommitsFigures), read(ExpiredFigures))

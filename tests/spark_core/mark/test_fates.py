@@ -11,10 +11,10 @@ from spark_core import schemas
 from spark_core.addresses.candidates import CANDIDATE, YOUNG, standing
 from spark_core.errors import IncompleteReadError
 from spark_core.mark import fates, holds
+from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fates import Words
-from spark_core.mark.sums import Sums
-from spark_core.records import tables
-from spark_core.records.tables import Target
+from spark_core.records import reading, tables, writing
+from spark_core.records.writing import Target
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ WORDS = Words("expired", "never")
 @pytest.fixture(params=["by the driver", "by executors"])
 def run(request, tmp_path, spark, monkeypatch):
     if request.param == "by executors":
-        monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
         monkeypatch.setattr(fates, "_HASHES_OF_A_TASK", 100)
     return written_run(tmp_path, spark=spark)
 
@@ -33,7 +33,7 @@ def run(request, tmp_path, spark, monkeypatch):
 def _decide(written, *, held=holds.NONE):
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
-    target = Target(run.store, "_lakefs/picked/", tables.new_attempt(), schemas.EXPIRED_ADDRESSES)
+    target = Target(run.store, "_lakefs/picked/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     decided = fates.decide(
         run,
         stored[tables.NAMESPACE_SLICES],
@@ -43,11 +43,11 @@ def _decide(written, *, held=holds.NONE):
         held=held,
         words=WORDS,
     )
-    parts = tables.parts_of(decided.receipts)
+    parts = writing.parts_of(decided.receipts)
     rows = [
         row
         for part in parts
-        for batch in tables.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)
+        for batch in reading.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)
         for row in batch.to_pylist()
     ]
     return decided, rows
@@ -56,7 +56,10 @@ def _decide(written, *, held=holds.NONE):
 def test_fates_are_those_of_plain_sets(run):
     dice = random.Random(7)
     listed = {
-        f"data/slice{number % 13}/object{number}": (dice.randrange(1, 99), NOW - timedelta(hours=dice.randrange(99)))
+        f"data/slice{number % 13}/object{number}": (
+            dice.randrange(1, 99),
+            NOW - timedelta(hours=dice.randrange(99)),
+        )
         for number in range(1_500)
     }
     names = list(listed)
@@ -74,9 +77,13 @@ def test_fates_are_those_of_plain_sets(run):
         else standing(address, modified, run.run.limits)
         for address, (_, modified) in listed.items()
     }
-    assert {fate: count for fate, count in decided.objects.items() if count} == Counter(wanted.values())
+    assert {fate: count for fate, count in decided.objects.items() if count} == Counter(
+        wanted.values()
+    )
     assert {wanted[row["address"]] for row in rows} == {CANDIDATE}
-    assert sorted(row["address"] for row in rows) == sorted(name for name, fate in wanted.items() if fate == CANDIDATE)
+    assert sorted(row["address"] for row in rows) == sorted(
+        name for name, fate in wanted.items() if fate == CANDIDATE
+    )
     assert all((row["size_bytes"], row["last_modified"]) == listed[row["address"]] for row in rows)
     sizes = Counter()
     for address, fate in wanted.items():
@@ -109,7 +116,10 @@ def test_an_object_that_is_listed_twice_goes_or_stays_as_one(run):
 
 
 def test_two_objects_of_one_hash_are_kept_where_one_of_them_is_and_end_no_mark(run):
-    """A collision of hashes can only keep an object; it is found in moments by whoever looks for one."""
+    """A collision of hashes can only keep an object.
+
+    It is found in moments by whoever looks for one.
+    """
     twins = ["data/aaaaaaaaaaabbbbbbbb.data", "data/aaafNBUp4q*S:VnLy,l.data"]
     assert hash_of(twins[0]) == hash_of(twins[1])
     run.mark({**dict.fromkeys(twins, (3, OLD)), "data/a/x": (4, OLD)}, committed=[twins[0]] * 2)
@@ -124,9 +134,11 @@ def test_rows_that_are_not_those_that_were_compared_end_the_mark(run):
     whole = run.run.load(tables.NAMESPACE_SLICES)
     rows = [row for batch in whole.batches() for row in batch.to_pylist()]
     hashes = [row["address_hash"] for row in rows]
-    swapped = [{**row, "address_hash": other} for row, other in zip(rows, reversed(hashes), strict=True)]
+    swapped = [
+        {**row, "address_hash": other} for row, other in zip(rows, reversed(hashes), strict=True)
+    ]
     run._keep(tables.NAMESPACE_SLICES, swapped, **whole.manifest.facts)
-    with pytest.raises(IncompleteReadError, match="its rows are not those that were compared"):
+    with pytest.raises(IncompleteReadError, match="its rows changed after they were compared"):
         _decide(run)
 
 
@@ -135,7 +147,9 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
     run.mark({"data/a/x": (3, OLD)}, committed=["data/a/x"], staged=["data/a/x"])
     read = fates._read_references
     monkeypatch.setattr(
-        fates, "_read_references", lambda store, parts: (batch.slice(1) for batch in read(store, parts))
+        fates,
+        "_read_references",
+        lambda store, parts: (batch.slice(1) for batch in read(store, parts)),
     )
     with pytest.raises(IncompleteReadError, match="0 of 2 references"):
         _decide(run)
@@ -158,12 +172,19 @@ def test_sums_of_parts_are_sums_of_the_whole():
     whole.add(pa.RecordBatch.from_pylist(rows, schema=schemas.EXPIRED_ADDRESSES), NOW, limits)
     for begin in range(0, len(rows), 300):
         part = Sums()
-        part.add(pa.RecordBatch.from_pylist(rows[begin : begin + 300], schema=schemas.EXPIRED_ADDRESSES), NOW, limits)
+        part.add(
+            pa.RecordBatch.from_pylist(rows[begin : begin + 300], schema=schemas.EXPIRED_ADDRESSES),
+            NOW,
+            limits,
+        )
         some.merge(part)
-    assert _unordered(some.facts()) == _unordered(whole.facts())
+    assert _unordered(some.figures.facts()) == _unordered(whole.figures.facts())
     largest = sorted(rows, key=lambda row: (-row["size_bytes"], row["address"]))[:100]
-    assert [row[1] for row in whole.facts()["largest"]] == [row["address"] for row in largest]
+    assert [row[1] for row in whole.figures.largest] == [row["address"] for row in largest]
 
 
 def _unordered(facts):
-    return {name: sorted(value.items()) if isinstance(value, dict) else value for name, value in facts.items()}
+    return {
+        name: sorted(value.items()) if isinstance(value, dict) else value
+        for name, value in facts.items()
+    }

@@ -1,4 +1,7 @@
-"""Since when a branch stands on its head: the earliest sign of it, and none where the branch was reset."""
+"""Since when a branch stands on its head.
+
+The earliest sign of it, and none where the branch was reset.
+"""
 
 import hashlib
 from dataclasses import replace
@@ -13,12 +16,14 @@ from spark_core.mark import heads
 from spark_core.mark.heads import Head, Heads, heads_of
 from spark_core.model import Branch, Commit, Refs, RunKey
 from spark_core.records import tables
-from spark_core.records.tables import Draft
+from spark_core.records.figures import CommitsFigures
+from spark_core.records.writing import Draft
 from spark_core.run import RunOptions
 from spark_core.schemas import INSTANT
 from spark_core.storage import ObjectInfo
 from spark_core.storage.contract import listing_batch
-from spark_core.upkeep import housekeeping
+from spark_core.upkeep import prune
+from tests.support.figures import given, manifest_of
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import written_run
@@ -37,7 +42,9 @@ def refs_of(commits, **branches):
     for id_, (parents, days, *version) in commits.items():
         generation = 1 + max((made[parent].generation for parent in parents), default=0)
         created = days if isinstance(days, datetime) else ago(days)
-        made[id_] = Commit(id_, tuple(parents), created, f"tree-{id_}", *(version or [1]), generation=generation)
+        made[id_] = Commit(
+            id_, tuple(parents), created, f"tree-{id_}", *(version or [1]), generation=generation
+        )
     return Refs(made, tuple(Branch(name, commit) for name, commit in branches.items()), ())
 
 
@@ -50,18 +57,27 @@ LINE = {"a": ([], 50), "b": (["a"], 40), "c": (["b"], 30)}
 
 
 def test_the_date_of_the_head_counts():
-    assert seen(refs_of(LINE, main="c", dev="b")) == {"main": Head("c", ago(30)), "dev": Head("b", ago(40))}
+    assert seen(refs_of(LINE, main="c", dev="b")) == {
+        "main": Head("c", ago(30)),
+        "dev": Head("b", ago(40)),
+    }
 
 
 @pytest.mark.parametrize(("written", "since"), [(31, 31), (29, 30)])
 def test_a_metarange_that_was_written_earlier_counts_and_a_later_one_does_not(written, since):
-    assert seen(refs_of(LINE, main="c"), written={"tree-c": ago(written)})["main"].since == ago(since)
+    assert seen(refs_of(LINE, main="c"), written={"tree-c": ago(written)})["main"].since == ago(
+        since
+    )
 
 
 def test_a_run_that_saw_the_head_earlier_counts_though_its_date_and_its_metarange_are_later():
     refs = refs_of({**LINE, "c": (["b"], 2)}, main="c")
-    before = heads_of(refs, None, lambda _: {"tree-c": ago(25)}, read_at=ago(20), skew=SKEW, is_walked=False)
-    assert before.branches["main"].since == ago(40), "ahead of the run that saw it: the date before it counts"
+    before = heads_of(
+        refs, None, lambda _: {"tree-c": ago(25)}, read_at=ago(20), skew=SKEW, is_walked=False
+    )
+    assert before.branches["main"].since == ago(40), (
+        "ahead of the run that saw it: the date before it counts"
+    )
     now = seen(refs, before, written={"tree-c": ago(1)})
     assert now["main"].since == ago(40)
 
@@ -102,7 +118,10 @@ def before(**branches):
 
 def test_a_head_of_the_last_run_that_is_not_on_the_main_line_is_a_sign():
     commits = {**LINE, "side": (["a"], 35), "new": (["c"], 5)}
-    assert seen(refs_of(commits, main="new", side="side"), before(main="side"))["main"].why == heads.RESET_ASIDE
+    assert (
+        seen(refs_of(commits, main="new", side="side"), before(main="side"))["main"].why
+        == heads.RESET_ASIDE
+    )
     assert not seen(refs_of(commits, main="new", side="side"), before(main="c"))["main"].why
 
 
@@ -119,11 +138,15 @@ def test_a_branch_that_moved_onto_a_commit_that_was_there_was_reset():
     assert found["dev"].why == heads.RESET_ONTO
     assert found["main"] == Head("c", ago(45))
     moved = refs_of({**LINE, "new": (["c"], 5)}, main="c", dev="new")
-    assert not seen(moved, before(main="c", dev="c"))["dev"].why, "a new commit is what operations make"
+    assert not seen(moved, before(main="c", dev="c"))["dev"].why, (
+        "a new commit is what operations make"
+    )
 
 
 def test_a_branch_that_follows_another_one_by_resets_lost_the_sign_of_its_first_reset():
-    followed = Heads(ago(10), {"main": Head("c", ago(30), heads.RESET_ONTO), "dev": Head("c", ago(30))})
+    followed = Heads(
+        ago(10), {"main": Head("c", ago(30), heads.RESET_ONTO), "dev": Head("c", ago(30))}
+    )
     new = {**LINE, "d": (["c"], 5)}
     found = seen(refs_of(new, main="d", dev="d"), followed)
     assert found["main"].why == heads.RESET_ONTO, "the new commit may be that of the other branch"
@@ -160,7 +183,9 @@ def test_where_refs_were_walked_no_branch_has_a_bound_and_it_comes_back_with_a_d
 
 def test_a_sign_that_a_walk_saw_is_not_forgotten():
     refs = refs_of({**LINE, "side": (["a"], 35)}, main="c", side="side")
-    walked = heads_of(refs, before(main="side"), lambda _: {}, read_at=ago(5), skew=SKEW, is_walked=True)
+    walked = heads_of(
+        refs, before(main="side"), lambda _: {}, read_at=ago(5), skew=SKEW, is_walked=True
+    )
     assert seen(refs, walked)["main"].why == heads.RESET_ASIDE
 
 
@@ -225,11 +250,15 @@ def written(store, ids):
         (764, 0, {}),
     ],
 )
-def test_a_page_of_a_listing_tells_dates_where_it_tells_more_than_questions_would(files, wanted, requests):
+def test_a_page_of_a_listing_tells_dates_where_it_tells_more_than_questions_would(
+    files, wanted, requests
+):
     dates = tables_of(files)
     names = list(dates)[:wanted]
     store = Dated(
-        {f"_lakefs/{name}": when for name, when in dates.items()} | {"_lakefs/retention/gc/commits/x": NOW}, size=1000
+        {f"_lakefs/{name}": when for name, when in dates.items()}
+        | {"_lakefs/retention/gc/commits/x": NOW},
+        size=1000,
     )
     assert written(store, names) == {name: dates[name] for name in names}
     assert dict(store.requests) == requests
@@ -261,8 +290,9 @@ def test_an_answer_without_names_ends_the_listing():
 
 def test_heads_come_back_from_a_manifest_as_they_were_noted():
     noted = Heads(ago(10), {"main": Head("c", ago(30)), "dev": Head("b", None, heads.NO_DATE)})
-    assert Heads.of_facts(noted.facts) == noted
-    assert Heads.of_facts({}) is None
+    facts = {"branch_heads": noted.figures.facts()}
+    assert Heads.of(manifest_of(CommitsFigures, **facts)) == noted
+    assert Heads.of(manifest_of(CommitsFigures)) is None
 
 
 @pytest.fixture
@@ -274,7 +304,7 @@ def stored(tmp_path):
     def keep(days, commit):
         of = replace(run, key=RunKey.at(ago(days)))
         noted[days] = Heads(ago(days), {"main": Head(commit, ago(45))})
-        passing_mark(of, retained_commits=noted[days].facts)
+        passing_mark(of, retained_commits={"branch_heads": noted[days].figures.facts()})
         return of
 
     return SimpleNamespace(run=run, keep=keep, noted=noted)
@@ -297,7 +327,8 @@ def test_a_run_of_another_instance_or_an_earlier_version_is_passed_over(stored):
     table = tables.RETAINED_COMMITS
     other.store.delete([tables.manifest_key(table, other.key)])
     replaced = replace(other, repository=replace(other.repository, creation_date=ago(1)))
-    replaced.keep(Draft(table, pa.Table.from_pylist([], schema=table.schema), NOW, ()))
+    empty = pa.Table.from_pylist([], schema=table.schema)
+    replaced.keep(Draft(table, empty, NOW, (), figures=given(table)))
     assert heads.last_stored(stored.run) == stored.noted[5]
 
 
@@ -312,4 +343,4 @@ def test_figures_that_cannot_be_read_may_have_told_of_a_reset(stored):
 
 def test_what_is_noted_survives_the_pruning_of_a_run():
     name = tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(NOW))
-    assert not housekeeping._PARTS.fullmatch(name)
+    assert not prune._PARTS.fullmatch(name)

@@ -1,4 +1,6 @@
-"""Holds: what is kept by name, how it is found when the hold is made, and that an unreadable hold refuses."""
+"""Holds: what is kept by name, how it is found when the hold is made, and that an unreadable hold
+refuses.
+"""
 
 import pickle
 from dataclasses import replace
@@ -173,7 +175,10 @@ def test_a_name_that_not_every_store_spells_alike_is_none(run, name):
 
 def test_a_name_is_given_once(run):
     _add(run, "branch", "main")
-    with pytest.raises(SettingsError, match=r"there is a hold audit of repo already \(branch main, by ann since 2026"):
+    with pytest.raises(
+        SettingsError,
+        match=r"there is a hold audit of repo already \(branch main, by ann since 2026",
+    ):
         _add(run, "branch", "dev")
     assert [hold.value for hold in holds.load(run.store).holds] == ["main"]
 
@@ -200,12 +205,18 @@ def test_removing_what_is_not_there_names_what_is(run):
 
 def test_a_hold_that_the_store_does_not_let_go_of_holds_on(run, monkeypatch):
     _add(run, "branch", "main")
-    monkeypatch.setattr(run.store, "delete", lambda keys: [DeleteOutcome(key, "refused", "HTTP 403") for key in keys])
+    monkeypatch.setattr(
+        run.store,
+        "delete",
+        lambda keys: [DeleteOutcome(key, "refused", "HTTP 403") for key in keys],
+    )
     with pytest.raises(TransientError, match=r"HTTP 403.*so it holds on"):
         holds.remove(run, "audit")
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b'{"format": 2, "sha256": ""}', b"null"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"\xff", b'{"format": 2, "sha256": ""}', b"null"]
+)
 def test_an_unreadable_hold_refuses_by_name(run, data):
     _add(run, "branch", "main")
     run.store.put(layout.hold_key("broken"), data)
@@ -253,9 +264,7 @@ def _unreadable(key):
     raise NotFoundError(f"no {key}, says a cache")
 
 
-def test_a_hold_that_is_still_listed_was_not_removed_however_often_the_store_says_that_it_is_not_there(
-    run, monkeypatch
-):
+def test_a_hold_that_is_still_listed_was_not_removed_whatever_the_store_says(run, monkeypatch):
     _add(run, "branch", "main")
     monkeypatch.setattr(run.store, "read", _unreadable)
     monkeypatch.setattr(run.store, "exists", lambda _key: False)
@@ -278,7 +287,14 @@ def test_a_hold_that_was_removed_while_holds_were_listed_is_none(run, monkeypatc
 def test_a_held_address_is_protected_and_its_neighbours_are_not():
     held = Holds((_hold("address", "data/s/x"), _hold("prefix", "data/t/", name="later")))
     addresses = ["data/s/x", "data/s/xy", "data/s/", "data/t/1", "data/t", "data/T/1"]
-    assert held.protecting(pa.array(addresses)).to_pylist() == [True, False, False, True, False, False]
+    assert held.protecting(pa.array(addresses)).to_pylist() == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert held.reasons(pa.array(addresses[:4])).to_pylist() == [
         "hold audit: address data/s/x",
         None,
@@ -292,10 +308,20 @@ def test_a_held_address_is_protected_and_its_neighbours_are_not():
     st.lists(st.text("adts/xé", max_size=9), max_size=9),
 )
 def test_protected_is_what_equals_an_address_or_begins_with_a_prefix(values, addresses):
-    held = Holds(tuple(_hold(kind, value) for value in values for kind in ("address", "prefix") if len(value) % 2))
+    held = Holds(
+        tuple(
+            _hold(kind, value)
+            for value in values
+            for kind in ("address", "prefix")
+            if len(value) % 2
+        )
+    )
     pairs = [(hold.kind, hold.value) for hold in held.holds]
     expected = [
-        any(address == value if kind == "address" else address.startswith(value) for kind, value in pairs)
+        any(
+            address == value if kind == "address" else address.startswith(value)
+            for kind, value in pairs
+        )
         for address in addresses
     ]
     assert held.protecting(pa.array(addresses, pa.string())).to_pylist() == expected
@@ -308,7 +334,9 @@ def test_holds_travel_to_executors():
 
 
 def test_a_held_commit_keeps_itself_alone():
-    assert Holds((_hold("commit", B, B),)).commits(_refs([("main", C)])) == {B: f"hold audit: commit {B[:12]}"}
+    assert Holds((_hold("commit", B, B),)).commits(_refs([("main", C)])) == {
+        B: f"hold audit: commit {B[:12]}"
+    }
 
 
 def test_a_held_tag_keeps_its_commit_wherever_the_tag_went():
@@ -344,8 +372,8 @@ def test_the_walk_begins_at_what_holds_were_made_on():
 
 def test_the_holds_of_a_mark_are_told_by_its_facts():
     held = Holds((_hold("address", "data/s/x"), _hold("branch", "main", B, name="later")))
-    again = Holds.of_facts(held.facts)
-    assert again.facts == held.facts
+    again = Holds.of_figures(held.figures)
+    assert again.figures == held.figures
     assert again.protecting(pa.array(["data/s/x"])).to_pylist() == [True]
 
 

@@ -1,4 +1,7 @@
-"""A second look that takes longer than it is good for: renewed in parts, followed by deletions, and nothing is lost by it."""
+"""A second look that takes longer than it is good for.
+
+Renewed in parts, followed by deletions, and nothing is lost by it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pyspark.errors import PySparkException
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
 from spark_core.mark.renewal import HIDDEN, SCAN, Parts
-from spark_core.sweep import revival, rounds
+from spark_core.sweep import references_now, rounds
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
@@ -135,7 +138,9 @@ class Slow:
         for number in range(8):
             with self.ago(50):
                 path = f"old/{number}"
-                self.dead[path] = objects.upload(self.core, name, "main", path, b"x" * (number + 2)).address
+                self.dead[path] = objects.upload(
+                    self.core, name, "main", path, b"x" * (number + 2)
+                ).address
                 self.commit("main")
                 objects.delete(self.core, name, "main", [path])
                 self.commit("main")
@@ -147,7 +152,9 @@ class Slow:
                 refs.create_branch(self.core, name, branch, "main")
         sandbox.clock.set(NOW)
         # One branch at a time, so that the clock of one is not that of another.
-        run = open_sandbox_run(sandbox, name, spark, NOW, lease_ttl=timedelta(hours=3), branches_at_once=1)
+        run = open_sandbox_run(
+            sandbox, name, spark, NOW, lease_ttl=timedelta(hours=3), branches_at_once=1
+        )
         self.run = run
         self.clock = run.environment.clock
         self.marked, verdict, results = mark_and_conclude(run)
@@ -175,14 +182,13 @@ class Slow:
             physical_address=f"local://{self.sandbox.blockstore}/{self.name}/{self.dead[path]}",
             checksum="0" * 32,
             size_bytes=3,
-            content_type=None,
-            metadata=None,
-            mtime=None,
             link=False,
         )
 
     def diff_branch(self, repository: str, branch: str) -> Any:
-        """List what is staged on a branch, in the time that a test says, once what it wants has happened."""
+        """List what is staged on a branch, in the time that a test says, once what it wants has
+        happened.
+        """
         for act in self.before.pop(branch, ()):
             act()
         self.log.append(branch)
@@ -191,7 +197,7 @@ class Slow:
         yield from found
 
     def looks(self) -> Any:
-        look, plan = revival.look_again(), self.marked.expired.frame(self.run.spark)
+        look, plan = references_now.look_again(), self.marked.expired.frame(self.run.spark)
         stored = self.marked.tables.all
         tables = {table.manifest.table: table for table in (*stored, self.marked.expired)}
         return lambda: look(self.run, plan, tables)
@@ -201,7 +207,10 @@ class Slow:
         return {names[row.address] for row in revived.frame.collect()}
 
     def sweep(self, monkeypatch: Any, *, minutes: float) -> Any:
-        """Sweep three objects a round, each of which takes some minutes; returns outcomes and facts."""
+        """Sweep three objects a round, each of which takes some minutes.
+
+        Returns outcomes and facts.
+        """
         whole = rounds._round
 
         def some(left, referenced, tasks, orders):
@@ -219,7 +228,8 @@ class Slow:
         sweep.require_complete(report)
         names = {address: path for path, address in self.dead.items()}
         outcomes = {
-            names[row.address]: row.outcome for row in report.frame(self.run.spark, ["address", "outcome"]).collect()
+            names[row.address]: row.outcome
+            for row in report.frame(self.run.spark, ["address", "outcome"]).collect()
         }
         return outcomes, report.manifest.facts
 
@@ -231,8 +241,10 @@ def slow(tmp_path, spark):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("minutes", [12, 30])
-def test_a_look_that_takes_longer_than_it_is_good_for_is_followed_by_deletions_all_the_same(slow, monkeypatch, minutes):
+@pytest.mark.parametrize("minutes", [12, pytest.param(30, marks=pytest.mark.deep)])
+def test_a_look_that_takes_longer_than_it_is_good_for_is_followed_by_deletions_all_the_same(
+    slow, monkeypatch, minutes
+):
     slow.takes = {"big": minutes * MINUTE}
     outcomes, facts = slow.sweep(monkeypatch, minutes=5)
     assert set(outcomes.values()) == {"deleted"}
@@ -244,11 +256,15 @@ def test_a_look_that_takes_longer_than_it_is_good_for_is_followed_by_deletions_a
 
 
 @pytest.mark.spark
-def test_a_renewed_look_reads_the_quick_branches_again_and_the_slow_one_when_it_is_as_old_as_it_takes(slow):
+def test_a_renewal_reads_quick_branches_again_and_the_slow_one_when_it_is_as_old_as_it_takes(
+    slow,
+):
     slow.takes = {"big": 12 * MINUTE}
     look = slow.looks()
     first = look()
-    assert slow.log == ["a", "big", "main", "z", "a"], "the first one is old by then, the others are not"
+    assert slow.log == ["a", "big", "main", "z", "a"], (
+        "the first one is old by then, the others are not"
+    )
     assert slow.clock.instant - first.began < MINUTE
     slow.log.clear()
     slow.clock.instant += 7 * MINUTE
@@ -262,9 +278,7 @@ def test_a_renewed_look_reads_the_quick_branches_again_and_the_slow_one_when_it_
 
 
 @pytest.mark.spark
-def test_a_branch_that_gets_an_entry_in_the_middle_of_a_look_keeps_its_object_and_keeps_it_afterwards(
-    slow, monkeypatch
-):
+def test_a_branch_that_gets_an_entry_in_the_middle_of_a_renewal_keeps_its_object(slow, monkeypatch):
     slow.takes = {"big": 12 * MINUTE}
     look = slow.looks()
     # When the diff of `big` begins, that of `a` was read.
@@ -276,8 +290,10 @@ def test_a_branch_that_gets_an_entry_in_the_middle_of_a_look_keeps_its_object_an
 
 
 @pytest.mark.spark
-def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everything_is_read_anew(slow, monkeypatch):
-    look, read_again = slow.looks(), revival.read_again
+def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everything_is_read_anew(
+    slow, monkeypatch
+):
+    look, read_again = slow.looks(), references_now.read_again
     slow.stage("a", "old/3")
     assert slow.found(look()) == {"old/3"}
     objects.reset(slow.core, slow.name, "a", "reset")
@@ -287,7 +303,7 @@ def test_what_was_seen_alive_stays_alive_where_an_executor_is_lost_and_everythin
             raise PySparkException("Checkpoint block rdd_1_0 not found!")
         return read_again(*given, **named)
 
-    monkeypatch.setattr(revival, "read_again", losing_what_was_read)
+    monkeypatch.setattr(references_now, "read_again", losing_what_was_read)
     slow.log.clear()
     assert slow.found(look()) == {"old/3"}
     assert sorted(slow.log) == ["a", "big", "main", "z"], "and all of it was read"
@@ -304,7 +320,9 @@ def test_an_entry_that_is_committed_before_its_branch_is_read_again_is_found_in_
 
 
 @pytest.mark.spark
-def test_what_came_to_a_branch_that_is_not_read_again_for_its_size_is_found_when_it_is_committed(slow):
+def test_what_came_to_a_branch_that_is_not_read_again_for_its_size_is_found_when_it_is_committed(
+    slow,
+):
     slow.takes = {"big": 12 * MINUTE}
     look = slow.looks()
     look()
@@ -318,7 +336,7 @@ def test_what_came_to_a_branch_that_is_not_read_again_for_its_size_is_found_when
 
 @pytest.mark.spark
 def test_refs_are_read_once_more_where_the_search_for_hidden_entries_took_long(slow, monkeypatch):
-    searched = revival.twins.find
+    searched = references_now.twins.find
 
     def for_long(*given, **named):
         found = searched(*given, **named)
@@ -327,7 +345,7 @@ def test_refs_are_read_once_more_where_the_search_for_hidden_entries_took_long(s
         slow.commit("z")
         return found
 
-    monkeypatch.setattr(revival.twins, "find", for_long)
+    monkeypatch.setattr(references_now.twins, "find", for_long)
     look = slow.looks()
     first = look()
     assert slow.found(first) == {"old/6"}
@@ -340,4 +358,4 @@ def test_a_quick_look_is_as_old_as_its_first_byte(slow):
     slow.takes = {"a": MINUTE, "z": MINUTE}
     look = slow.looks()()
     assert look.began == look.parts.oldest < began + timedelta(seconds=1)
-    assert replace(look).facts["oldest_began"] == look.began.isoformat()
+    assert replace(look).figures.oldest_began == look.began.isoformat()

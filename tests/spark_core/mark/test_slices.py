@@ -21,7 +21,9 @@ def test_a_long_slice_is_listed_from_several_names_on_and_each_row_tells_its_sli
     store = PagedStore([*long, "data/short/x"], 10)
     figures: Counter[str] = Counter()
     task = slices._Listing(prefixes=("data/long/", "data/short/"))
-    rows = pa.Table.from_batches(slices._read(store, any_name(NOW), 8, task, figures), schemas.NAMESPACE_SLICES)
+    rows = pa.Table.from_batches(
+        slices._read(store, any_name(NOW), 8, task, figures), schemas.NAMESPACE_SLICES
+    )
     assert sorted(rows["address"].to_pylist()) == sorted(store.objects)
     assert Counter(rows["slice"].to_pylist()) == {"long": 400, "short": 1}
     assert figures == store.requests

@@ -1,4 +1,6 @@
-"""Asking branches about paths: nothing hidden is missed, nothing is asked in vain, and what is not asked is kept alone."""
+"""Asking branches about paths: nothing hidden is missed, nothing is asked in vain, and what is not
+asked is kept alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import gc
 import random
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from types import SimpleNamespace
@@ -113,7 +115,9 @@ class Ground:
             namespace=SimpleNamespace(relative_absolute=lambda uri: None if "://" in uri else uri),
             options=RunOptions(**{**EXACT, **options}),
         )
-        heads = {branch: Head("c", when, "" if when else "reset") for branch, when in self.since.items()}
+        heads = {
+            branch: Head("c", when, "" if when else "reset") for branch, when in self.since.items()
+        }
         return twins.find(run, self._listing(), self._heads(), Heads(NOW, heads), grace=GRACE)
 
     def kept(self, **options: Any) -> tuple[set[str], twins.Twins]:
@@ -124,7 +128,13 @@ class Ground:
 
     def _listing(self):
         rows = [
-            {"slice": "s", "address": address, "size_bytes": size, "last_modified": when, "checksum": None}
+            {
+                "slice": "s",
+                "address": address,
+                "size_bytes": size,
+                "last_modified": when,
+                "checksum": None,
+            }
             for address, size, when in self.candidates
         ]
         return frame_of(
@@ -144,7 +154,9 @@ class Ground:
             for path, address, size, checksum in self.entries
         ]
         frame = frame_of(self.spark, pa.Table.from_pylist(rows, schema=_HEADS), spark_type(_HEADS))
-        absent = frame.where(sf.col("address").isin(self.absent)).select(sf.xxhash64("address").alias("address_hash"))
+        absent = frame.where(sf.col("address").isin(self.absent)).select(
+            sf.xxhash64("address").alias("address_hash")
+        )
         listing = frame_of(
             self.spark,
             pa.table(
@@ -172,7 +184,10 @@ class World:
 def _world(spark, seed):
     dice = random.Random(seed)
     names = [f"b{number}" for number in range(dice.randint(1, 4))]
-    since = {name: dice.choice([ago(dice.randint(0, 20)), ago(dice.randint(0, 20)), None]) for name in names}
+    since = {
+        name: dice.choice([ago(dice.randint(0, 20)), ago(dice.randint(0, 20)), None])
+        for name in names
+    }
     all_said = dice.random() < 0.3
     entries, absent, hidden, candidates = [], [], set(), {}
     shown: dict[str, dict[str, str]] = {name: {} for name in names}
@@ -196,7 +211,9 @@ def _world(spark, seed):
         name = dice.choice(names)
         may_be_said = is_signed or all_said or over in absent
         in_time = since[name] is None or when >= since[name]
-        if (said == size or may_be_said) and (in_time or over in absent or over.startswith("s3://")):
+        if (said == size or may_be_said) and (
+            in_time or over in absent or over.startswith("s3://")
+        ):
             shown[name][path] = address
             hidden = {shown[one][at] for one in names for at in shown[one]} & candidates.keys()
     ground = Ground(
@@ -212,8 +229,10 @@ def _world(spark, seed):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [0, 1, 6])
-def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(spark, seed):
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(6, marks=pytest.mark.deep)])
+def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(
+    spark, seed
+):
     _require(spark, seed)
 
 
@@ -229,15 +248,15 @@ def _require(spark, seed):
     world = _world(spark, seed)
     kept, found = world.ground.kept(twin_calls=10_000)
     assert kept == world.hidden
-    assert found.facts["kept_objects"] == len(world.hidden)
-    assert found.facts["unchecked_objects"] == 0
-    calls = found.facts["calls"]
+    assert found.figures.kept_objects == len(world.hidden)
+    assert found.figures.unchecked_objects == 0
+    calls = found.figures.calls
     for allowed in {0, 1, calls // 2, max(0, calls - 1)}:
         world.ground.server.calls.clear()
         kept, found = world.ground.kept(twin_calls=allowed)
         assert kept >= world.hidden
-        assert sum(world.ground.server.calls.values()) == found.facts["calls"] <= allowed
-        assert len(kept) == found.facts["kept_objects"] + found.facts["unchecked_objects"]
+        assert sum(world.ground.server.calls.values()) == found.figures.calls <= allowed
+        assert len(kept) == found.figures.kept_objects + found.figures.unchecked_objects
 
 
 @pytest.fixture
@@ -250,7 +269,7 @@ def in_small_lots(monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("in_small_lots")
-@pytest.mark.parametrize(("seed", "held"), [(5, 0), (6, 5)])
+@pytest.mark.parametrize(("seed", "held"), [(28, 0), (6, 5)])
 def test_many_and_few_paths_are_asked_alike(spark, seed, held, monkeypatch):
     monkeypatch.setattr(twins, "HELD", held)
     _require(spark, seed)
@@ -286,7 +305,7 @@ def test_1101_branches_and_one_suspect_path_are_all_asked_by_default(spark):
     ground = _one_path(spark, 1_101)
     kept, found = ground.kept()
     assert kept == set()
-    assert (found.facts["calls"], found.facts["twin_calls"]) == (1_101, 11_010)
+    assert (found.figures.calls, found.figures.twin_calls) == (1_101, 11_010)
 
 
 @pytest.mark.spark
@@ -304,10 +323,12 @@ def test_branches_are_asked_side_by_side(spark):
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("days", "calls"), [(9, 1), (9 + 1 / 86_400, 0), (8, 1)])
-def test_a_candidate_of_the_second_of_the_head_is_asked_about_and_an_older_one_is_not(spark, days, calls):
+def test_a_candidate_of_the_second_of_the_head_is_asked_about_and_an_older_one_is_not(
+    spark, days, calls
+):
     ground = _one_path(spark)
     ground.candidates = [("data/s/candidate", 4, ago(days))]
-    assert ground.find().facts["calls"] == calls
+    assert ground.find().figures.calls == calls
 
 
 @pytest.mark.spark
@@ -316,17 +337,22 @@ def test_a_candidate_of_the_second_of_the_head_is_asked_about_and_an_older_one_i
     [
         ({"min_age": timedelta(hours=24)}, 7 * DAY + timedelta(minutes=5)),
         ({"min_age": timedelta(days=9)}, 9 * DAY + timedelta(minutes=5)),
-        ({"min_age": timedelta(hours=24), "longest_upload": timedelta(0)}, DAY + timedelta(minutes=5)),
+        (
+            {"min_age": timedelta(hours=24), "longest_upload": timedelta(0)},
+            DAY + timedelta(minutes=5),
+        ),
         ({"min_age": timedelta(hours=24), "max_clock_skew": timedelta(0)}, 7 * DAY),
         # A throw-away repository: less its age alone.
         ({"min_age": timedelta(seconds=1), "allow_unsafe_min_age": True}, timedelta(seconds=1)),
     ],
 )
-def test_the_bound_is_earlier_by_the_longest_time_between_a_name_and_its_staging(spark, options, margin):
+def test_the_bound_is_earlier_by_the_longest_time_between_a_name_and_its_staging(
+    spark, options, margin
+):
     ground = _one_path(spark)
     for off, calls in ((timedelta(0), 1), (timedelta(seconds=1), 0)):
         ground.candidates = [("data/s/candidate", 4, ago(9) - margin - off)]
-        assert ground.find(**{"allow_unsafe_min_age": False, **options}).facts["calls"] == calls
+        assert ground.find(**{"allow_unsafe_min_age": False, **options}).figures.calls == calls
 
 
 @pytest.mark.spark
@@ -334,21 +360,21 @@ def test_the_later_one_of_name_and_last_modification_counts(spark):
     ground = _one_path(spark)
     name = IdSource(lambda: ago(3)).object_address()
     ground.candidates = [(name, 4, ago(30))]
-    assert ground.find().facts["calls"] == 1
+    assert ground.find().figures.calls == 1
     old = IdSource(lambda: ago(30)).object_address()
     ground.candidates = [(old, 4, ago(3))]
-    assert ground.find().facts["calls"] == 1
+    assert ground.find().figures.calls == 1
     ground.candidates = [(old, 4, ago(30))]
-    assert ground.find().facts["calls"] == 0
+    assert ground.find().figures.calls == 0
 
 
 @pytest.mark.spark
 def test_a_branch_that_was_made_since_heads_were_read_has_nothing_older(spark):
     ground = _one_path(spark)
     ground.since = {}
-    assert ground.find().facts["calls"] == 0
+    assert ground.find().figures.calls == 0
     ground.candidates = [("data/s/candidate", 4, NOW)]
-    assert ground.find().facts["calls"] == 1
+    assert ground.find().figures.calls == 1
 
 
 @pytest.mark.spark
@@ -360,7 +386,7 @@ def test_a_whole_branch_is_listed_where_a_candidate_may_be_dishonest_and_no_othe
     ground.server.page = 1
     kept, found = ground.kept()
     assert kept == {"data/s/candidate,sig"}
-    assert found.facts["branches_listed"] == found.facts["branches_asked"] == 1
+    assert found.figures.branches_listed == found.figures.branches_asked == 1
     assert ground.server.calls == {"b0000": 2}
 
 
@@ -370,14 +396,19 @@ def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest
     ground.candidates = [("data/s/candidate,sig", 1, ago(5)), ("data/s/honest", 1, ago(5))]
     kept, found = ground.kept(twin_calls=2)
     assert kept == {"data/s/candidate,sig"}
-    assert found.facts["planned_calls"] == 3
+    assert found.figures.planned_calls == 3
 
 
 def _odd_path(spark, **of_ground):
-    """A repository with ten plain paths and one that is no UTF-8, whose object is lost: anything may hide under it."""
+    """A repository with ten plain paths and one that is no UTF-8, whose object is lost.
+
+    Anything may hide under it.
+    """
     ground = _one_path(spark, absent=["data/s/odd"], **of_ground)
     ground.entries.append(("e\udce2\udc82/x", "data/s/odd", 7, "a" * 32))
-    ground.server.shown = {"b0000": {"e\udce2\udc82/x": "data/s/odd", **{f"p{at}": "data/s/head" for at in range(10)}}}
+    ground.server.shown = {
+        "b0000": {"e\udce2\udc82/x": "data/s/odd", **{f"p{at}": "data/s/head" for at in range(10)}}
+    }
     ground.candidates.append(("data/s/other", 9, ago(30)))
     ground.server.page = 3
     return ground
@@ -388,11 +419,11 @@ def test_a_path_that_is_no_utf8_is_asked_about_around_its_beginning(spark):
     ground = _odd_path(spark)
     kept, found = ground.kept()
     assert kept == set()
-    assert (found.facts["calls"], found.facts["unchecked_objects"]) == (1, 0)
+    assert (found.figures.calls, found.figures.unchecked_objects) == (1, 0)
     ground.server.shown["b0000"]["e\udce2\udc82/x"] = "data/s/other"
     kept, found = ground.kept()
     assert kept == {"data/s/other"}
-    assert found.facts["kept_objects"] == 1
+    assert found.figures.kept_objects == 1
 
 
 @pytest.mark.spark
@@ -401,13 +432,14 @@ def test_paths_that_are_no_utf8_and_hold_the_listing_up_keep_what_may_hide_there
     ground.server.shown["b0000"] |= {f"e\udce2{odd}": "data/s/head" for odd in "abcd"}
     kept, found = ground.kept()
     assert kept == {"data/s/candidate", "data/s/other"}
-    assert found.facts["is_held_up"]
-    words = waiting_words(found.facts)
+    assert found.figures.is_held_up
+    words = waiting_words(found.figures)
     assert words.endswith(
-        "paths that are no UTF-8 hold up its listing: rename those paths and mark under a new run key"
+        "paths that are no UTF-8 hold up its listing: rename those paths and mark under a new run "
+        "key"
     )
     assert "raise twin_calls and rename those paths" in waiting_words(
-        {**found.facts, "twin_calls": found.facts["calls"]}
+        replace(found.figures, twin_calls=found.figures.calls)
     )
 
 
@@ -423,10 +455,19 @@ def way(request, monkeypatch):
 
 
 def _many_paths(spark, candidates, **contents):
-    """Ten paths on three branches, with one checksum and one size; candidates with these contents."""
+    """Ten paths on three branches, with one checksum and one size.
+
+    Candidates with these contents.
+    """
     return Ground(
         spark,
-        Branches({f"b{number}": {f"{number}/{at}": f"data/s/{at}" for at in range(10)} for number in range(3)}, page=1),
+        Branches(
+            {
+                f"b{number}": {f"{number}/{at}": f"data/s/{at}" for at in range(10)}
+                for number in range(3)
+            },
+            page=1,
+        ),
         {f"b{number}": ago(9) for number in range(3)},
         [(f"{number}/{at}", f"data/s/{at}", 4, MD5) for at in range(10) for number in range(3)],
         [(address, 4, ago(5)) for address in candidates],
@@ -440,17 +481,19 @@ def test_a_candidate_whose_content_is_another_one_is_no_twin_and_nobody_is_asked
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": OTHER})
     kept, found = ground.kept()
     assert kept == set()
-    assert (found.facts["objects_asked"], found.facts["calls"]) == (2, 0)
+    assert (found.figures.objects_asked, found.figures.calls) == (2, 0)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("told", [MD5, None], ids=["the content of an entry", "a content that the store does not tell"])
+@pytest.mark.parametrize(
+    "told", [MD5, None], ids=["the content of an entry", "a content that the store does not tell"]
+)
 def test_a_candidate_whose_content_may_be_that_of_an_entry_is_asked_about(spark, told, way):
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": told})
     ground.server.shown["b2"]["2/7"] = "data/c/2"
     kept, found = ground.kept()
     assert kept == {"data/c/2"}
-    assert found.facts["objects_asked"] == 2
+    assert found.figures.objects_asked == 2
 
 
 @pytest.mark.spark
@@ -462,14 +505,16 @@ def test_an_entry_whose_checksum_is_none_of_a_content_hides_whatever_its_size_ha
 
 
 @pytest.mark.spark
-def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_its_object(spark, way):
+def test_contents_are_not_believed_where_a_checksum_of_an_entry_is_not_that_of_its_object(
+    spark, way
+):
     """Said checksums, or a store that began to encrypt: then an unsigned copy may carry one on."""
     ground = _many_paths(spark, ["data/c/1"], **{"data/c/1": OTHER})
     ground.server.shown["b1"]["1/3"] = "data/c/1"
     ground.listed["data/s/5"] = OTHER
     kept, found = ground.kept()
     assert kept == {"data/c/1"}
-    assert found.facts["objects_asked"] == 0
+    assert found.figures.objects_asked == 0
 
 
 @pytest.mark.spark
@@ -478,15 +523,17 @@ def test_a_candidate_that_may_be_dishonest_is_not_believed_by_its_content(spark,
     ground.server.shown["b1"]["1/3"] = "data/c/1,sig"
     kept, found = ground.kept()
     assert kept == {"data/c/1,sig"}
-    assert found.facts["objects_asked"] == 0
+    assert found.figures.objects_asked == 0
 
 
 @pytest.mark.spark
-def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(spark, way):
+def test_where_calls_are_short_what_the_store_could_not_tell_is_kept_and_what_it_told_goes(
+    spark, way
+):
     ground = _many_paths(spark, ["data/c/1", "data/c/2"], **{"data/c/1": OTHER, "data/c/2": None})
     kept, found = ground.kept(twin_calls=4)
     assert kept == {"data/c/2"}
-    assert (found.facts["objects_asked"], found.facts["unchecked_objects"]) == (2, 1)
+    assert (found.figures.objects_asked, found.figures.unchecked_objects) == (2, 1)
 
 
 @pytest.mark.spark
@@ -498,7 +545,10 @@ def test_an_object_that_is_gone_when_its_content_is_asked_for_keeps_asking_by_it
 
 @pytest.mark.spark
 def test_the_hard_case_in_small(spark, monkeypatch):
-    """Few sizes, and commits dated weeks back: nothing is ruled out, and limits that suffice let all of it go."""
+    """Few sizes, and commits dated weeks back.
+
+    Nothing is ruled out, and limits that suffice let all of it go.
+    """
     monkeypatch.setattr(twins, "PAGE", 10)
     branches, paths = 20, 200
     names = [f"b{number:02}" for number in range(branches)]
@@ -512,24 +562,29 @@ def test_the_hard_case_in_small(spark, monkeypatch):
         store=Store({f"data/c/{number}": OTHER for number in range(1_000)}, tells_content=True),
     )
     kept, found = ground.kept(twin_calls=50)
-    assert len(kept) == found.facts["unchecked_objects"] == 1_000
-    assert found.facts["planned_calls"] == 20 * 21
+    assert len(kept) == found.figures.unchecked_objects == 1_000
+    assert found.figures.planned_calls == 20 * 21
     kept, found = ground.kept(twin_calls=20 * 21)
     assert kept == set()
-    assert found.facts["branches_listed"] == 20
+    assert found.figures.branches_listed == 20
     # Where there are more branches than candidates, those are asked themselves.
     del ground.candidates[300:]
     kept, found = ground.kept(twin_calls=20 * 21)
     assert kept == set()
-    assert (found.facts["objects_asked"], found.facts["calls"]) == (300, 0)
+    assert (found.figures.objects_asked, found.figures.calls) == (300, 0)
 
 
 @pytest.mark.spark
-def test_what_was_compared_is_let_go_of_although_python_rarely_looks_for_what_nobody_reaches(spark, monkeypatch):
-    """Java holds the rows of each lot for as long as Python names them: at full size it ran out of memory."""
+def test_what_was_compared_is_let_go_of_although_python_rarely_looks_for_what_nobody_reaches(
+    spark, monkeypatch
+):
+    """Java holds the rows of each lot for as long as Python names them.
+
+    At full size it ran out of memory.
+    """
     for bound, value in (("HELD", 0), ("FOUND", 20), ("PAGE", 10)):
         monkeypatch.setattr(twins, bound, value)
-    names = [f"b{number:02}" for number in range(8)]
+    names = [f"b{number:02}" for number in range(4)]
     shown = {f"p/{at:04}": f"data/s/{at}" for at in range(40)}
     ground = Ground(
         spark,
@@ -552,8 +607,8 @@ def test_what_was_compared_is_let_go_of_although_python_rarely_looks_for_what_no
     finally:
         gc.enable()
     assert kept == set()
-    assert found.facts["branches_listed"] == 8
-    assert len(named) > 10
+    assert found.figures.branches_listed == 4
+    assert len(named) > 6
     assert named[-1] <= named[1] + 3
 
 

@@ -1,4 +1,7 @@
-"""Staged entries on their way to Spark: what is many does not stay with the driver, nor in the store."""
+"""Staged entries on their way to Spark.
+
+What is many does not stay with the driver, nor in the store.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +15,7 @@ from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
 from spark_core.mark.uncommitted import _Diffs, _read, read_staged
-from spark_core.records import tables
+from spark_core.records import tables, writing
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -25,22 +28,32 @@ def _batch(*addresses):
 
 
 def _addresses(store, told):
-    return sorted(address for batch in _read(store, told, Counter()) for address in batch["address"].to_pylist())
+    return sorted(
+        address
+        for batch in _read(store, told, Counter())
+        for address in batch["address"].to_pylist()
+    )
 
 
 def test_a_branch_that_was_committed_meanwhile_costs_no_row_of_those_behind_it(tmp_path):
     (tmp_path / "repo").mkdir()
-    store = open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
+    store = open_store(
+        Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
+    )
     diffs = _Diffs(store, "folder/")
     for lot in ("ab", "", "c", "", "", "de"):
         diffs.keep(_batch(*lot))
     assert _addresses(store, [*diffs.parts, *diffs.held]) == list("abcde")
 
 
-def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken_away(tmp_path, monkeypatch):
+def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken_away(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("spark_core.mark.uncommitted.HELD", 3)
     (tmp_path / "repo").mkdir()
-    store = open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
+    store = open_store(
+        Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
+    )
     diffs = _Diffs(store, "folder/")
     for lot in ("ab", "cd", "ef", "gh", "i"):
         diffs.keep(_batch(*lot))
@@ -78,7 +91,12 @@ def staged(tmp_path, spark, monkeypatch):
 
 def _left(run):
     where = tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key)
-    return [key for batch in run.store.list(where) for key in batch.column("key").to_pylist() if "_diffs-" in key]
+    return [
+        key
+        for batch in run.store.list(where)
+        for key in batch.column("key").to_pylist()
+        if "_diffs-" in key
+    ]
 
 
 def test_files_of_diffs_are_gone_when_the_table_is_stored(staged):
@@ -111,7 +129,9 @@ def test_files_of_diffs_of_a_mark_that_failed_while_they_were_read_are_gone(stag
     assert _left(run) == []
 
 
-def test_files_of_diffs_of_a_mark_that_failed_while_the_table_was_stored_are_gone(staged, monkeypatch):
+def test_files_of_diffs_of_a_mark_that_failed_while_the_table_was_stored_are_gone(
+    staged, monkeypatch
+):
     run, slices = staged
     draft = mark.uncommitted_addresses(run, slices)
     assert _left(run)
@@ -119,7 +139,7 @@ def test_files_of_diffs_of_a_mark_that_failed_while_the_table_was_stored_are_gon
     def fails(*_arguments, **_options):
         raise TransientError("the store is busy")
 
-    monkeypatch.setattr(tables, "store_table", fails)
+    monkeypatch.setattr(writing, "store_table", fails)
     with pytest.raises(TransientError, match="the store is busy"):
         run.keep(draft)
     assert _left(run) == []

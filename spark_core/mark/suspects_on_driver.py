@@ -1,6 +1,8 @@
-"""Candidates and entries of one size where the driver holds both: who may hide where is told without a job for each question.
+"""Candidates and entries of one size, where the driver holds both.
 
-Says the same as the frames of `suspects` do. Those are for what is too much for the driver.
+The driver then finds out who may hide where without a job for each question.
+
+The results equal those of the frames of `suspects`, which are for what is too much for the driver.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ _ENTRIES = pa.schema(
         pa.field("head_path", pa.binary(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("checksum", pa.string()),
-        # Whether a candidate has its size.
+        # Whether a candidate has the entry's size.
         pa.field("is_sized", pa.bool_(), nullable=False),
         pa.field("is_outside", pa.bool_(), nullable=False),
         pa.field("is_absent", pa.bool_(), nullable=False),
     ]
 )
 
-# What a candidate and an entry must share: the size, and the content where it is known (None: a checksum that is no MD5).
+# What a candidate and an entry must share: the size, and the content if it is known (None: a
+# checksum that is no MD5).
 _Key = tuple[int] | tuple[int, str | None]
 
 
@@ -40,9 +43,10 @@ class Alike:
     Attributes:
         candidates: Columns of `suspects.CANDIDATES`, key address.
         entries: Columns of `_ENTRIES`.
-        branches: How many branches there are.
-        contents: Address -> MD5 of its content; of candidates that the store was asked about and could tell.
-        numbers: Keys -> what stands for them in `SUSPECTS`.
+        branches: Number of branches.
+        contents: Address -> MD5 of its content; for candidates that the store was asked about and
+            could answer.
+        numbers: Keys -> the numbers that stand for them in `SUSPECTS`.
     """
 
     candidates: pa.Table
@@ -52,20 +56,24 @@ class Alike:
     numbers: dict[_Key, int] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, candidates: pa.Table, heads: HeadEntries, *, branches: int, at_most: int) -> Alike | None:
+    def read(
+        cls, candidates: pa.Table, heads: HeadEntries, *, branches: int, at_most: int
+    ) -> Alike | None:
         """Find the entries that may hide one of the candidates; one query.
 
         Args:
             candidates: Columns of `suspects.CANDIDATES`.
-            heads: What branch heads have.
-            branches: How many branches there are.
+            heads: The entries of branch heads.
+            branches: Number of branches.
             at_most: Entries that the driver may hold.
 
         Returns:
-            Both; None where there are more entries.
+            Candidates and entries; None if there are more entries than that.
         """
         honest = candidates.filter(pc.invert(candidates["is_dishonest"]))
-        sizes = frame_of(heads.frame.sparkSession, pa.table({"size_bytes": honest["size_bytes"].unique()}))
+        sizes = frame_of(
+            heads.frame.sparkSession, pa.table({"size_bytes": honest["size_bytes"].unique()})
+        )
         found = heads.frame.join(
             sf.broadcast(sizes.withColumn("is_sized", sf.lit(True))), on="size_bytes", how="left"
         ).select(
@@ -74,18 +82,26 @@ class Alike:
             "checksum",
             sf.col("is_sized").isNotNull().alias("is_sized"),
             (~sf.col("address").startswith("data/")).alias("is_outside"),
-            sf.lit(False).alias("is_absent") if heads.absent is None else sf.xxhash64("address").alias("address_hash"),
+            sf.lit(False).alias("is_absent")
+            if heads.absent is None
+            else sf.xxhash64("address").alias("address_hash"),
         )
         wanted = sf.col("is_sized") | sf.col("is_absent")
         if heads.absent is not None:
-            lost = heads.absent.select("address_hash").distinct().withColumn("is_lost", sf.lit(True))
+            lost = (
+                heads.absent.select("address_hash").distinct().withColumn("is_lost", sf.lit(True))
+            )
             found = found.join(lost, on="address_hash", how="left").withColumn(
                 "is_absent", sf.col("is_lost").isNotNull()
             )
         if honest.num_rows < candidates.num_rows:
             wanted = wanted | sf.col("is_outside")
         entries = found.where(wanted).select(*_ENTRIES.names).limit(at_most + 1).toArrow()
-        return cls(candidates, entries.cast(_ENTRIES), branches) if entries.num_rows <= at_most else None
+        return (
+            cls(candidates, entries.cast(_ENTRIES), branches)
+            if entries.num_rows <= at_most
+            else None
+        )
 
     def suspects(self) -> pa.Table:
         """Return what `suspects.suspects_of` does; keys are numbers of this process."""
@@ -113,7 +129,10 @@ class Alike:
                 add(path, DISHONEST, 0, self.branches, is_outside=True)
         rows = [(*which, *where) for which, where in found.items()]
         return pa.Table.from_arrays(
-            [pa.array(column, kind.type) for column, kind in zip(_columns(rows), SUSPECTS, strict=True)],
+            [
+                pa.array(column, kind.type)
+                for column, kind in zip(_columns(rows), SUSPECTS, strict=True)
+            ],
             schema=SUSPECTS,
         )
 
@@ -130,7 +149,8 @@ class Alike:
         """Return the honest candidates that may hide under paths that were not asked about.
 
         Args:
-            unasked: Key, first branch that was not asked, and whether an entry lies outside; a key may come again.
+            unasked: Key, first branch that was not asked, and whether an entry lies outside; a key
+                may repeat.
         """
         first: dict[int, tuple[int, bool]] = {}
         for key, number, is_outside in unasked:
@@ -161,8 +181,8 @@ class Alike:
         return [self._number((size, content)), self._number((size, None))]
 
     def _keys_of_entry(self, size: int, checksum: str | None) -> list[int]:
-        told = checksum if checksum is not None and re.fullmatch(MD5, checksum) else None
-        return [self._number((size,)), self._number((size, told))]
+        md5 = checksum if checksum is not None and re.fullmatch(MD5, checksum) else None
+        return [self._number((size,)), self._number((size, md5))]
 
 
 def _columns(rows: list[tuple[bytes, int, int, int, bool]]) -> list[tuple[object, ...]]:

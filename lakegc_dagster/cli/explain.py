@@ -1,0 +1,63 @@
+"""`lakegc explain`: why one object is kept, may go, or is gone."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+
+if TYPE_CHECKING:
+    from spark_core.model import RunKey
+
+
+@click.command()
+@click.argument("repository")
+@click.argument("what", metavar="ADDRESS|PATH")
+@click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="RUN",
+    help="The run whose tables are read; the newest one if left out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@command_body
+def explain(
+    config: Path | None, repository: str, what: str, key: RunKey | None, *, as_json: bool
+) -> int:
+    """Say why an object is kept or may go, or which run deleted it.
+
+    The object is named by its physical address, full or relative to the namespace, or by a path as
+    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now; the rest is what
+    the run saw. For a kept object every retained commit that has it is looked for, which reads
+    lakeFS's tables as a mark does.
+
+    \b
+    Examples:
+      lakegc explain my-repo lakefs://my-repo/main/tables/part-0.parquet
+      lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
+      lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    from lakegc_dagster import console
+    from lakegc_dagster.stored_runs import open_stored
+    from spark_core.explain import address_of
+    from spark_core.explain import explain as explained
+
+    with ExitStack() as stack:
+        run = open_stored(read_settings(config, stack), repository, key)
+        found = explained(run, address_of(run, what))
+    if as_json:
+        click.echo(found.to_json())
+        return 0
+    shown = console.console()
+    shown.print(found.sentence, style="bold", markup=False, soft_wrap=True)
+    known = "" if found.size_bytes is None else f", {console.bytes_text(found.size_bytes)}"
+    shown.print(f"{found.address}{known}, as run {found.run} saw it", markup=False, soft_wrap=True)
+    for reason in found.reasons:
+        until = f" (until {reason.until})" if reason.until else ""
+        shown.print(f"  {reason.kind:<7} {reason.text}{until}", markup=False, soft_wrap=True)
+    return 0

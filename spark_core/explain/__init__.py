@@ -1,0 +1,10 @@
+"""Explains: why an object is kept, may go or is gone, and what other rules would let go.
+
+It reads the stored tables of a run and lakeFS's own. It must not decide, and changes nothing.
+"""
+
+from spark_core.explain.address_or_path import address_of
+from spark_core.explain.what_if import WhatIf, what_if
+from spark_core.explain.why import Explanation, Reason, explain
+
+__all__ = ["Explanation", "Reason", "WhatIf", "address_of", "explain", "what_if"]
