@@ -1,0 +1,170 @@
+"""`lakegc certificate` and `lakegc verify`: prove that something is gone, and check the proof."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spark_core.model import RunKey
+
+_NAMED = 20
+
+
+@click.command()
+@click.argument("repository")
+@click.argument("run", metavar="RUN", type=RunKeyType())
+@click.option(
+    "--path",
+    "prefix",
+    metavar="PREFIX",
+    help="Also state of everything that ever had a path under PREFIX whether it is gone.",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Sign with this ed25519 private key (PEM).",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write; default: lakegc-certificate-REPOSITORY-RUN.json.",
+)
+@command_body
+def certificate(
+    config: Path | None,
+    repository: str,
+    run: RunKey,
+    *,
+    prefix: str | None,
+    key: Path | None,
+    out: Path | None,
+) -> int:
+    """Certify what the sweep of RUN deleted: by which rules, which commits, and by what proof.
+
+    The certificate holds the verdict, the hashes of every table and the manifest of the deletion
+    report. It says "gone" only if quarantine holds none of it, nothing was restored, and versions
+    and soft delete were read as off; otherwise it names what still holds the bytes. With --path it
+    reads every commit of the repository and every branch, and says so of each object under PREFIX.
+
+    The exit code is 0 only if all that is certified is gone.
+
+    \b
+    Examples:
+      lakegc certificate my-repo 2026-11-20T02-00-00Z
+      lakegc certificate my-repo 2026-11-20T02-00-00Z --path people/4711/ --key key.pem
+      openssl genpkey -algorithm ed25519 -out key.pem
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    from lakegc_dagster import console
+    from lakegc_dagster.stored_runs import open_known
+    from spark_core.certificate import document, issue
+
+    if prefix == "":
+        raise click.UsageError("--path needs a prefix; without --path the whole run is certified.")
+    shown = console.console()
+    # A wrong key is told before anything is read.
+    signing = None if key is None else document.private_key(key)
+    with ExitStack() as stack:
+        opened = open_known(read_settings(config, stack), repository, run)
+        made = document.sealed(issue.certificate(opened, prefix), signing)
+    target = out or Path(f"lakegc-certificate-{repository}-{run}.json")
+    target.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    _show(shown, made)
+    signed = "not signed (--key signs it)" if signing is None else "signed"
+    shown.print(f"\nfile     {target}, {signed}", markup=False, soft_wrap=True)
+    shown.print(f"check    lakegc verify {target}", markup=False, soft_wrap=True)
+    path = made.get("path")
+    return 0 if made["gone"] and (path is None or path["gone"]) else FAILED
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--public-key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The ed25519 public key (PEM) that must have signed it.",
+)
+@click.option(
+    "--store", is_flag=True, help="Also read the store: tables, quarantine, versions, objects."
+)
+@command_body
+def verify(config: Path | None, file: Path, public_key: Path | None, *, store: bool) -> int:
+    """Check a certificate: digest, signature, and the chain of hashes from verdict to report.
+
+    Without --store nothing but FILE is read. A signature proves who signed only with --public-key;
+    without it, the key that FILE names is used, which proves that nobody changed FILE since.
+
+    The exit code is 0 if nothing is wrong with FILE and, with --store, everything that it says
+    still holds. It says nothing about whether FILE says "gone".
+
+    \b
+    Examples:
+      lakegc verify lakegc-certificate-my-repo-2026-11-20T02-00-00Z.json
+      lakegc verify certificate.json --public-key operator.pem
+      lakegc verify certificate.json --store
+    """  # noqa: D301 - as above
+    from lakegc_dagster import console
+    from spark_core.certificate import document
+
+    shown = console.console()
+    trusted = (
+        None
+        if public_key is None
+        else document.public_key(public_key.read_bytes(), str(public_key))
+    )
+    read = document.read(file.read_bytes(), str(file))
+    wrong = document.faults(read, trusted)
+    if not wrong:
+        _show(shown, read)
+        who = (
+            "not signed"
+            if "signature" not in read
+            else "signed by that key"
+            if trusted is not None
+            else "signed by the key that it names (--public-key says whose it must be)"
+        )
+        shown.print(f"\nseal     digest and chain are right; {who}", markup=False, soft_wrap=True)
+    if store and not wrong:
+        from lakegc_dagster.stored_runs import open_known
+        from spark_core.certificate import issue
+        from spark_core.model import RunKey
+
+        with ExitStack() as stack:
+            settings = read_settings(config, stack)
+            run = open_known(settings, read["repository"], RunKey.parse(read["run"]))
+            wrong = issue.differences(run, read)
+        if not wrong:
+            shown.print(f"store    {run.store.root} agrees", markup=False, soft_wrap=True)
+    for fault in wrong:
+        shown.print(f"[red]wrong[/red]    {_plain(fault)}", soft_wrap=True)
+    return FAILED if wrong else 0
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def _show(shown: Console, made: dict[str, Any]) -> None:
+    from lakegc_dagster import console
+
+    shown.print(made["statement"], markup=False, soft_wrap=True)
+    path = made.get("path")
+    if path is None:
+        return
+    shown.print(path["statement"], markup=False, soft_wrap=True)
+    left = [each for each in path["objects"] if not each["gone"]]
+    if left:
+        rows = [(each["path"], each["address"], "; ".join(each["held_by"])) for each in left]
+        shown.print(console.table("Not gone", ("path", "address", "what holds it"), rows[:_NAMED]))
+    if len(left) > _NAMED:
+        shown.print(f"... and {len(left) - _NAMED:,} more; the file names all")

@@ -1,0 +1,189 @@
+"""The certificate as a file: its seal, its signature, and what both prove without the store.
+
+References:
+    RFC 8032 (Ed25519).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from spark_core.checks.verdict_document import Verdict
+from spark_core.errors import CorruptTableError, LakegcError, SettingsError, VerdictError
+from spark_core.records.manifest import Manifest
+
+FORMAT = 1
+KIND = "lakegc certificate"
+_ALGORITHM = "ed25519"
+_SEALS = ("sha256", "signature")
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Return the bytes that seal and signature are of: JSON with sorted keys, no spaces."""
+    content = {name: value for name, value in document.items() if name not in _SEALS}
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def sealed(content: Mapping[str, Any], key: Ed25519PrivateKey | None = None) -> dict[str, Any]:
+    """Return a certificate with its digest and, with a key, its signature.
+
+    Args:
+        content: The certificate's values; JSON values only.
+        key: The operator's key.
+    """
+    document = {"kind": KIND, "format": FORMAT, **content}
+    data = canonical(document)
+    document["sha256"] = hashlib.sha256(data).hexdigest()
+    if key is not None:
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        document["signature"] = {
+            "algorithm": _ALGORITHM,
+            "public_key": public.decode(),
+            "value": base64.b64encode(key.sign(data)).decode(),
+        }
+    return document
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key as `openssl genpkey -algorithm ed25519` writes it.
+
+    Raises:
+        SettingsError: If it cannot be read, is encrypted, or is another kind of key.
+    """
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as problem:
+        raise SettingsError(f"the key {path} cannot be read ({problem.strerror}).") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # Their own words could quote the file.
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SettingsError(
+            f"{path} is not an ed25519 private key in PEM, without a password",
+            "Make one: openssl genpkey -algorithm ed25519 -out key.pem",
+        )
+    return key
+
+
+def public_key(data: bytes, name: str) -> Ed25519PublicKey:
+    """Read a public key in PEM.
+
+    Raises:
+        SettingsError: If it is none of ed25519.
+    """
+    try:
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise SettingsError(
+            f"{name} is not an ed25519 public key in PEM",
+            "Make it of the private key: openssl pkey -in key.pem -pubout",
+        )
+    return key
+
+
+def read(data: bytes, name: str) -> dict[str, Any]:
+    """Read a certificate.
+
+    Raises:
+        VerdictError: If it is none, or of another format.
+    """
+    try:
+        document: dict[str, Any] = json.loads(data)
+        kind, written = document.get("kind"), document.get("format")
+    except (ValueError, AttributeError):
+        kind = written = None
+    if kind != KIND:
+        raise VerdictError(f"{name} is not a certificate of lakegc")
+    if written != FORMAT:
+        raise VerdictError(
+            f"{name} is a certificate in format {written!r}, this lakegc reads {FORMAT}",
+            "Use the lakegc that wrote it.",
+        )
+    return document
+
+
+def faults(document: Mapping[str, Any], trusted: Ed25519PublicKey | None = None) -> list[str]:
+    """Return what is wrong with a certificate by itself; empty if nothing is.
+
+    The digest, the signature, the verdict's own digest, the manifest of the deletion report, and
+    the chain between them are checked. The store is not asked.
+
+    Args:
+        document: The certificate.
+        trusted: The key that must have signed it; None accepts the key that it names.
+    """
+    found = []
+    data = canonical(document)
+    if document.get("sha256") != hashlib.sha256(data).hexdigest():
+        found.append("its content is not what was sealed: it was edited or damaged")
+    found += _signature_faults(document.get("signature"), data, trusted)
+    try:
+        found += _chain_faults(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        found.append(f"it lacks a part of its proof ({problem!r})")
+    except (CorruptTableError, LakegcError) as problem:
+        found.append(problem.found)
+    return found
+
+
+def _signature_faults(signature: Any, data: bytes, trusted: Ed25519PublicKey | None) -> list[str]:
+    if signature is None:
+        return [] if trusted is None else ["it is not signed"]
+    try:
+        if signature["algorithm"] != _ALGORITHM:
+            return [f"its signature is of an unknown kind ({signature['algorithm']!r})"]
+        named = public_key(signature["public_key"].encode(), "its public key")
+        value = base64.b64decode(signature["value"], validate=True)
+        (trusted or named).verify(value, data)
+    except InvalidSignature:
+        if trusted is None:
+            return ["its signature does not fit its content"]
+        return ["it was not signed by that key, or its content was changed"]
+    except (LakegcError, KeyError, TypeError, AttributeError, ValueError):
+        return ["its signature cannot be read"]
+    return []
+
+
+def _chain_faults(document: Mapping[str, Any]) -> list[str]:
+    """Compare the verdict and the deletion report in the certificate with what it says of them."""
+    found = []
+    verdict = Verdict.from_json(document["verdict"].encode(), name="its verdict")
+    report = Manifest.from_json(document["deletion_report"].encode(), name="its deletion report")
+    if {name: dict(each) for name, each in verdict.tables.items()} != document["tables"]:
+        found.append("its tables are not those of its verdict")
+    same = (verdict.repository, verdict.run, verdict.instance)
+    if same != (document["repository"], document["run"], document["instance"]):
+        found.append("its verdict is of another run or repository")
+    if (report.repository, report.run, report.instance) != same:
+        found.append("its deletion report is of another run or repository")
+    if report.parents.get("expired_addresses") != verdict.tables["expired_addresses"]["manifest"]:
+        found.append("its deletion report was not made of the mark that its verdict speaks of")
+    said = {name: list(figures) for name, figures in document["outcomes"].items()}
+    if said != {name: list(figures) for name, figures in _outcomes(report).items()}:
+        found.append("its figures are not those of its deletion report")
+    return found
+
+
+def _outcomes(report: Manifest) -> dict[str, tuple[int, int]]:
+    from spark_core.report.past_runs import outcomes_of
+
+    return outcomes_of(report)

@@ -1,0 +1,206 @@
+"""Everything that ever had a path under a prefix: each commit of the repository, each branch now.
+
+lakeFS deletes objects and never the tables of its commits, so the tables say which addresses any
+commit had under a prefix. The cost grows with the number of different metaranges of the repository
+(one small request each) and of the ranges that overlap the prefix, not with the objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import pyarrow.compute as pc
+
+from spark_core.errors import IncompleteReadError, NotFoundError, UnsafePlanError
+from spark_core.graveler.metaranges import read_metarange
+from spark_core.graveler.ranges import read_range
+from spark_core.mark.commits import read_commits
+from spark_core.model import Commit, RunKey
+from spark_core.run import Run
+
+# Objects under a prefix that the driver holds.
+MOST_OBJECTS = 100_000
+_AT_ONCE = 16
+
+
+@dataclass
+class Once:
+    """One object that has or had a path under the prefix.
+
+    Attributes:
+        address: Relative address; the absolute one if it lies outside the namespace.
+        path: One path under the prefix.
+        is_inside: Whether it lies in the repository's namespace.
+        commit: Newest commit that has it under the prefix; None if none has.
+        kept_by: Why a retained commit keeps it; empty if none does.
+        branches: Branches that show it under the prefix now, staged entries included.
+    """
+
+    address: str
+    path: str
+    is_inside: bool
+    commit: Commit | None = None
+    kept_by: str = ""
+    branches: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class UnderPrefix:
+    """What was found under a prefix.
+
+    Attributes:
+        objects: The objects, by address.
+        commits: How many commits were read.
+        read_at: When the reading began.
+    """
+
+    objects: Mapping[str, Once]
+    commits: int
+    read_at: datetime
+
+
+def under_prefix(run: Run, prefix: str) -> UnderPrefix:
+    """Find every object that has or had a path under a prefix.
+
+    Branches are read first and commits second, as in a mark: entries only move from staged to
+    committed.
+
+    Args:
+        run: Any run of the repository; only server and store are used.
+        prefix: Beginning of the paths; not empty.
+
+    Raises:
+        IncompleteReadError: If not every commit can be known, or a table of one is not there.
+        UnsafePlanError: If more than `MOST_OBJECTS` objects are found.
+        CorruptTableError: If a table is broken.
+    """
+    read_at = run.now()
+    found: dict[str, Once] = {}
+    for branch in run.server.branches(run.repository.id):
+        for path, uri in _entries(run, branch.id, prefix):
+            once = _once(run, found, path, uri)
+            if branch.id not in once.branches:
+                once.branches.append(branch.id)
+    tables_at = run.server.table_prefix(run.repository.id)
+    # Retention is counted from now, whatever run is certified.
+    now = replace(run, key=RunKey.at(read_at), known={}, unused={})
+    read = read_commits(now, tables_at)
+    if read.dump is None:
+        raise IncompleteReadError(
+            f"the commits of {run.repository.id} could only be walked from its branches and tags, "
+            "and a commit of a deleted branch may have had something under the prefix",
+            "Give the user fs:ListTags, fs:ListBranches and fs:ListCommits, which a dump needs.",
+        )
+    kept = {row["commit_id"]: row["reason"] for row in read.table.to_pylist()}
+    for commit, path, address in _committed(run, read.refs.commits.values(), tables_at, prefix):
+        once = _once(run, found, path, address)
+        if once.commit is None or commit.creation_date > once.commit.creation_date:
+            once.commit = commit
+        if not once.kept_by and commit.id in kept:
+            once.kept_by = f"commit {commit.id[:12]} ({kept[commit.id]})"
+    # A retained commit that only the server knows is in its list and not among the refs.
+    unknown = kept.keys() - read.refs.commits.keys()
+    if unknown:
+        raise IncompleteReadError(
+            f"the server retains commit {min(unknown)} of {run.repository.id}, which its refs dump "
+            "does not have: what it holds under the prefix is unknown",
+            "Run again.",
+        )
+    return UnderPrefix(found, len(read.refs.commits), read_at)
+
+
+def _once(run: Run, found: dict[str, Once], path: str, address: str) -> Once:
+    is_inside = "://" not in address
+    once = found.setdefault(address, Once(address, path, is_inside))
+    if len(found) > MOST_OBJECTS:
+        raise UnsafePlanError(
+            f"more than {MOST_OBJECTS:,} objects of {run.repository.id} are or were under the "
+            "prefix",
+            "Name a longer prefix, and make a certificate for each.",
+        )
+    return once
+
+
+def _entries(run: Run, ref: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield path and address of a ref's entries under a prefix, staged ones included."""
+    after = _before(prefix)
+    while True:
+        page = run.server.list_entries(run.repository.id, ref, after=after)
+        for path, uri in page.entries:
+            if path.startswith(prefix):
+                relative = run.namespace.relative_absolute(uri)
+                yield path, uri if relative is None else relative
+        if not page.has_more:
+            return
+        after = page.entries[-1][0]
+        if after.encode() > prefix.encode() and not after.startswith(prefix):
+            return
+
+
+def _before(prefix: str) -> str:
+    """Return a path that sorts shortly before everything under a prefix, in UTF-8."""
+    before = ord(prefix[-1]) - 1
+    if 0xD800 <= before <= 0xDFFF:
+        before = 0xD7FF  # what lies between is no character
+    return prefix[:-1] + (chr(before) + chr(0x10FFFF) if before > 0 else "")
+
+
+def _committed(
+    run: Run, commits: Iterable[Commit], tables_at: str, prefix: str
+) -> Iterator[tuple[Commit, str, str]]:
+    """Yield each commit with path and address of its entries under a prefix."""
+    named: dict[str, list[Commit]] = {}
+    for commit in commits:
+        if commit.metarange_id:
+            named.setdefault(commit.metarange_id, []).append(commit)
+    first = prefix.encode()
+
+    def ranges_of(metarange_id: str) -> list[tuple[str, int]]:
+        data = _read(run, f"{tables_at}/{metarange_id}")
+        rows = read_metarange(data, name=metarange_id).to_pylist()
+        return [
+            (row["range_id"], row["count"])
+            for row in rows
+            if row["max_key"] >= first
+            and (row["min_key"] <= first or row["min_key"].startswith(first))
+        ]
+
+    def entries_of(wanted: tuple[str, int]) -> list[tuple[str, str]]:
+        range_id, count = wanted
+        batch = read_range(
+            _read(run, f"{tables_at}/{range_id}"), name=range_id, expected_count=count
+        )
+        under = batch.filter(pc.starts_with(batch.column("path"), first))
+        types = under.column("address_type")
+        addresses = under.column("address")
+        relative = run.namespace.relative_batch(addresses, types).to_pylist()
+        return [
+            (path.decode(errors="replace"), where if inside is None else inside)
+            for path, where, inside in zip(
+                under.column("path").to_pylist(), addresses.to_pylist(), relative, strict=True
+            )
+        ]
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        of_metarange = dict(zip(named, pool.map(ranges_of, named), strict=True))
+        wanted = list(dict.fromkeys(each for found in of_metarange.values() for each in found))
+        of_range = dict(zip(wanted, pool.map(entries_of, wanted), strict=True))
+    for metarange_id, ranges in of_metarange.items():
+        entries = dict.fromkeys(entry for each in ranges for entry in of_range[each])
+        for commit in named[metarange_id]:
+            for path, address in entries:
+                yield commit, path, address
+
+
+def _read(run: Run, key: str) -> bytes:
+    try:
+        return run.store.read(key)
+    except NotFoundError as missing:
+        raise IncompleteReadError(
+            f"{key}, a table of a commit of {run.repository.id}, is not in the store: what the "
+            "commit had under the prefix is unknown",
+            "lakeFS deletes no tables; find out who did.",
+        ) from missing
