@@ -1,18 +1,32 @@
-"""What a mark found and what a sweep did, as small plain values, a chart and a page; decides nothing."""
+"""The findings of a mark and the outcomes of a sweep: small plain values, a chart and a page.
+
+This package decides nothing.
+"""
 
 from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.stored import load, make, save
 from spark_core.report.summary import of_mark, of_sweep
-from spark_core.report.values import Check, Failure, Group, Named, ReferenceReport, Report, Standing, bytes_text
+from spark_core.report.values import (
+    Check,
+    FailedObject,
+    Group,
+    Named,
+    ReferenceReport,
+    Report,
+    Rules,
+    Standing,
+    bytes_text,
+)
 
 __all__ = [
     "Check",
-    "Failure",
+    "FailedObject",
     "Group",
     "Named",
     "ReferenceReport",
     "Report",
+    "Rules",
     "Standing",
     "bytes_text",
     "chart",

@@ -1,10 +1,10 @@
-"""One picture of a report: where the bytes of the namespace are, and what may go, by reason and by age."""
+"""One picture of a report: the bytes of the namespace, and what may go by reason and by age."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from spark_core.plain_text import visible
 from spark_core.report.values import Group, Report
@@ -17,19 +17,12 @@ GOES = "#e4572e"
 
 _BAR_INCHES = 0.34
 _LONGEST_NAME = 58
+_LONGEST_TITLE = 90
 
 
-def chart(report: Report, form: Literal["png", "svg"]) -> bytes:
-    """Draw a report.
-
-    Args:
-        report: What to draw.
-        form: File format.
-
-    Returns:
-        The image; the same report gives the same picture.
-    """
-    # A figure of its own, not pyplot: that one keeps global state and looks for a display.
+def chart(report: Report) -> bytes:
+    """Draw a report as PNG; the same report gives the same picture."""
+    # A figure of its own, because pyplot keeps global state and looks for a display.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -40,25 +33,36 @@ def chart(report: Report, form: Literal["png", "svg"]) -> bytes:
     ]
     panels = [(title, groups) for title, groups in panels if groups]
     heights = [len(groups) + 1.2 for _, groups in panels]
-    # Names are texts: a dollar sign in one begins no formula.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "lakegc", "font.size": 9, "text.parse_math": False}):
+    # Names are plain text: a dollar sign in a name begins no formula.
+    with rc_context({"font.size": 9, "text.parse_math": False}):
         figure = Figure(figsize=(9, _BAR_INCHES * sum(heights) + 0.8), layout="constrained")
-        figure.suptitle(visible(f"{report.repository}, run {report.run}"), fontsize=11, x=0.01, ha="left")
+        figure.suptitle(
+            _shortened(visible(f"{report.repository}, run {report.run}"), _LONGEST_TITLE),
+            fontsize=11,
+            x=0.01,
+            ha="left",
+        )
         axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
         widest = max(group.size_bytes for _, groups in panels for group in groups)
         for axis, (title, groups) in zip(axes, panels, strict=True):
             _bars(axis, title, groups, widest, report.expired.name)
         target = io.BytesIO()
-        figure.savefig(target, format=form, dpi=120, metadata={"Date": None} if form == "svg" else {"Software": None})
+        figure.savefig(target, format="png", dpi=120, metadata={"Software": None})
     return target.getvalue()
 
 
 def _bars(axis: Axes, title: str, groups: Sequence[Group], widest: int, may_go: str) -> None:
     """Draw one panel; all panels share one scale, so that their bars can be compared."""
-    kept = {group.name for group in groups if group.name != may_go} if any(g.name == may_go for g in groups) else set()
-    names = [_shortened(visible(group.name)) for group in groups]
+    kept = (
+        {group.name for group in groups if group.name != may_go}
+        if any(g.name == may_go for g in groups)
+        else set()
+    )
+    names = [_shortened(visible(group.name), _LONGEST_NAME) for group in groups]
     colours = [KEPT if group.name in kept else GOES for group in groups]
-    bars = axis.barh(range(len(groups)), [group.size_bytes for group in groups], color=colours, height=0.7)
+    bars = axis.barh(
+        range(len(groups)), [group.size_bytes for group in groups], color=colours, height=0.7
+    )
     axis.bar_label(bars, labels=[str(group) for group in groups], padding=4)
     axis.set_yticks(range(len(groups)), names)
     axis.invert_yaxis()
@@ -71,5 +75,5 @@ def _bars(axis: Axes, title: str, groups: Sequence[Group], widest: int, may_go: 
     axis.tick_params(left=False)
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

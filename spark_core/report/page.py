@@ -1,39 +1,39 @@
-"""A report as one HTML page that needs nothing beside itself: no scripts, no fonts, no network."""
+"""A report as one HTML page that needs nothing beside itself: no fonts, no network."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from html import escape as html_escape
+from urllib.parse import quote
 
+from spark_core import layout
 from spark_core.phases import NOTHING_DELETED
-from spark_core.plain_text import visible
-from spark_core.report.chart import chart
-from spark_core.report.values import Group, Report, bytes_text
+from spark_core.plain_text import escape, money_text
+from spark_core.report.drawings import bars, share_bar, trend_lines
+from spark_core.report.page_style import POLICY, SCRIPT, STYLE
+from spark_core.report.trend import Point
+from spark_core.report.values import Group, Named, Report, bytes_text
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #2e7d32; --bad: #c62828; --warn: #ef6c00; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
-p.place { margin-top: .2rem; opacity: .75; }
-.tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }
-.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; min-width: 9rem; }
-.tile b { display: block; font-size: 1.3rem; }
-.verdict { border-left: .3rem solid var(--good); padding: .3rem 1rem; }
-.verdict.refused { border-color: var(--bad); }
-.caution { border-left: .3rem solid var(--warn); padding: .3rem 1rem; }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .6rem .25rem 0;
-border-bottom: 1px solid var(--line); vertical-align: top; } td.n, th.n { text-align: right; white-space: nowrap;
-font-variant-numeric: tabular-nums; } td.code { font-family: ui-monospace, monospace; font-size: .85em;
-overflow-wrap: anywhere; }
-figure { margin: 2rem 0 0; background: #fff; border-radius: .5rem; padding: .5rem; } figure svg { width: 100%; height: auto; }
-"""
+# Characters of a commit's id that tell it from the others for a reader.
+_ID_SHOWN = 12
+# Stands for bytes of a path that are no UTF-8: no link leads to such a path.
+_NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
 
 
-def page(report: Report) -> str:
+def page(
+    report: Report,
+    *,
+    past: Sequence[Point] = (),
+    server: str = "",
+    price_per_gb_month: float | None = None,
+) -> str:
     """Render a report as a page.
 
     Args:
         report: What to show.
+        past: The runs up to this one, oldest first; drawn from two runs on.
+        server: URL of the lakeFS server, for links; empty for none.
+        price_per_gb_month: What a GB costs in a month; None to leave money out.
 
     Returns:
         A whole HTML document.
@@ -41,14 +41,19 @@ def page(report: Report) -> str:
     title = f"{'Sweep' if report.swept else 'Mark'} of {report.repository}, run {report.run}"
     sections = [
         f"<h1>{escape(title)}</h1>",
-        f'<p class="place">{escape(report.place)} · only objects written before {report.cutoff.isoformat()}</p>',
-        _tiles(report),
+        (
+            f'<p class="place soft">{escape(report.place)} · only objects written before '
+            f"{report.cutoff.isoformat()}</p>"
+        ),
+        _headline(report, price_per_gb_month),
         _verdict(report),
+        _findings(report),
         _cautions(report),
+        _tiles(report),
         _outcomes(report),
-        f"<figure>{_picture(report)}</figure>",
-        _groups("What may go, and why", report.by_reason),
-        _groups("What is kept, and why", report.kept),
+        _charts(report),
+        _trend(past),
+        _rules(report),
         _reference(report),
         _table(
             "Commits that keep their objects",
@@ -56,83 +61,119 @@ def page(report: Report) -> str:
             ((why, f"{count:,}") for why, count in report.commits.items()),
         ),
         _checks(report),
-        _groups("What may go, by age", report.by_age),
-        _groups("What may go, by slice", report.by_slice, code=True),
-        _table(
-            f"The largest objects that may go ({len(report.largest)} of {report.expired.objects:,})",
-            ("address", "bytes", "written", "why"),
-            (
-                (row.address, f"{row.size_bytes:,}", f"{row.last_modified:%Y-%m-%d %H:%M:%S}", row.reason)
-                for row in report.largest
-            ),
-            code=True,
-        ),
+        _largest(report, server),
     ]
     body = "\n".join(section for section in sections if section)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        # Should markup get past the escaping all the same, a browser runs and fetches nothing.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+        '<meta name="referrer" content="no-referrer">'
+        # If markup gets past the escaping all the same, a browser runs and fetches nothing.
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
+        f"\n<body>\n{body}\n<script>{SCRIPT}</script>\n</body></html>\n"
     )
 
 
-def escape(text: str) -> str:
-    """Make text that came from elsewhere a text of the page: no markup, and nothing that cannot be seen."""
-    return html_escape(visible(text))
+def _headline(report: Report, price: float | None) -> str:
+    """Say what goes or went, its share, and what it costs."""
+    listed, goes = report.listed, report.expired
+    if report.swept:
+        deleted = (group for group in report.outcomes or () if group.name == "deleted")
+        goes = next(deleted, Group("deleted", 0, 0))
+        what = f"{goes.objects:,} of {_objects(report.expired)} that may go were deleted"
+    elif goes.objects:
+        what = f"{goes.objects:,} of {_objects(listed)} may go"
+    else:
+        what = f"Nothing may go, of {_objects(listed)}"
+    words = f"{bytes_text(goes.size_bytes)} of {bytes_text(listed.size_bytes)}"
+    if listed.objects and listed.size_bytes:
+        words += (
+            f": {goes.objects / listed.objects:.1%} of the objects, "
+            f"{goes.size_bytes / listed.size_bytes:.1%} of the bytes"
+        )
+    if price is not None:
+        costs = (money_text(group.size_bytes, price) for group in (goes, listed))
+        words += ". That is {}, of {}".format(*costs)
+    return f'<p class="headline">{what}</p>{share_bar(goes, listed)}<p class="soft">{words}.</p>'
 
 
-def _picture(report: Report) -> str:
-    """Return the chart as SVG that can stand inside HTML: without the XML declaration."""
-    text = chart(report, "svg").decode()
-    return text[text.index("<svg") :]
+def _objects(group: Group) -> str:
+    return f"{group.objects:,} object{'' if group.objects == 1 else 's'}"
 
 
 def _tiles(report: Report) -> str:
-    tiles = [
-        ("in the namespace", report.listed),
-        ("may go", report.expired),
+    """Show what a sweep did, and what only a setting keeps, which is easy to miss."""
+    shown = [
+        *((group.name, group) for group in report.outcomes or ()),
         *((f"kept: {group.name}", group) for group in report.kept_by_setting),
-        *((g.name, g) for g in report.outcomes or ()),
     ]
-    return (
-        '<div class="tiles">'
-        + "".join(
-            f'<div class="tile"><b>{bytes_text(group.size_bytes)}</b>{group.objects:,} objects {escape(name)}</div>'
-            for name, group in tiles
-        )
-        + "</div>"
+    tiles = "".join(
+        f'<div class="tile"><b>{bytes_text(group.size_bytes)}</b>{_objects(group)} '
+        f"{escape(name)}</div>"
+        for name, group in shown
     )
+    return f'<div class="tiles">{tiles}</div>' if tiles else ""
 
 
 def _verdict(report: Report) -> str:
-    confirmed = [check for check in report.checks if check.confirmed]
-    if report.passed and confirmed:
-        said = "".join(
-            f"<li><b>{escape(c.name)}</b>, {escape(c.standing)}: {escape(c.summary)}</li>" for c in confirmed
-        )
-        return f'<div class="verdict">What a check found unusual was confirmed by name:<ul>{said}</ul></div>'
+    if report.passed and any(check.confirmed for check in report.checks):
+        return '<p class="verdict">What a check found unusual was confirmed by name.</p>'
     if report.passed:
+        found = (
+            "Every check passed"
+            if all(check.passed for check in report.checks)
+            else "No check that blocks a sweep failed"
+        )
         state = "and the mark was swept" if report.swept else "so this mark may be swept"
-        return f'<p class="verdict">Every check passed, {state}.</p>'
+        return f'<p class="verdict">{found}, {state}.</p>'
     if report.passed is None:
-        return '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
-    refusals = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in report.refused.items())
-    return f'<div class="verdict refused">Refused. {NOTHING_DELETED}<ul>{refusals}</ul></div>'
+        return (
+            '<p class="verdict refused">The checks were not run yet: this mark cannot be swept.</p>'
+        )
+    shown = {check.name for check in report.checks}
+    refusals = "".join(
+        f"<li><b>{escape(name)}</b>: {escape(why)}</li>"
+        for name, why in report.refused.items()
+        if name not in shown
+    )
+    listed = f"<ul>{refusals}</ul>" if refusals else ""
+    return f'<div class="verdict refused">Refused. {NOTHING_DELETED}{listed}</div>'
+
+
+def _findings(report: Report) -> str:
+    """Show each check that did not pass, with the way on."""
+    return "".join(
+        f'<div class="finding {"refused" if check.standing == "refused" else "noticed"}">'
+        f"<p><b>{escape(check.name)}</b>: {escape(check.standing)}</p>"
+        f"<p>{escape(check.summary)}</p>"
+        f'<p class="soft">Limit: {escape(check.limit)}. What lifts it: {escape(check.lifted_by)}.'
+        "</p></div>"
+        for check in report.checks
+        if not check.passed
+    )
 
 
 def _checks(report: Report) -> str:
-    return _table(
-        "The checks, and their limits",
-        ("check", "result", "found", "limit", "what lifts it"),
-        ((check.name, check.standing, check.summary, check.limit, check.lifted_by) for check in report.checks),
+    if not report.checks:
+        return ""
+    passed = sum(check.passed for check in report.checks)
+    rows = [
+        (check.name, check.standing, check.summary, check.limit, check.lifted_by)
+        for check in report.checks
+    ]
+    table = _rows(("check", "result", "found", "limit", "what lifts it"), rows)
+    return (
+        f"<details><summary><h2>Checks: {passed} of {len(report.checks)} passed</h2></summary>"
+        f'<div class="checks">{table}</div></details>'
     )
 
 
 def _cautions(report: Report) -> str:
-    said = [*([report.waiting] if report.waiting else []), *report.cautions]
-    return "".join(f'<p class="caution"><b>Caution.</b> {escape(caution)}.</p>' for caution in said)
+    notes = [*([report.waiting] if report.waiting else []), *report.cautions]
+    return "".join(
+        f'<p class="caution"><b>Caution.</b> {escape(caution)}.</p>' for caution in notes
+    )
 
 
 def _outcomes(report: Report) -> str:
@@ -140,8 +181,7 @@ def _outcomes(report: Report) -> str:
         return ""
     undo = f'<p class="undo">{escape(report.undo)}</p>' if report.undo else ""
     return (
-        _groups("What the sweep did", report.outcomes)
-        + undo
+        undo
         + _table(
             "Objects that were not deleted",
             ("address", "outcome", "what the store said"),
@@ -157,11 +197,77 @@ def _outcomes(report: Report) -> str:
     )
 
 
+def _charts(report: Report) -> str:
+    goes, all_of_it = report.expired.size_bytes, report.listed.size_bytes
+    drawn = [
+        bars(title, groups, of, colour)
+        for title, groups, of, colour in (
+            ("What may go, and why", report.by_reason, goes, "goes"),
+            ("What may go, by age", report.by_age, goes, "goes"),
+            ("What may go, by slice", report.by_slice, goes, "goes"),
+            ("What is kept, and why", report.kept, all_of_it, "keeps"),
+        )
+        if groups
+    ]
+    return f'<h2>Objects and bytes</h2><div class="charts">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _trend(past: Sequence[Point]) -> str:
+    if len(past) < 2:
+        return ""
+    table = _rows(
+        ("run", "listed", "live", "may go", "reclaimed"),
+        [
+            (
+                point.run,
+                *map(bytes_text, (point.listed, point.live, point.garbage, point.reclaimed)),
+            )
+            for point in past
+        ],
+    )
+    return (
+        f"<h2>The last {len(past)} runs</h2>{trend_lines(past)}"
+        f"<details><summary>In figures</summary>{table}</details>"
+    )
+
+
+def _rules(report: Report) -> str:
+    rules = report.rules
+    if rules is None:
+        return ""
+    words = (
+        "The repository has no retention rules, so every commit keeps its objects."
+        if rules.default_days is None
+        else f"A branch keeps {_days(rules.default_days)} unless it has a rule of its own."
+    )
+    more = f" {rules.more_branches:,} more branches have one." if rules.more_branches else ""
+    branches = [(branch, _days(days)) for branch, days in rules.branches.items()]
+    settings = [
+        (name, str(value).lower() if isinstance(value, bool) else f"{value:g}")
+        if isinstance(value, bool | float | int)
+        else (name, str(value))
+        for name, value in rules.settings.items()
+    ]
+    return (
+        f"<h2>Rules in force</h2><p>{words}{more}</p>"
+        + (_rows(("branch", "keeps"), branches) if branches else "")
+        + "<details><summary>Settings that decided</summary>"
+        + _rows(("setting", "value"), settings)
+        + "</details>"
+    )
+
+
+def _days(days: int) -> str:
+    return "1 day" if days == 1 else f"{days:,} days"
+
+
 def _reference(report: Report) -> str:
     found = report.reference
     if found is None:
         return ""
-    return _groups(f"The mark {found.mark_id} of the reference job, address by address", found.standings) + _table(
+    return _groups(
+        f"The mark {found.mark_id} of the reference job, address by address", found.standings
+    ) + _table(
         "Addresses of that mark that are kept",
         ("address", "why"),
         ((row.address, row.standing) for row in found.kept),
@@ -169,23 +275,87 @@ def _reference(report: Report) -> str:
     )
 
 
-def _groups(title: str, groups: Iterable[Group], *, code: bool = False) -> str:
-    rows = ((group.name, f"{group.objects:,}", bytes_text(group.size_bytes)) for group in groups)
-    return _table(title, ("", "objects", "bytes"), rows, code=code)
-
-
-def _table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False) -> str:
-    """Render a table; figures stand to the right, and nothing is shown for no rows."""
-    shown = list(rows)
-    if not shown:
+def _largest(report: Report, server: str) -> str:
+    """Show the largest objects in a table that the page's script searches, sorts and saves."""
+    if not report.largest:
         return ""
-    numeric = {"objects", "bytes", "commits"}
-    classes = ['class="n"' if name in numeric else "" for name in header]
-    if code:
-        classes[0] = 'class="code"'
-    head = "".join(f"<th{' class=n' if name in numeric else ''}>{escape(name)}</th>" for name in header)
-    lines = "".join(
-        "<tr>" + "".join(f"<td {mark}>{escape(cell)}</td>" for mark, cell in zip(classes, row, strict=True)) + "</tr>"
-        for row in shown
+    has_commits = any(row.commit for row in report.largest)
+    names = ["address", "bytes", "written", "why", *(["last commit"] if has_commits else [])]
+    head = "".join(f'<th class="n">{name}</th>' if name == "bytes" else f"<th>{name}</th>"
+                   for name in names)  # fmt: skip
+    rows = "".join(_object(report, row, server, has_commits=has_commits) for row in report.largest)
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", f"{report.repository[:80]}-{report.run}")
+    count, of = len(report.largest), report.expired.objects
+    rest = (
+        ""
+        if count >= of
+        else f'<p class="soft">All {of:,} lie as Parquet under {escape(report.place)}'
+        f"{escape(layout.of_run(layout.ADDRESSES, report.run))}.</p>"
     )
-    return f"<h2>{escape(title)}</h2>\n<table><tr>{head}</tr>{lines}</table>"
+    return (
+        f'<section class="named" data-file="lakegc-{slug}.csv">'
+        f"<h2>The largest objects that may go ({count} of {of:,})</h2>"
+        '<div class="tools" hidden><input type="search" placeholder="Search" '
+        'aria-label="Search the table"><button type="button">Download CSV</button>'
+        '<output class="soft"></output></div>'
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        f"</div>{rest}</section>"
+    )
+
+
+def _object(report: Report, row: Named, server: str, *, has_commits: bool) -> str:
+    commit = f'<td class="code" data-name="last commit" data-v="{escape(row.commit)}">'
+    written = f"{row.last_modified:%Y-%m-%d %H:%M:%S}"
+    return (
+        f'<tr><td class="code" data-name="address">{escape(row.address)}</td>'
+        f'<td class="n" data-name="size" data-v="{row.size_bytes}">{bytes_text(row.size_bytes)}'
+        f'</td><td class="key" data-name="written">{written}</td>'
+        f'<td data-name="why:">{escape(row.reason)}</td>'
+        + (f"{commit}{_links(report, row, server)}</td>" if has_commits else "")
+        + "</tr>"
+    )
+
+
+def _links(report: Report, row: Named, server: str) -> str:
+    """Return links to a commit and to the object in it, where the server is known."""
+    shown = escape(row.commit[:_ID_SHOWN])
+    if not row.commit or not server:
+        return shown
+    base = f"{server}/repositories/{quote(report.repository, safe='')}"
+    ref = quote(row.commit, safe="")
+    links = [(f"{base}/commits/{ref}", shown)]
+    if row.path and _NO_UTF8 not in row.path:
+        links.append((f"{base}/object?ref={ref}&path={quote(row.path, safe='')}", "object"))
+    return " ".join(
+        f'<a href="{escape(url)}" rel="noreferrer noopener">{words}</a>' for url, words in links
+    )
+
+
+def _groups(title: str, groups: Iterable[Group]) -> str:
+    rows = ((group.name, f"{group.objects:,}", bytes_text(group.size_bytes)) for group in groups)
+    return _table(title, ("", "objects", "bytes"), rows)
+
+
+def _table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False
+) -> str:
+    """Render a table under a title; a table without rows is not shown."""
+    shown = list(rows)
+    return f"<h2>{escape(title)}</h2>\n{_rows(header, shown, code=code)}" if shown else ""
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False) -> str:
+    """Render a table with figures to the right."""
+    numeric = {"objects", "bytes", "commits", "listed", "live", "may go", "reclaimed"}
+    classes = [' class="n"' if name in numeric else "" for name in header]
+    classes[0] = ' class="code"' if code else ' class="key"' * (len(header) > 3)
+    head = "".join(
+        f"<th{' class=n' if name in numeric else ''}>{escape(name)}</th>" for name in header
+    )
+    lines = "".join(
+        "<tr>"
+        + "".join(f"<td{mark}>{escape(cell)}</td>" for mark, cell in zip(classes, row, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'

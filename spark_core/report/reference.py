@@ -1,10 +1,9 @@
-"""How each address of a mark of lakeFS's own job stands today: what may go, and why everything else is kept."""
+"""Today's standing of each address in a mark of lakeFS's own job: may go, or why it is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +15,10 @@ from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
 from spark_core.mark.holds import Holds
 from spark_core.records import tables
-from spark_core.records.tables import Draft, StoredTable
-from spark_core.reference_job import reference
+from spark_core.records.figures import ExpiredFigures, ReferenceFigures, VerifiedFigures
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft
+from spark_core.reference_job import marks
 from spark_core.report.values import KEPT_BY_SETTING, Group, ReferenceReport, Standing
 from spark_core.run import Run
 from spark_core.schemas import spark_type
@@ -41,7 +42,7 @@ YOUNG = "kept: younger than the cutoff"
 HELD = "kept: held by name"
 TWIN = "kept: identical content was uploaded again, and a branch may read from it"
 
-# Alive although the reference job called it dead: what a person wants to see first.
+# The reference job called these dead and they are alive. A person wants to see them first.
 ALIVE = (COMMITTED_MISSING, STAGED_MISSING, COMMITTED, STAGED)
 
 _NAMED = pa.schema([pa.field("address", pa.string()), pa.field("form", pa.string())])
@@ -56,7 +57,7 @@ _LISTED = pa.schema(
 
 
 def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
-    """Say of each address of the verified mark how it stands, by the tables of the run alone.
+    """Say how each address of the verified mark stands, by the tables of the run alone.
 
     Args:
         run: The run.
@@ -70,43 +71,55 @@ def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
         CorruptTableError: If the mark's files are not those that were verified.
     """
     began = run.now()
-    facts = stored[tables.EXPIRED_ADDRESSES.name].manifest.facts.get("reference")
-    if facts is None:
-        raise ChainError(f"run {run.key} of {run.repository.id} verified no mark of the reference job.")
-    standing = _standings(run, stored, _addresses(run, facts))
+    verified = ExpiredFigures.of(stored[tables.EXPIRED_ADDRESSES.name].manifest).reference
+    if verified is None:
+        raise ChainError(
+            f"run {run.key} of {run.repository.id} verified no mark of the reference job."
+        )
+    standing = _standings(run, stored, _addresses(run, verified))
     return Draft(
         tables.REFERENCE_ADDRESSES,
         rebalanced(standing),
         began,
         parents=[table.manifest for table in stored.values()],
-        facts=lambda _: {"mark_id": facts["mark_id"]},
+        figures=lambda _, __: VerifiedFigures(mark_id=verified.mark_id),
     )
 
 
 @surfacing_errors()
 def of_reference(run: Run, stored: Mapping[str, StoredTable]) -> ReferenceReport | None:
-    """Sum up the verified mark of a run, and keep the standing of each address as Parquet; None when it verified none.
+    """Sum up the verified mark of a run, and store the standing of each address as Parquet.
 
     Args:
         run: The run.
         stored: Its five tables, by name.
+
+    Returns:
+        The sums; None when the run verified no mark.
     """
-    facts = stored[tables.EXPIRED_ADDRESSES.name].manifest.facts.get("reference")
-    if facts is None:
+    verified = ExpiredFigures.of(stored[tables.EXPIRED_ADDRESSES.name].manifest).reference
+    if verified is None:
         return None
     rows = run.keep(reference_addresses(run, stored)).frame(run.spark)
     counted = (
         rows.groupBy("standing").agg(
-            sf.count("*").alias("objects"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0)).alias("size")
+            sf.count("*").alias("objects"),
+            sf.coalesce(sf.sum("size_bytes"), sf.lit(0)).alias("size"),
         )
     ).collect()
-    groups = sorted((Group(row["standing"], row["objects"], row["size"]) for row in counted), key=_order)
+    groups = sorted(
+        (Group(row["standing"], row["objects"], row["size"]) for row in counted), key=_order
+    )
     alive_first = sf.when(sf.col("standing").isin(*ALIVE), 0).otherwise(1)
-    named = rows.where("NOT may_go").orderBy(alive_first, "standing", "address").limit(NAMED).collect()
+    named = (
+        rows.where("NOT may_go").orderBy(alive_first, "standing", "address").limit(NAMED).collect()
+    )
     return ReferenceReport(
-        mark_id=facts["mark_id"],
-        addresses=facts["num_deleted_objects"],
-        eligible=Group("lakegc's own mark would let go", facts["eligible_objects"], facts["eligible_bytes"]),
+        mark_id=verified.mark_id,
+        addresses=verified.num_deleted_objects,
+        eligible=Group(
+            "lakegc's own mark would let go", verified.eligible_objects, verified.eligible_bytes
+        ),
         standings=tuple(groups),
         kept=tuple(Standing(row["address"] or "", row["standing"]) for row in named),
     )
@@ -116,14 +129,16 @@ def _order(group: Group) -> tuple[bool, int, str]:
     return group.name != MAY_GO, -group.objects, group.name
 
 
-def _addresses(run: Run, facts: Mapping[str, Any]) -> DataFrame:
-    parts = [reference.Part(key, -1, digest) for key, digest in sorted(facts["parts"].items())]
-    frame = reference.frame(run.spark, run.store, parts, partitions=run.options.range_partitions)
-    return frame.distinct().mapInArrow(partial(_map_form, flat=run.options.flat), spark_type(_NAMED))
+def _addresses(run: Run, verified: ReferenceFigures) -> DataFrame:
+    parts = [marks.MarkFile(key, -1, digest) for key, digest in sorted(verified.parts.items())]
+    frame = marks.frame(run.spark, run.store, parts, partitions=run.options.range_partitions)
+    return frame.distinct().mapInArrow(
+        partial(_map_form, flat=run.options.flat), spark_type(_NAMED)
+    )
 
 
 def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
-    """Add what the form of an address alone says against deleting it; null when nothing."""
+    """Add what the form of an address alone says against deleting it; null if it says nothing."""
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
         choices = pa.StructArray.from_arrays(
@@ -139,12 +154,22 @@ def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.R
             ],
             names=["null", "absolute", "odd", "outside", "protected"],
         )
-        # A null in a condition counts as no.
-        form = pc.case_when(choices, NO_ADDRESS, ABSOLUTE, UNNAMEABLE, OUTSIDE, PROTECTED, pa.scalar(None, pa.string()))
+        # A null in a condition counts as false.
+        form = pc.case_when(
+            choices,
+            NO_ADDRESS,
+            ABSOLUTE,
+            UNNAMEABLE,
+            OUTSIDE,
+            PROTECTED,
+            pa.scalar(None, pa.string()),
+        )
         yield pa.record_batch([addresses, form], schema=_NAMED)
 
 
-def _map_listed(limits: Limits, held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_listed(
+    limits: Limits, held: Holds, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
         yield pa.record_batch(
@@ -160,19 +185,27 @@ def _map_listed(limits: Limits, held: Holds, batches: Iterator[pa.RecordBatch]) 
 
 def _standings(run: Run, stored: Mapping[str, StoredTable], named: DataFrame) -> DataFrame:
     spark = run.spark
-    held = Holds.of_facts(stored["expired_addresses"].manifest.facts.get("holds", []))
+    held = Holds.of_figures(ExpiredFigures.of(stored["expired_addresses"].manifest).holds)
     listed = (
         stored["namespace_slices"]
         .frame(spark, ["address", "size_bytes", "last_modified"])
         .mapInArrow(partial(_map_listed, run.limits, held), spark_type(_LISTED))
     )
-    # The smallest number wins, as the mark asks commits before anything else.
-    expired = stored["expired_addresses"].frame(spark, ["address"]).select(sf.xxhash64("address").alias("address_hash"))
+    # The smallest number wins, because the mark asks commits before anything else.
+    expired = (
+        stored["expired_addresses"]
+        .frame(spark, ["address"])
+        .select(sf.xxhash64("address").alias("address_hash"))
+    )
     known = (
         stored["committed_addresses"]
         .frame(spark, ["address_hash"])
         .withColumn("known", sf.lit(1))
-        .unionByName(stored["uncommitted_addresses"].frame(spark, ["address_hash"]).withColumn("known", sf.lit(2)))
+        .unionByName(
+            stored["uncommitted_addresses"]
+            .frame(spark, ["address_hash"])
+            .withColumn("known", sf.lit(2))
+        )
         .unionByName(expired.withColumn("known", sf.lit(3)))
         .groupBy("address_hash")
         .agg(sf.min("known").alias("known"))

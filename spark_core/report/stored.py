@@ -1,4 +1,4 @@
-"""Where the reports of a run lie: beside its Parquet, under names that Parquet readers skip."""
+"""The stored reports of a run: beside its Parquet, under names that Parquet readers skip."""
 
 from __future__ import annotations
 
@@ -15,30 +15,36 @@ from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, TableS
 from spark_core.report.chart import chart
 from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
+from spark_core.report.trend import trend
 from spark_core.report.values import Report
 from spark_core.run import Run
-from spark_core.storage import ObjectStore
 
 
-def save(store: ObjectStore, report: Report) -> dict[str, str]:
-    """Write a report as JSON, page and chart.
+def save(run: Run, report: Report) -> dict[str, str]:
+    """Write a report as JSON, page and chart; the page also shows what earlier runs came to.
 
     Args:
-        store: Rooted at the namespace.
-        report: What to write.
+        run: The run.
+        report: Its report.
 
     Returns:
         The keys, as `layout.report_keys` gives them.
     """
     where = layout.report_keys(RunKey.parse(report.run), swept=report.swept)
-    store.put(where["png"], chart(report, "png"))
-    store.put(where["html"], page(report).encode())
-    store.put(where["json"], report.to_json())
+    shown = page(
+        report,
+        past=trend(run.store, report),
+        server=run.server.url,
+        price_per_gb_month=run.options.price_per_gb_month,
+    )
+    run.store.put(where["png"], chart(report))
+    run.store.put(where["html"], shown.encode())
+    run.store.put(where["json"], report.to_json())
     return where
 
 
 def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
-    """Make the report of a run at the end of its mark or its sweep; whatever stands in the way fails no run.
+    """Make the report of a run at the end of its mark or its sweep; no error here fails the run.
 
     Args:
         run: The run.
@@ -57,7 +63,9 @@ def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
 
 
 def load(run: Run, *, just_swept: bool = False) -> Report:
-    """Return a run's report, of the sweep once there was one; made and written when it is missing or out of date.
+    """Return a run's report; a missing or outdated one is made and written.
+
+    The report is of the sweep once there was one, else of the mark.
 
     Args:
         run: The run. Spark is started only when something has to be made.
@@ -68,16 +76,18 @@ def load(run: Run, *, just_swept: bool = False) -> Report:
     """
     swept = run.store.exists(tables.manifest_key(DELETION_REPORT, run.key))
     stored = _read(run, swept=swept)
-    if stored is not None and (not swept or stored.sweep == run.load(DELETION_REPORT).manifest.sha256):
+    if stored is not None and (
+        not swept or stored.sweep == run.load(DELETION_REPORT).manifest.sha256
+    ):
         confirmed_since = with_verdict(run, stored)
         if confirmed_since is not stored:
-            save(run.store, confirmed_since)
+            save(run, confirmed_since)
         return confirmed_since
     of_this_mark = stored if not swept else _read(run, swept=False)
     made = with_verdict(run, of_this_mark) if of_this_mark is not None else of_mark(run)
     if swept:
         made = of_sweep(run, made, just_swept=just_swept)
-    save(run.store, made)
+    save(run, made)
     return made
 
 
@@ -86,7 +96,7 @@ def _table(*, swept: bool) -> TableSpec:
 
 
 def _read(run: Run, *, swept: bool) -> Report | None:
-    """Return a stored report if it speaks of the mark as it is now, verdict included."""
+    """Return a stored report if it describes the mark as it is now, verdict included."""
     key = layout.report_keys(run.key, swept=swept)["json"]
     try:
         report = Report.from_json(run.store.read(key), name=key)

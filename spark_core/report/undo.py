@@ -1,10 +1,11 @@
-"""What a report says about getting back what its sweep deleted."""
+"""The words of a report on how to get back what its sweep deleted."""
 
 from __future__ import annotations
 
 from spark_core import layout
 from spark_core.errors import LakegcError
-from spark_core.records.tables import Manifest
+from spark_core.records.figures import DeletionFigures
+from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 
@@ -15,25 +16,27 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     Args:
         run: The run.
         swept: Manifest of its deletion report.
-        just_swept: The sweep ended a moment ago, so what the store says now was true of it. Asked later, the store says
-            nothing of what was deleted before somebody changed its settings.
+        just_swept: The sweep ended a moment ago, so what the store says now was true of the sweep.
+            Asked later, the store says nothing of objects that were deleted before somebody changed
+            its settings.
 
     Returns:
-        Sentences; empty where nothing was deleted or nothing keeps it.
+        Sentences; empty if nothing was deleted or nothing keeps it.
     """
-    if not swept.facts.get("deleted_objects"):
+    if not DeletionFigures.of(swept).deleted_objects:
         return ""
     command = f"`lakegc restore {run.repository.id} {run.key}` brings them back."
     until = quarantine.ends_at(swept)
     if until is not None:
         return (
-            f"What was deleted lies in quarantine, under {run.store.root}{layout.in_quarantine(run.key)}, until "
-            f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for good, and until then it takes up its "
-            f"space. {command}"
+            "What was deleted lies in quarantine, under "
+            f"{run.store.root}{layout.in_quarantine(run.key)}, until {until:%Y-%m-%d %H:%M} UTC; "
+            "the first house-keeping after that deletes it for good, and until then it takes up "
+            f"its space. {command}"
         )
     try:
         hint = run.store.undelete_hint() if just_swept else None
     except LakegcError:
-        # A hint takes rights that a sweep does not need, and a report is worth more than it.
+        # A hint takes rights that a sweep does not need, and the report matters more than the hint.
         hint = None
     return f"{hint} As long as that holds, {command}" if hint else ""

@@ -1,12 +1,12 @@
-"""The values of a report: bounded in size whatever the repository holds, and the same after a trip through JSON."""
+"""The values of a report: bounded in size for any repository, and the same after JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
@@ -14,20 +14,17 @@ from spark_core.plain_text import bytes_text
 
 __all__ = [
     "Check",
-    "Failure",
+    "FailedObject",
     "Group",
     "Named",
     "ReferenceReport",
     "Report",
+    "Rules",
     "Standing",
     "bytes_text",
 ]
 
-REPORT_FORMAT = 1
-# Read as well: every format of a release. 1: 0.1.0.
-REPORT_FORMATS = (1,)
-
-# What nothing refers to, and only a setting keeps: how the report calls it.
+# The report's names for objects that nothing refers to and only a setting keeps.
 KEPT_BY_SETTING = {
     STRANGER: 'a name that lakeFS does not give (strangers = "keep")',
     INHERITED: 'older than the repository (inherited = "keep")',
@@ -35,8 +32,8 @@ KEPT_BY_SETTING = {
 }
 
 _WAY_ON = (
-    "This is a file of lakegc's own, not of the server: the report of a run for people. Delete it, and it is made again from "
-    "the run's tables (`lakegc report`)."
+    "This is a file of lakegc's own, not of the server: the report of a run for people. Delete "
+    "it, and it is made again from the run's tables (`lakegc report`)."
 )
 
 
@@ -55,7 +52,10 @@ class Group:
     size_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.objects:,} object{'' if self.objects == 1 else 's'}, {bytes_text(self.size_bytes)}"
+        return (
+            f"{self.objects:,} object{'' if self.objects == 1 else 's'}, "
+            f"{bytes_text(self.size_bytes)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,38 @@ class Named:
         size_bytes: Its bytes.
         last_modified: When the store says it was written.
         reason: Why it may go.
+        path: A path under which its last commit had it; empty if no commit is known.
+        commit: Id of that commit; empty if none is known.
     """
 
     address: str
     size_bytes: int
     last_modified: datetime
     reason: str
+    path: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True)
-class Failure:
+class Rules:
+    """The rules that a mark was made under.
+
+    Attributes:
+        default_days: Days that a branch keeps without a rule of its own; None in a repository
+            without rules, which keeps every commit.
+        branches: Days by branch, of as many branches as objects are named.
+        more_branches: Branches with a rule that are not among them.
+        settings: The settings that decide what may go, by their names in the settings file.
+    """
+
+    default_days: int | None
+    branches: Mapping[str, int] = field(default_factory=dict)
+    more_branches: int = 0
+    settings: Mapping[str, bool | float | str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FailedObject:
     """One object that a sweep did not delete.
 
     Attributes:
@@ -110,10 +132,10 @@ class Check:
     Attributes:
         name: Its name.
         passed: Whether the mark passed it.
-        summary: What was found, and for one that failed the way on.
+        summary: What was found; for a failed check also the way on.
         limit: Up to where it passes.
         lifted_by: Which setting or command lifts it.
-        confirmed: Who confirmed its finding, and when; empty where nobody did.
+        confirmed: Who confirmed its finding, and when; empty if nobody did.
         blocks: Whether a mark that fails it cannot be swept.
     """
 
@@ -137,14 +159,14 @@ class Check:
 
 @dataclass(frozen=True)
 class ReferenceReport:
-    """What became of a mark of lakeFS's own job that was verified.
+    """The outcome of a verified mark of lakeFS's own job.
 
     Attributes:
         mark_id: Its id.
         addresses: How many it names.
         eligible: What lakegc would let go without regard to that mark.
         standings: Its different addresses, by how they stand today; what may go comes first.
-        kept: Some of those that are kept, live ones first.
+        kept: Some of the kept addresses, live ones first.
     """
 
     mark_id: str
@@ -163,12 +185,13 @@ class Report:
         run: Run key.
         place: Root of the namespace, for people.
         cutoff: Objects written at or after it were left alone.
-        mark: sha256 of the manifest of the expired addresses that this speaks of.
+        mark: sha256 of the manifest of the expired addresses that this report describes.
         listed: All objects of the listing.
-        expired: Those that may go.
-        by_reason: Those that may go, by reason, most bytes first.
-        by_age: Those that may go, by age at the run's instant, youngest first.
-        by_slice: Those that may go, by slice, most bytes first; a last row sums the slices that are not shown.
+        expired: Objects that may go.
+        by_reason: Objects that may go, by reason, most bytes first.
+        by_age: Objects that may go, by age at the run's instant, youngest first.
+        by_slice: Objects that may go, by slice, most bytes first; a last row sums the slices that
+            are not shown.
         kept: All others of the listing, by why they stay. `expired` and these add up to `listed`.
         commits: Why commits keep their objects -> how many do, most first.
         largest: The largest objects that may go.
@@ -176,14 +199,22 @@ class Report:
         refused: Name of each check that did not pass -> its sentence.
         sweep: sha256 of the manifest of the deletion report; None before a sweep.
         outcomes: What the sweep did, by outcome; None before one.
-        failures: Objects that the sweep could not delete, at most as many as are named of the largest.
+        failures: Objects that the sweep could not delete, at most as many as are named of the
+            largest.
         spared: Objects that the sweep kept although the mark let them go, at most as many.
-        cautions: What a reader must know about how the mark was made, in sentences; empty for an ordinary one.
-        waiting: How much waits because branches could not be asked, and which setting lets it go; empty for nothing.
-        reference: The mark of lakeFS's own job that the run stayed within; None when there was none.
+        cautions: What a reader must know about how the mark was made, in sentences; empty for an
+            ordinary one.
+        waiting: How much waits because branches could not be asked, and which setting lets it go;
+            empty for nothing.
+        reference: The mark of lakeFS's own job that the run stayed within; None if there was none.
         checks: Every check of the verdict with its limit; empty without one.
         undo: How what a sweep deleted comes back, in sentences; empty where it does not.
+        rules: The rules that the mark was made under; None in a report of an earlier lakegc.
     """
+
+    FORMAT: ClassVar[int] = 1
+    # Read as well, for ever (see `documents`). 1: 0.1.0.
+    FORMATS: ClassVar[tuple[int, ...]] = (1,)
 
     repository: str
     run: str
@@ -202,13 +233,14 @@ class Report:
     refused: Mapping[str, str]
     sweep: str | None = None
     outcomes: tuple[Group, ...] | None = None
-    failures: tuple[Failure, ...] = ()
-    spared: tuple[Failure, ...] = ()
+    failures: tuple[FailedObject, ...] = ()
+    spared: tuple[FailedObject, ...] = ()
     cautions: tuple[str, ...] = ()
     reference: ReferenceReport | None = None
     checks: tuple[Check, ...] = ()
     undo: str = ""
     waiting: str = ""
+    rules: Rules | None = None
 
     @property
     def swept(self) -> bool:
@@ -217,12 +249,12 @@ class Report:
 
     @property
     def kept_by_setting(self) -> tuple[Group, ...]:
-        """What nothing refers to and only a setting keeps, in the order of `kept`."""
+        """Objects that nothing refers to and only a setting keeps, in the order of `kept`."""
         return tuple(group for group in self.kept if group.name in KEPT_BY_SETTING.values())
 
     def to_json(self) -> bytes:
         """Write the report."""
-        document = {"format": REPORT_FORMAT, **asdict(self)}
+        document = {"format": self.FORMAT, **asdict(self)}
         return json.dumps(document, indent=1, default=datetime.isoformat).encode()
 
     @classmethod
@@ -238,23 +270,29 @@ class Report:
         """
         try:
             document = json.loads(data)
-            if document.pop("format") not in REPORT_FORMATS:
-                raise CorruptTableError(name, None, f"not a report of format {REPORT_FORMAT}", _WAY_ON)
+            if document.pop("format") not in cls.FORMATS:
+                raise CorruptTableError(name, None, f"not a report of format {cls.FORMAT}", _WAY_ON)
             for field in ("listed", "expired"):
                 document[field] = Group(**document[field])
             for field in ("by_reason", "by_age", "by_slice", "kept"):
                 document[field] = _groups(document[field])
-            document["outcomes"] = None if document["outcomes"] is None else _groups(document["outcomes"])
+            document["outcomes"] = (
+                None if document["outcomes"] is None else _groups(document["outcomes"])
+            )
             document["largest"] = tuple(_named(row) for row in document["largest"])
-            document["failures"] = tuple(Failure(**row) for row in document["failures"])
-            document["spared"] = tuple(Failure(**row) for row in document.get("spared", ()))
+            document["failures"] = tuple(FailedObject(**row) for row in document["failures"])
+            document["spared"] = tuple(FailedObject(**row) for row in document.get("spared", ()))
             document["reference"] = _reference(document.get("reference"))
             document["checks"] = tuple(Check(**row) for row in document.get("checks", ()))
             document["cautions"] = tuple(document.get("cautions", ()))
+            rules = document.get("rules")
+            document["rules"] = None if rules is None else Rules(**rules)
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a report of lakegc ({problem!r})", _WAY_ON) from problem
+            raise CorruptTableError(
+                name, None, f"not a report of lakegc ({problem!r})", _WAY_ON
+            ) from problem
 
 
 def _groups(rows: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:

@@ -1,7 +1,9 @@
 """The page and the chart of a report: whole, harmless, and nothing left out."""
 
+import base64
+import hashlib
 import json
-import xml.etree.ElementTree as ET
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
@@ -13,9 +15,14 @@ import pytest
 from lakegc_dagster.console import console, show_report
 from spark_core import report
 from spark_core.addresses.candidates import INHERITED, STRANGER
-from spark_core.report import Check, Group, Named, Report
+from spark_core.lakefs import ServerOptions
+from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
+from spark_core.report import Check, Group, Named, Report, Rules
 from spark_core.report.cautions import cautions
+from spark_core.report.page_style import SCRIPT
+from spark_core.report.trend import Point
 from spark_core.report.values import KEPT_BY_SETTING
+from tests.support.figures import read
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
 REPORT = Report(
@@ -31,11 +38,15 @@ REPORT = Report(
     by_slice=(Group("gqv3epl4fd2o8m3men70", 1, 1_000_000),),
     kept=(Group("a retained commit reaches it", 2, 2_000_000),),
     commits={"head of main": 1},
-    largest=(Named("data/s/<script>alert(1)</script>", 1_000_000, INSTANT, "in no commit, and not staged"),),
+    largest=(
+        Named(
+            "data/s/<script>alert(1)</script>", 1_000_000, INSTANT, "in no commit, and not staged"
+        ),
+    ),
     passed=True,
     refused={},
 )
-_VOID = {"meta"}
+_VOID = {"meta", "input"}
 
 
 class _Balanced(HTMLParser):
@@ -58,7 +69,89 @@ def test_the_page_is_balanced_and_needs_nothing_beside_itself():
     parser.feed(report.page(REPORT))
     assert parser.open == []
     assert "svg" in parser.seen
-    assert not {"script", "link", "img", "iframe"} & set(parser.seen)
+    assert not {"link", "img", "iframe"} & set(parser.seen)
+    assert parser.seen.count("script") == 1
+
+
+def test_a_browser_runs_the_script_of_the_page_and_no_other():
+    page = report.page(REPORT)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert "default-src 'none'" in policy
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert script == SCRIPT
+
+
+def test_the_headline_says_what_goes_its_share_and_what_it_costs():
+    shown = report.page(REPORT)
+    assert "1 of 3 objects may go" in shown
+    assert "1.0 MB of 3.0 MB: 33.3% of the objects, 33.3% of the bytes." in shown
+    assert "a month" not in shown
+    paid = report.page(REPORT, price_per_gb_month=1_000)
+    assert "of the bytes. That is 1.00 a month, of 3.00 a month." in paid
+    swept = replace(REPORT, sweep="s", outcomes=(Group("failed", 1, 1_000_000),))
+    assert "0 of 1 object that may go were deleted" in report.page(swept)
+    nothing = Group("listed", 0, 0)
+    assert "Nothing may go, of 0 objects" in report.page(
+        replace(REPORT, listed=nothing, expired=replace(nothing, name="may go"))
+    )
+
+
+COMMITTED = replace(REPORT.largest[0], path="a b/\u00fc&c.csv", commit="c0ffee" * 10)
+
+
+def test_links_lead_to_commit_and_object_where_the_server_is_known():
+    made = replace(REPORT, largest=(COMMITTED,))
+    shown = unescape(report.page(made, server="https://lakefs.example.com"))
+    where = f"https://lakefs.example.com/repositories/repo/commits/{COMMITTED.commit}"
+    assert f'<a href="{where}" rel="noreferrer noopener">c0ffeec0ffee</a>' in shown
+    assert f"/repositories/repo/object?ref={COMMITTED.commit}&path=a%20b%2F%C3%BC%26c.csv" in shown
+    assert "<a " not in report.page(made)
+    assert "c0ffeec0ffee" in report.page(made)
+    no_utf8 = replace(COMMITTED, path="a\ufffd")
+    shown = report.page(replace(REPORT, largest=(no_utf8,)), server="https://lakefs.example.com")
+    assert shown.count("<a ") == 1
+
+
+def test_the_url_of_links_is_the_endpoint_without_the_api():
+    for endpoint in ("https://lakefs.example.com/api/v1", "https://lakefs.example.com/"):
+        assert ServerOptions(endpoint, "key", "secret").url == "https://lakefs.example.com"
+
+
+def test_the_rules_in_force_are_shown_with_the_settings_that_decided():
+    settings = {"min_age_hours": 24.0, "flat": False}
+    ruled = replace(REPORT, rules=Rules(14, {"main": 21, "dev": 1}, 3, settings))
+    shown = report.page(ruled)
+    for text in (
+        "A branch keeps 14 days unless it has a rule of its own. 3 more branches have one.",
+        ">main</td><td>21 days<",
+        ">dev</td><td>1 day<",
+        ">min_age_hours</td><td>24<",
+        ">flat</td><td>false<",
+    ):
+        assert text in shown
+    none = report.page(replace(REPORT, rules=Rules(None)))
+    assert "no retention rules, so every commit keeps its objects" in none
+    assert "Rules in force" not in report.page(REPORT)
+    assert Report.from_json(ruled.to_json(), name="r") == ruled
+
+
+def test_the_trend_is_drawn_from_two_runs_on():
+    runs = [
+        Point("2026-11-19T02-00-00Z", 4_000_000, 1_000_000, 3_000_000, 2_000_000),
+        Point("2026-11-20T02-00-00Z", 3_000_000, 2_000_000, 1_000_000, 0),
+    ]
+    shown = report.page(REPORT, past=runs)
+    assert "The last 2 runs" in shown
+    assert '<path class="garbage" d="M0.00,25.00L100.00,75.00"/>' in shown
+    assert "2026-11-19T02-00-00Z: 2.0 MB reclaimed" in shown
+    assert "The last" not in report.page(REPORT, past=runs[:1])
+
+
+def test_slices_beyond_the_first_eight_are_folded():
+    slices = tuple(Group(f"slice{number}", 1, 10) for number in range(11))
+    assert "<summary>3 more</summary>" in report.page(replace(REPORT, by_slice=slices))
 
 
 def test_the_page_shows_every_figure_of_the_report():
@@ -80,8 +173,9 @@ def test_the_page_shows_every_figure_of_the_report():
 UNUSUAL = replace(
     REPORT,
     cautions=cautions(
-        {"unsafe_min_age": True, "min_age_seconds": 1, "grace_period_seconds": 86_400},
-        {"refs_read_by": "walk", "unknown_to_walk": 7},
+        read(ListedFigures, unsafe_min_age=True, min_age_seconds=1, grace_period_seconds=86_400),
+        read(CommitsFigures, refs_read_by="walk", unknown_to_walk=7),
+        read(ExpiredFigures),
     ),
 )
 
@@ -90,9 +184,11 @@ def test_a_mark_of_objects_younger_than_the_grace_period_and_one_without_a_dump_
     shown = StringIO()
     show_report(console(shown), UNUSUAL)
     for text in (report.page(UNUSUAL), shown.getvalue(), UNUSUAL.to_json().decode()):
-        assert "allow_unsafe_min_age is on: objects from an age of 0:00:01 on were considered" in text
+        assert (
+            "allow_unsafe_min_age is on: objects from an age of 0:00:01 on were considered" in text
+        )
         assert "refs read by: walk, because the user may not make a refs dump" in text
-        assert "(7 of them)" in text
+        assert "(7 do so)" in text
     assert Report.from_json(UNUSUAL.to_json(), name="r") == UNUSUAL
 
 
@@ -102,12 +198,20 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
         "inherited": {"objects": 2, "bytes": 1_000},
         "longest_upload_days": {"objects": 0, "bytes": 0},
     }
-    kept = (Group(KEPT_BY_SETTING[STRANGER], 3, 4_000), *REPORT.kept, Group(KEPT_BY_SETTING[INHERITED], 2, 1_000))
+    kept = (
+        Group(KEPT_BY_SETTING[STRANGER], 3, 4_000),
+        *REPORT.kept,
+        Group(KEPT_BY_SETTING[INHERITED], 2, 1_000),
+    )
     made = replace(
         REPORT,
         expired=Group("may go", 0, 0),
         kept=kept,
-        cautions=cautions({}, {}, {"kept_by_setting": figures}),
+        cautions=cautions(
+            read(ListedFigures),
+            read(CommitsFigures),
+            read(ExpiredFigures, kept_by_setting=figures),
+        ),
     )
     assert len(made.cautions) == 2
     shown = StringIO()
@@ -115,17 +219,21 @@ def test_what_only_a_setting_keeps_stands_in_the_headline_with_the_setting():
     headline = next(line for line in shown.getvalue().splitlines() if line)
     assert headline == (
         "repo, run 2026-11-20T02-00-00Z: nothing may go, of 3 objects, 3.0 MB; "
-        'kept by a setting: 3 objects, 4.0 kB, a name that lakeFS does not give (strangers = "keep"); '
+        "kept by a setting: 3 objects, 4.0 kB, a name that lakeFS does not give (strangers = "
+        '"keep"); '
         'kept by a setting: 2 objects, 1.0 kB, older than the repository (inherited = "keep")'
     )
     for text in (unescape(report.page(made)), shown.getvalue()):
-        assert "3 objects (4.0 kB) that nothing refers to are kept: they have names that lakeFS does not give" in text
+        assert (
+            "3 objects (4.0 kB) that nothing refers to are kept: they have names that lakeFS does "
+            "not give" in text
+        )
         assert 'inherited = "collect"` considers them as well' in text
     assert "3 objects kept: a name that lakeFS does not give" in unescape(report.page(made))
 
 
 def test_an_ordinary_mark_and_one_of_an_earlier_lakegc_need_no_caution():
-    assert cautions({"unsafe_min_age": False}, {"refs_read_by": "dump"}) == cautions({}, {}) == ()
+    assert cautions(read(ListedFigures), read(CommitsFigures), read(ExpiredFigures)) == ()
     assert "Caution" not in report.page(REPORT)
     earlier = json.loads(REPORT.to_json())
     del earlier["cautions"]
@@ -152,6 +260,9 @@ def test_every_check_is_shown_with_its_limit_and_a_failed_one_with_the_way_on():
         for word in ("clocks_agree", "passed", "300 s", "refused", "90.0% would go. Confirm it."):
             assert word in text
         assert "`lakegc confirm`" in text
+    assert "Checks: 1 of 2 passed" in report.page(CHECKED)
+    before_the_fold = report.page(CHECKED).partition("<details")[0]
+    assert "90.0% would go. Confirm it." in before_the_fold
     assert Report.from_json(CHECKED.to_json(), name="r") == CHECKED
 
 
@@ -166,14 +277,15 @@ def test_a_finding_that_was_confirmed_says_by_whom():
 
 
 def test_a_page_without_a_verdict_says_that_it_cannot_be_swept():
-    assert "were not run yet: this mark cannot be swept" in report.page(replace(REPORT, passed=None))
+    assert "were not run yet: this mark cannot be swept" in report.page(
+        replace(REPORT, passed=None)
+    )
 
 
 def test_the_chart_is_drawn_without_a_display_and_the_same_each_time(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
-    assert report.chart(REPORT, "png").startswith(b"\x89PNG")
-    assert report.chart(REPORT, "svg") == report.chart(REPORT, "svg")
-    ET.fromstring(report.chart(REPORT, "svg"))
+    assert report.chart(REPORT).startswith(b"\x89PNG")
+    assert report.chart(REPORT) == report.chart(REPORT)
 
 
 def test_json_and_back_is_the_same_report():
@@ -184,7 +296,14 @@ def test_json_and_back_is_the_same_report():
 
 @pytest.mark.parametrize(
     ("size_bytes", "text"),
-    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (10**15, "1.0 PB"), (10**12, "1.0 TB")],
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (10**15, "1.0 PB"),
+        (10**12, "1.0 TB"),
+    ],
 )
 def test_bytes_are_printed_in_the_unit_that_fits(size_bytes, text):
     assert report.bytes_text(size_bytes) == text

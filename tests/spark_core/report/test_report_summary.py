@@ -10,6 +10,7 @@ import pytest
 from spark_core import layout, report
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.records import tables
+from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, summary
 from tests.support.written_run import NOW, OLD
@@ -37,10 +38,20 @@ def test_each_listed_object_has_exactly_one_fate(written):
             "data/a/twin": (128, OLD),
             "data/a/unchecked": (256, OLD),
         },
-        committed=["data/a/committed", "data/a/committed-and-staged", "data/a/young-but-committed", "data/elsewhere"],
+        committed=[
+            "data/a/committed",
+            "data/a/committed-and-staged",
+            "data/a/young-but-committed",
+            "data/elsewhere",
+        ],
         staged=["data/a/staged", "data/a/committed-and-staged", "data/a/staged"],
         expired={"data/a/goes": WHY},
-        twins={"kept_objects": 1, "kept_bytes": 128, "unchecked_objects": 1, "unchecked_bytes": 256},
+        twins={
+            "kept_objects": 1,
+            "kept_bytes": 128,
+            "unchecked_objects": 1,
+            "unchecked_bytes": 256,
+        },
     )
     found = report.of_mark(written.run)
     assert _by_name(found.kept) == {
@@ -82,11 +93,13 @@ def test_the_groups_of_a_large_mark_add_up_as_python_sums_them(written):
     assert found.by_slice[-1].name == f"{len(slices) - summary.TOP} other slices"
     for groups in (found.by_reason, found.by_age, found.by_slice):
         assert sum(group.objects for group in groups) == len(expired)
-        assert sum(group.size_bytes for group in groups) == sum(sizes[address] for address in expired)
+        assert sum(group.size_bytes for group in groups) == sum(
+            sizes[address] for address in expired
+        )
     assert found.expired.objects + sum(group.objects for group in found.kept) == len(listed)
-    assert [row.size_bytes for row in found.largest] == sorted((sizes[address] for address in expired), reverse=True)[
-        :100
-    ]
+    assert [row.size_bytes for row in found.largest] == sorted(
+        (sizes[address] for address in expired), reverse=True
+    )[:100]
 
 
 @pytest.mark.parametrize(
@@ -114,9 +127,22 @@ def test_instants_survive_the_way_through_spark_to_the_microsecond(written):
 def test_an_empty_mark_has_a_report(written):
     written.mark({})
     found = report.of_mark(written.run)
-    assert (found.listed.objects, found.expired.objects, found.by_slice, found.kept) == (0, 0, (), ())
-    assert b"<svg" in report.chart(found, "svg")
+    assert (found.listed.objects, found.expired.objects, found.by_slice, found.kept) == (
+        0,
+        0,
+        (),
+        (),
+    )
+    assert report.chart(found).startswith(b"\x89PNG")
     assert "nothing" not in report.page(found)
+
+
+def test_the_rules_and_settings_of_a_mark_stand_in_its_report(written):
+    written.mark({})
+    found = report.of_mark(written.run).rules
+    assert found.default_days is None
+    assert found.settings["min_age_hours"] == 24
+    assert found.settings["strangers"] == "collect"
 
 
 def test_commits_are_counted_by_why_they_keep_their_objects(written):
@@ -137,10 +163,20 @@ def test_refused_checks_stand_in_the_report_and_on_its_page(written):
 
 def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
     sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9, "data/a/w": 11}
-    written.mark({address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY))
+    written.mark(
+        {address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY)
+    )
     written.conclude()
-    again, changed = "referenced again: staged: <b>", "changed since the mark: it has 12 bytes, the mark saw 11"
-    outcomes = {"x": ("deleted", None), "y": ("failed", "AccessDenied"), "z": ("kept", again), "w": ("kept", changed)}
+    again, changed = (
+        "referenced again: staged: <b>",
+        "changed since the mark: it has 12 bytes, the mark saw 11",
+    )
+    outcomes = {
+        "x": ("deleted", None),
+        "y": ("failed", "AccessDenied"),
+        "z": ("kept", again),
+        "w": ("kept", changed),
+    }
     written.sweep({address: (size, *outcomes[address[-1]]) for address, size in sizes.items()})
     found = report.load(written.run)
     assert _by_name(found.outcomes) == {
@@ -149,8 +185,13 @@ def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
         "kept: referenced again": (1, 9),
         "kept: changed since the mark": (1, 11),
     }
-    assert [(failure.address, failure.error) for failure in found.failures] == [("data/a/y", "AccessDenied")]
-    assert [(spared.address, spared.error) for spared in found.spared] == [("data/a/w", changed), ("data/a/z", again)]
+    assert [(failure.address, failure.error) for failure in found.failures] == [
+        ("data/a/y", "AccessDenied")
+    ]
+    assert [(spared.address, spared.error) for spared in found.spared] == [
+        ("data/a/w", changed),
+        ("data/a/z", again),
+    ]
     page = report.page(found)
     assert "AccessDenied" in page
     assert "the sweep kept" in page
@@ -158,13 +199,22 @@ def test_a_sweep_adds_its_outcomes_and_names_what_was_not_deleted(written):
     assert Report.from_json(found.to_json(), name="r") == found
 
 
-def test_a_sweep_that_left_nothing_is_told_from_its_figures_and_no_object_is_read_again(written, monkeypatch):
+def test_a_sweep_that_left_nothing_is_told_from_its_figures_and_no_object_is_read_again(
+    written, monkeypatch
+):
     sizes = {"data/a/x": 5, "data/a/y": 7, "data/a/z": 9}
-    written.mark({address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY))
+    written.mark(
+        {address: (size, OLD) for address, size in sizes.items()}, expired=dict.fromkeys(sizes, WHY)
+    )
     written.conclude()
-    written.sweep({name: (size, "already_gone" if size == 9 else "deleted", None) for name, size in sizes.items()})
+    written.sweep(
+        {
+            name: (size, "already_gone" if size == 9 else "deleted", None)
+            for name, size in sizes.items()
+        }
+    )
     mark = summary.of_mark(written.run)
-    monkeypatch.setattr(tables.StoredTable, "frame", None)
+    monkeypatch.setattr(StoredTable, "frame", None)
     found = summary.of_sweep(written.run, mark)
     assert _by_name(found.outcomes) == {"deleted": (2, 12), "already_gone": (1, 9)}
     assert (found.failures, found.spared) == ((), ())

@@ -21,7 +21,7 @@ def written(tmp_path):
 
 def swept(written, **facts):
     manifest = written.sweep(GONE)
-    return replace(manifest, facts={"deleted_objects": 1, **facts})
+    return replace(manifest, facts={**manifest.facts, "deleted_objects": 1, **facts})
 
 
 def test_objects_in_quarantine_are_said_to_be_there_until_when_and_how_they_come_back(written):
@@ -35,13 +35,19 @@ def test_objects_in_quarantine_are_said_to_be_there_until_when_and_how_they_come
 def test_what_the_store_itself_keeps_is_said_in_its_words(written, monkeypatch):
     monkeypatch.setattr(written.run.store, "undelete_hint", lambda: "The bucket keeps versions.")
     assert undo_words(written.run, swept(written), just_swept=True) == (
-        "The bucket keeps versions. As long as that holds, `lakegc restore repo 2026-11-20T02-00-00Z` brings them back."
+        "The bucket keeps versions. As long as that holds, `lakegc restore repo "
+        "2026-11-20T02-00-00Z` brings them back."
     )
 
 
 def test_where_nothing_comes_back_nothing_is_promised(written, monkeypatch):
     assert undo_words(written.run, swept(written), just_swept=True) == ""
-    assert undo_words(written.run, swept(written, deleted_objects=0, quarantine_days=30), just_swept=True) == ""
+    assert (
+        undo_words(
+            written.run, swept(written, deleted_objects=0, quarantine_days=30), just_swept=True
+        )
+        == ""
+    )
 
     def unsure():
         raise TransientError("the store did not answer")
@@ -50,7 +56,9 @@ def test_where_nothing_comes_back_nothing_is_promised(written, monkeypatch):
     assert undo_words(written.run, swept(written), just_swept=True) == ""
 
 
-def test_a_page_that_was_made_later_promised_versions_that_nobody_kept_when_it_was_swept(written, monkeypatch):
+def test_a_page_that_was_made_later_promised_versions_that_nobody_kept_when_it_was_swept(
+    written, monkeypatch
+):
     manifest = swept(written)
     monkeypatch.setattr(written.run.store, "undelete_hint", lambda: "The bucket keeps versions.")
     assert undo_words(written.run, manifest) == ""

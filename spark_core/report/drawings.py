@@ -1,0 +1,102 @@
+"""The pictures of a report's page, as SVG that stands inside HTML and takes the page's colours.
+
+Words stand beside the SVG and never in it, so that they stay readable at every width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_core.plain_text import bytes_text, escape
+from spark_core.report.trend import Point
+from spark_core.report.values import Group
+
+# Bars of a chart that are seen at once; the others are folded.
+_BARS = 8
+# A bar that stands for anything at all can be seen.
+_THINNEST = 0.4
+
+_SERIES = (
+    ("listed", "listed"),
+    ("live", "live"),
+    ("garbage", "may go"),
+    ("reclaimed", "reclaimed"),
+)
+
+
+def share_bar(part: Group, whole: Group) -> str:
+    """Draw what share of the bytes goes."""
+    width = _percent(part.size_bytes, whole.size_bytes)
+    return (
+        '<svg class="share" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="keeps" width="100" height="1"/>'
+        f'<rect class="goes" width="{width:.2f}" height="1"/></svg>'
+    )
+
+
+def bars(title: str, groups: Sequence[Group], of: int, colour: str) -> str:
+    """Draw groups as bars, each with its share of the same bytes.
+
+    Args:
+        title: Title.
+        groups: The groups.
+        of: The bytes that a whole bar stands for.
+        colour: `goes` or `keeps`.
+    """
+    drawn = [_bar(group, of, colour) for group in groups]
+    more = drawn[_BARS:]
+    folded = f"<details><summary>{len(more)} more</summary>{''.join(more)}</details>"
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>{''.join(drawn[:_BARS])}"
+        f"{folded if more else ''}</figure>"
+    )
+
+
+def _bar(group: Group, of: int, colour: str) -> str:
+    width = _percent(group.size_bytes, of)
+    return (
+        f'<div class="bar"><p><span>{escape(group.name)}</span><span class="n">{group}</span></p>'
+        '<svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect class="track" width="100" height="1"/>'
+        f'<rect class="{colour}" width="{width:.2f}" height="1"/></svg></div>'
+    )
+
+
+def _percent(part: int, whole: int) -> float:
+    return max(_THINNEST, 100 * part / whole) if part and whole else 0
+
+
+def trend_lines(past: Sequence[Point]) -> str:
+    """Draw the bytes of two or more runs, oldest first."""
+    highest = max(1, *(point.listed for point in past), *(point.reclaimed for point in past))
+    lines, dots = [], []
+    for name, words in _SERIES:
+        places = [
+            (
+                100 * at / (len(past) - 1),
+                100 - 100 * getattr(point, name) / highest,
+                f"{escape(point.run)}: {bytes_text(getattr(point, name))} {words}",
+            )
+            for at, point in enumerate(past)
+        ]
+        drawn = "L".join(f"{x:.2f},{y:.2f}" for x, y, _ in places)
+        lines.append(f'<path class="{name}" d="M{drawn}"/>')
+        dots += [
+            f'<path class="{name} dot" d="M{x:.2f},{y:.2f}h0"><title>{told}</title></path>'
+            for x, y, told in places
+        ]
+    legend = "".join(
+        f'<li><svg viewBox="0 0 20 10" aria-hidden="true"><path class="{name}" d="M0,5h20"/></svg>'
+        f"{words} {bytes_text(getattr(past[-1], name))}</li>"
+        for name, words in _SERIES
+    )
+    return (
+        f'<figure><ul class="legend">{legend}</ul><div class="trend">'
+        f'<div class="y"><span>{bytes_text(highest)}</span><span>0</span></div>'
+        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" '
+        'aria-label="Bytes of each run"><path class="grid" d="M0,0h100M0,50h100M0,100h100"/>'
+        f"{''.join(lines)}{''.join(dots)}</svg>"
+        f'<div class="x"><span>{escape(past[0].run[:10])}</span>'
+        f"<span>{escape(past[-1].run[:10])}</span></div>"
+        "</div></figure>"
+    )

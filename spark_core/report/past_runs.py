@@ -1,0 +1,319 @@
+"""Every run of a repository with its state and figures, read from what the runs left in the store.
+
+A run leaves a verdict, the manifests of its tables, and the reports of its restores. They stay when
+house-keeping prunes the tables, so the list goes back to the first run. Nothing here decides: a
+document that cannot be read is a line of the list, not an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from spark_core import checks as guards
+from spark_core import layout
+from spark_core.addresses.candidates import CANDIDATE
+from spark_core.checks import confirmation
+from spark_core.checks.verdict_document import Verdict
+from spark_core.errors import ChainError, LakegcError, NotFoundError
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures, ExpiredFigures
+from spark_core.records.manifest import Manifest
+from spark_core.records.reading import load_table
+from spark_core.storage import ObjectStore
+from spark_core.sweep import OUTCOMES, quarantine
+from spark_core.sweep.plan import undone
+
+State = Literal[
+    "unfinished", "refused", "marked", "sweep unfinished", "swept in part", "swept", "restored",
+    "unreadable",
+]  # fmt: skip
+STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
+
+# The folders that a run may have left, whichever of them is there.
+_FOLDERS = (layout.SLICES, layout.ADDRESSES, layout.REPORTS)
+# Runs that are read side by side; each costs up to four small requests.
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """One run of a repository.
+
+    Attributes:
+        run: Run key.
+        state: `unfinished`: the mark has no verdict. `refused`: a check stops the sweep. `marked`:
+            the sweep may begin. `sweep unfinished`: a sweep began and left no report. `swept in
+            part`: the store did not delete everything. `restored`: something of it came back.
+            `unreadable`: a document of the run is damaged.
+        refused: Name of each check that stops the sweep -> its sentence.
+        confirmable: Those of them that a person may confirm by name.
+        lifted_by: Name of each of them -> what lifts it.
+        began: When the mark began to read; None if it left no table.
+        concluded_at: When the verdict was stored.
+        swept_at: When the report of the sweep was stored.
+        mark_seconds: From the first byte read to the verdict.
+        sweep_seconds: From the beginning of the last sweep to its report.
+        listed_objects: Objects of the listing.
+        expired_objects: Objects that may go ...
+        expired_bytes: ... and their bytes.
+        fates: Fate -> objects and bytes, of every listed object.
+        outcomes: Outcome of a sweep -> objects and bytes.
+        restored: Objects and bytes that restores brought back.
+        quarantine_until: Until when the deleted objects can come out of quarantine, if they were
+            moved there.
+        in_quarantine: Whether something of the run lies there now.
+        problem: What could not be read, and why.
+    """
+
+    run: str
+    state: State = "unfinished"
+    refused: Mapping[str, str] = field(default_factory=dict)
+    confirmable: tuple[str, ...] = ()
+    lifted_by: Mapping[str, str] = field(default_factory=dict)
+    began: datetime | None = None
+    concluded_at: datetime | None = None
+    swept_at: datetime | None = None
+    mark_seconds: float | None = None
+    sweep_seconds: float | None = None
+    listed_objects: int | None = None
+    expired_objects: int | None = None
+    expired_bytes: int | None = None
+    fates: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    outcomes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    restored: tuple[int, int] = (0, 0)
+    quarantine_until: datetime | None = None
+    in_quarantine: bool = False
+    problem: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the mark ended well: every check passed, or its finding was confirmed."""
+        return self.concluded_at is not None and not self.refused and self.state != "unreadable"
+
+    @property
+    def swept(self) -> bool:
+        """Whether a sweep of it left a report."""
+        return self.swept_at is not None
+
+    @property
+    def reclaimed(self) -> tuple[int, int]:
+        """Objects and bytes that its sweep took from their places, less what was restored."""
+        deleted = self.outcomes.get("deleted", (0, 0))
+        return max(0, deleted[0] - self.restored[0]), max(0, deleted[1] - self.restored[1])
+
+    @property
+    def seconds(self) -> float | None:
+        """How long mark and sweep took together; None if the mark did not end."""
+        if self.mark_seconds is None:
+            return None
+        return self.mark_seconds + (self.sweep_seconds or 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its values as JSON has them."""
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in {**asdict(self), "seconds": self.seconds}.items()
+        }
+
+
+def run_keys(store: ObjectStore) -> list[RunKey]:
+    """Return every run that left something, newest first; a few requests.
+
+    Args:
+        store: Rooted at the namespace.
+    """
+    return sorted({key for kind in _FOLDERS for key in tables.runs(store, kind)}, reverse=True)
+
+
+def require_known(store: ObjectStore, repository_id: str, key: RunKey) -> None:
+    """Refuse a run key under which nothing is stored, and name the runs there are.
+
+    Args:
+        store: Rooted at the namespace.
+        repository_id: Repository name, for the message.
+        key: What a person named.
+
+    Raises:
+        NotFoundError: If there is no such run.
+    """
+    known = run_keys(store)
+    if key in known:
+        return
+    if not known:
+        raise NotFoundError(
+            f"there is no run {key} of {repository_id}: it has no runs yet",
+            f"Mark it first (`lakegc mark {repository_id}`).",
+        )
+    named = ", ".join(str(each) for each in known[:10])
+    more = f" and {len(known) - 10:,} older ones" if len(known) > 10 else ""
+    raise NotFoundError(
+        f"there is no run {key} of {repository_id}; its runs are {named}{more}",
+        f"`lakegc runs {repository_id}` shows them all.",
+    )
+
+
+def past_runs(store: ObjectStore, *, newest: int | None = None) -> list[PastRun]:
+    """Read every run of a repository, newest first; no Spark, and no table of objects.
+
+    Args:
+        store: Rooted at the namespace.
+        newest: Only so many of the newest runs.
+    """
+    keys = run_keys(store)[:newest]
+    there = _Folders(
+        frozenset(tables.runs(store, layout.JOURNAL)),
+        _named(store, layout.RESTORES),
+        frozenset(quarantine.runs(store)),
+    )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda key: _read(store, key, there), keys))
+
+
+@dataclass(frozen=True)
+class _Folders:
+    """The runs that have a folder of a kind."""
+
+    journals: frozenset[RunKey]
+    restores: frozenset[RunKey]
+    quarantine: frozenset[RunKey]
+
+
+def _named(store: ObjectStore, folder: str) -> frozenset[RunKey]:
+    found = (layout.run_of(prefix) for prefix in store.children(folder)[0])
+    return frozenset(key for key in found if key is not None)
+
+
+def _read(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
+    try:
+        return _of(store, key, there)
+    except LakegcError as problem:
+        return PastRun(str(key), "unreadable", problem=problem.found)
+
+
+def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
+    verdict = _verdict(store, key)
+    if verdict is None:
+        return PastRun(str(key), began=_began(store, key))
+    expired = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
+    swept = _swept(store, key)
+    open_checks = [
+        check
+        for check in verdict.failed
+        if check["name"] not in guards.CONFIRMABLE
+        or not confirmation.covers(store, key, verdict.digest, check)
+    ]
+    back = list(restored(store, key).values()) if key in there.restores else []
+    readings = [each["reading_began"] for each in verdict.tables.values()]
+    began = min(map(datetime.fromisoformat, readings), default=expired.reading_began)
+    return PastRun(
+        str(key),
+        state=_state(
+            swept, refused=bool(open_checks), journal=key in there.journals, back=len(back)
+        ),
+        refused={check["name"]: check["summary"] for check in open_checks},
+        confirmable=tuple(
+            check["name"] for check in open_checks if check["name"] in guards.CONFIRMABLE
+        ),
+        lifted_by={check["name"]: check.get("lifted_by", "") for check in open_checks},
+        began=began,
+        concluded_at=verdict.concluded_at,
+        swept_at=None if swept is None else swept.reading_ended,
+        mark_seconds=(verdict.concluded_at - began).total_seconds(),
+        sweep_seconds=None
+        if swept is None
+        else (swept.reading_ended - swept.reading_began).total_seconds(),
+        listed_objects=verdict.standing.get("listed_objects"),
+        expired_objects=verdict.expired_objects,
+        expired_bytes=ExpiredFigures.of(expired).expired_bytes,
+        fates=_fates(expired),
+        outcomes={} if swept is None else outcomes_of(swept),
+        restored=(len(back), sum(back)),
+        quarantine_until=None if swept is None else quarantine.ends_at(swept),
+        in_quarantine=key in there.quarantine and holds_objects(store, key),
+    )
+
+
+def _state(swept: Manifest | None, *, refused: bool, journal: bool, back: int) -> State:
+    if back:
+        return "restored"
+    if swept is not None:
+        return "swept in part" if any(undone(swept)) else "swept"
+    if journal:
+        return "sweep unfinished"
+    return "refused" if refused else "marked"
+
+
+def _fates(expired: Manifest) -> dict[str, tuple[int, int]]:
+    """Return objects and bytes of each fate; candidates by what became of them."""
+    figures = ExpiredFigures.of(expired)
+    found = dict(figures.fates or {})
+    if found.pop(CANDIDATE, None) is not None:
+        hidden = figures.twins
+        found["expired"] = (figures.expired_objects, figures.expired_bytes)
+        found["twin"] = (hidden.kept_objects, hidden.kept_bytes)
+        found["not checked"] = (hidden.unchecked_objects, hidden.unchecked_bytes)
+    return {name: figures for name, figures in found.items() if figures[0]}
+
+
+def outcomes_of(swept: Manifest) -> dict[str, tuple[int, int]]:
+    """Return objects and bytes of each outcome that a sweep had, from its report's manifest."""
+    figures = vars(DeletionFigures.of(swept))
+    found = {name: (figures[f"{name}_objects"] or 0, figures[f"{name}_bytes"]) for name in OUTCOMES}
+    return {name: figures for name, figures in found.items() if figures[0]}
+
+
+def holds_objects(store: ObjectStore, key: RunKey) -> bool:
+    """Say whether objects of a run lie in quarantine; a file system keeps empty folders."""
+    return any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
+
+
+def _verdict(store: ObjectStore, key: RunKey) -> Verdict | None:
+    where = layout.verdict_key(key)
+    try:
+        return Verdict.from_json(store.read(where), name=where)
+    except NotFoundError:
+        return None
+
+
+def _began(store: ObjectStore, key: RunKey) -> datetime | None:
+    try:
+        return load_table(store, tables.NAMESPACE_SLICES, key).manifest.reading_began
+    except ChainError:
+        return None
+
+
+def _swept(store: ObjectStore, key: RunKey) -> Manifest | None:
+    try:
+        return load_table(store, tables.DELETION_REPORT, key).manifest
+    except ChainError as missing:
+        if isinstance(missing.__cause__, NotFoundError):
+            return None
+        raise
+
+
+def restored(store: ObjectStore, key: RunKey) -> dict[str, int]:
+    """Return the addresses that restores of a run brought back, with their bytes."""
+    keys = [
+        name
+        for batch in store.list(f"{layout.RESTORES}run_id={key}/")
+        for name in batch.column("key").to_pylist()
+        if name.endswith(".parquet")
+    ]
+    return {
+        row["address"]: row["size_bytes"]
+        for name in keys
+        for batch in store.read_parquet(name)
+        for row in batch.to_pylist()
+        if row["outcome"] == "restored"
+    }
+
+
+def refusals(runs: Sequence[PastRun]) -> Counter[str]:
+    """Count the runs that each check refuses."""
+    return Counter(name for run in runs for name in run.refused)

@@ -1,0 +1,85 @@
+"""What earlier runs of a namespace came to, from their stored reports.
+
+It costs two listings and one small read for each run, of the newest `RUNS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_core import layout
+from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.report.summary import COMMITTED, STAGED
+from spark_core.report.values import Report
+from spark_core.storage import ObjectStore
+
+RUNS = 30
+
+
+@dataclass(frozen=True)
+class Point:
+    """The bytes of a run.
+
+    Attributes:
+        run: Run key.
+        listed: Everything in the namespace.
+        live: What a retained commit or a staged entry reaches.
+        garbage: What may go.
+        reclaimed: What a sweep of the run deleted; 0 without one.
+    """
+
+    run: str
+    listed: int
+    live: int
+    garbage: int
+    reclaimed: int
+
+    @classmethod
+    def of(cls, report: Report) -> Point:
+        """Take the bytes from a report."""
+        return cls(
+            report.run,
+            report.listed.size_bytes,
+            sum(group.size_bytes for group in report.kept if group.name in {COMMITTED, STAGED}),
+            report.expired.size_bytes,
+            sum(group.size_bytes for group in report.outcomes or () if group.name == "deleted"),
+        )
+
+
+def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
+    """Return the runs of a repository up to one of them, oldest first.
+
+    A report that is missing or cannot be read costs its own point. Where the store does not answer,
+    the older ones are left out, too: no page has to wait for them.
+
+    Args:
+        store: Rooted at the namespace.
+        report: The report of the last run; not read again.
+    """
+    last = RunKey.parse(report.run)
+    found = [Point.of(report)]
+    try:
+        swept = set(tables.runs(store, layout.REPORTS))
+        earlier = [key for key in tables.runs(store) if key < last][: RUNS - 1]
+        for key in earlier:
+            past = _read(store, key, swept=key in swept)
+            if past is not None and past.repository == report.repository:
+                found.append(Point.of(past))
+    except LakegcError:
+        # The page matters more than its trend.
+        pass
+    return found[::-1]
+
+
+def _read(store: ObjectStore, key: RunKey, *, swept: bool) -> Report | None:
+    where = layout.report_keys(key, swept=swept)["json"]
+    try:
+        return Report.from_json(store.read(where), name=where)
+    except NotFoundError:
+        # A sweep that did not end has a folder without a report.
+        return _read(store, key, swept=False) if swept else None
+    except CorruptTableError:
+        return None

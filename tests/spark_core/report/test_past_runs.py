@@ -1,0 +1,204 @@
+"""Every run of a repository with its state, from what runs left in the store, and their sums."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from spark_core import layout, schemas
+from spark_core.checks.confirmation import Confirmation
+from spark_core.checks.verdict_document import Verdict
+from spark_core.errors import NotFoundError
+from spark_core.model import RunKey
+from spark_core.report.past_runs import past_runs, refusals, require_known
+from spark_core.report.status import status_of
+from tests.support.written_run import NOW, OLD, Written, written_run
+
+DAY = timedelta(days=1)
+LISTED = {"data/s/a": (10, OLD), "data/s/b": (20, OLD), "data/s/c": (40, OLD)}
+EXPIRED = {"data/s/a": "never committed", "data/s/b": "never committed"}
+GONE = {address: (LISTED[address][0], "deleted", None) for address in EXPIRED}
+
+
+@pytest.fixture
+def written(tmp_path):
+    return written_run(tmp_path, None)
+
+
+def at(written, ago):
+    """The same repository at a run that was so long ago."""
+    run = written.run
+    run.environment.clock.instant = NOW - ago
+    return Written(replace(run, key=RunKey.at(NOW - ago), known={}, unused={}))
+
+
+def marked(written, ago=timedelta(0), **refused):
+    other = at(written, ago)
+    other.mark(LISTED, committed=["data/s/c"], expired=EXPIRED)
+    other.conclude(**refused)
+    return other
+
+
+def only(written):
+    (found,) = past_runs(written.run.store)
+    return found
+
+
+def status(written, *, may_sweep=True, now=NOW, **more):
+    runs = past_runs(written.run.store)
+    return status_of("repo", runs, now, pause=DAY, may_sweep=may_sweep, **more)
+
+
+def test_a_mark_without_a_verdict_is_unfinished(written):
+    at(written, timedelta(0)).mark(LISTED, expired=EXPIRED)
+    assert only(written).state == "unfinished"
+    assert not only(written).passed
+
+
+def test_a_marked_run_has_its_figures_and_may_be_swept(written):
+    marked(written)
+    found = only(written)
+    assert (found.state, found.passed, found.swept) == ("marked", True, False)
+    assert (found.expired_objects, found.expired_bytes) == (0, 30)
+    assert found.fates == {"committed": (1, 40), "expired": (2, 30)}
+    assert json.loads(json.dumps(found.to_json()))["run"] == str(written.run.key)
+
+
+def test_a_refused_run_names_its_checks_and_a_confirmed_one_may_be_swept(written):
+    run = marked(written, expired_share_is_plausible="too much would go").run
+    found = only(written)
+    assert (found.state, found.passed) == ("refused", False)
+    assert found.refused == {"expired_share_is_plausible": "too much would go"}
+    assert found.confirmable == ("expired_share_is_plausible",)
+    assert refusals([found]) == {"expired_share_is_plausible": 1}
+    key = layout.verdict_key(run.key)
+    verdict = Verdict.from_json(run.store.read(key), name=key)
+    said = Confirmation(
+        "repo", str(run.key), "expired_share_is_plausible", verdict.digest, "x", "me", NOW
+    )
+    run.store.put(layout.confirmation_key(run.key, said.check), said.to_json())
+    assert (only(written).state, only(written).passed) == ("marked", True)
+
+
+def test_a_swept_run_has_its_outcomes_and_what_it_reclaimed(written):
+    marked(written).sweep(GONE)
+    found = only(written)
+    assert (found.state, found.outcomes, found.reclaimed) == (
+        "swept",
+        {"deleted": (2, 30)},
+        (2, 30),
+    )
+
+
+def test_a_sweep_that_the_store_did_not_finish_is_swept_in_part(written):
+    marked(written).sweep({**GONE, "data/s/b": (20, "failed", "busy")})
+    assert only(written).state == "swept in part"
+    assert only(written).reclaimed == (1, 10)
+
+
+def test_a_sweep_that_was_killed_has_a_journal_and_no_report(written):
+    run = marked(written).run
+    run.store.put(f"{layout.of_run(layout.JOURNAL, run.key)}intent", b"")
+    assert only(written).state == "sweep unfinished"
+
+
+def test_what_was_restored_is_not_reclaimed(written):
+    run = marked(written)
+    run.sweep(GONE)
+    rows = [
+        {"address": address, "size_bytes": size, "outcome": outcome, "error": None,
+         "restored_at": NOW}
+        for address, size, outcome in [("data/s/a", 10, "restored"), ("data/s/b", 20, "failed")]
+    ]  # fmt: skip
+    batch = pa.RecordBatch.from_pylist(rows, schema=schemas.RESTORATIONS)
+    where = layout.record(layout.RESTORES, run.run.key, NOW)
+    run.run.store.write_parquet(f"{where}part-1.parquet", [batch], schemas.RESTORATIONS)
+    found = only(written)
+    assert (found.state, found.restored, found.reclaimed) == ("restored", (1, 10), (1, 20))
+
+
+def test_a_damaged_verdict_is_a_line_of_the_list_and_hides_no_other_run(written):
+    marked(written, 2 * DAY)
+    run = marked(written, DAY).run
+    run.store.put(layout.verdict_key(run.key), b"{")
+    found = past_runs(run.store)
+    assert [each.state for each in found] == ["unreadable", "marked"]
+    assert "_verdict.json" in found[0].problem
+    assert past_runs(run.store, newest=1) == found[:1]
+
+
+def test_an_unknown_run_names_the_runs_there_are(written):
+    store, unknown = written.run.store, RunKey.at(NOW + DAY)
+    with pytest.raises(NotFoundError, match=r"it has no runs yet.*lakegc mark repo"):
+        require_known(store, "repo", unknown)
+    run = marked(written, DAY).run
+    with pytest.raises(NotFoundError, match=f"its runs are {run.key}\\. `lakegc runs repo`"):
+        require_known(store, "repo", unknown)
+    require_known(store, "repo", run.key)
+
+
+def test_of_many_runs_an_unknown_key_names_the_ten_newest(written):
+    for number in range(12):
+        written.run.store.put(layout.verdict_key(RunKey.at(NOW - number * DAY)), b"{}")
+    with pytest.raises(NotFoundError, match="and 2 older ones") as raised:
+        require_known(written.run.store, "repo", RunKey.at(NOW + DAY))
+    assert str(RunKey.at(NOW - 9 * DAY)) in str(raised.value)
+    assert str(RunKey.at(NOW - 10 * DAY)) not in str(raised.value)
+
+
+def test_the_status_sums_what_30_days_reclaimed_and_what_all_did(written):
+    for days in (29, 31):
+        marked(written, days * DAY).sweep(GONE)
+    found = status(written)
+    assert (found.runs, found.reclaimed_lately, found.reclaimed) == (2, (2, 30), (4, 60))
+    assert found.waits_for == ""
+
+
+@pytest.mark.parametrize(("hours", "late"), [(36, False), (37, True)])
+def test_a_mark_is_overdue_after_one_and_a_half_pauses(written, hours, late):
+    marked(written)
+    words = status(written, now=NOW + timedelta(hours=hours)).overdue
+    assert bool(words) == late
+    assert not late or words.startswith("the last good mark ended 37 hours ago")
+
+
+def test_a_repository_that_was_never_marked_or_never_passed_is_overdue(written):
+    assert status(written).overdue == "it was never marked"
+    marked(written, live_objects_are_listed="gone")
+    assert status(written).overdue == "no mark of it ever passed"
+
+
+@pytest.mark.parametrize(
+    ("refused", "may_sweep", "words"),
+    [
+        ({}, True, ("a sweep", "lakegc sweep repo --run KEY")),
+        ({}, False, ('a sweep (mode = "mark")', "lakegc report repo --run KEY")),
+        (
+            {"expired_share_is_plausible": "much"},
+            True,
+            (
+                "confirmation of expired_share_is_plausible",
+                "lakegc confirm repo expired_share_is_plausible --run KEY",
+            ),
+        ),
+        ({"clocks_agree": "no", "expired_share_is_plausible": "much"}, True, ("", "")),
+    ],
+)
+def test_what_waits_says_for_what_and_how_to_go_on(written, monkeypatch, refused, may_sweep, words):
+    monkeypatch.setattr(
+        "tests.support.written_run.Verdict",
+        lambda **given: Verdict(**{**given, "expired_objects": 2}),
+    )
+    run = marked(written, **refused).run
+    found = status(written, may_sweep=may_sweep, price_per_gb_month=0.02)
+    assert found.waits_for == words[0]
+    assert found.next_step == words[1].replace("KEY", str(run.key))
+    assert found.waiting == ((2, 30) if words[0] else (0, 0))
+    assert dict(found.refused) == refused
+
+
+def test_what_is_swept_waits_for_nothing(written):
+    marked(written).sweep(GONE)
+    assert status(written).waits_for == ""

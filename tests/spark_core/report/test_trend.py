@@ -1,0 +1,80 @@
+"""What earlier runs came to: from their stored reports, bounded, and never in the page's way."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core import layout
+from spark_core.errors import TransientError
+from spark_core.model import RunKey
+from spark_core.report import Group, summary, trend
+from spark_core.report.trend import Point
+from tests.support.stored_formats import REPORT
+from tests.support.written_run import NOW, written_run
+
+
+@pytest.fixture
+def store(tmp_path):
+    return written_run(tmp_path, None).run.store
+
+
+def of(days, **changes):
+    """Make the report of a run some days before the last one; its bytes tell its days."""
+    kept = (Group(summary.COMMITTED, 1, 20), Group(summary.STAGED, 1, 3), Group("young", 1, 7))
+    made = replace(
+        REPORT,
+        run=str(RunKey.at(NOW - timedelta(days=days))),
+        listed=Group("listed", 4, 1_000 + days),
+        expired=Group("may go", 1, 500),
+        kept=kept,
+    )
+    return replace(made, **changes)
+
+
+def put(store, report):
+    key = RunKey.parse(report.run)
+    store.put(layout.report_keys(key, swept=report.swept)["json"], report.to_json())
+    store.put(layout.report_keys(key, swept=False)["json"], replace(report, sweep=None).to_json())
+
+
+def test_runs_are_told_oldest_first_with_what_was_listed_live_garbage_and_reclaimed(store):
+    put(store, of(1))
+    deleted = (Group("deleted", 1, 400), Group("already_gone", 1, 100))
+    put(store, of(2, sweep="s", outcomes=deleted))
+    assert trend.trend(store, of(0)) == [
+        Point(of(2).run, 1_002, 23, 500, 400),
+        Point(of(1).run, 1_001, 23, 500, 0),
+        Point(of(0).run, 1_000, 23, 500, 0),
+    ]
+
+
+def test_no_more_than_thirty_runs_are_read_and_none_that_is_newer(store, monkeypatch):
+    for days in range(-1, 40):
+        put(store, of(days))
+    read, reads = type(store).read, []
+    monkeypatch.setattr(type(store), "read", lambda at, key: reads.append(key) or read(at, key))
+    found = trend.trend(store, of(0))
+    assert [point.listed for point in found] == [1_000 + days for days in range(29, -1, -1)]
+    assert len(reads) == 29
+
+
+def test_what_cannot_be_read_or_is_of_another_repository_costs_its_own_point(store):
+    put(store, of(1, repository="other"))
+    put(store, of(2))
+    damaged, unfinished = (RunKey.at(NOW - timedelta(days=days)) for days in (3, 4))
+    store.put(layout.report_keys(damaged, swept=False)["json"], b"{")
+    put(store, of(4))
+    store.put(f"{layout.of_run(layout.REPORTS, unfinished)}part", b"")
+    store.put(f"{layout.of_run(layout.ADDRESSES, RunKey.at(NOW - timedelta(days=5)))}part", b"")
+    assert [point.listed for point in trend.trend(store, of(0))] == [1_004, 1_002, 1_000]
+
+
+def test_a_store_that_does_not_answer_leaves_the_trend_short_and_the_page_whole(store, monkeypatch):
+    put(store, of(1))
+
+    def unsure(key):
+        raise TransientError("the store did not answer")
+
+    monkeypatch.setattr(store, "read", unsure)
+    assert trend.trend(store, of(0)) == [Point.of(of(0))]
