@@ -1,13 +1,15 @@
 """Object stores: open one for a namespace; list, read, write, delete in it.
 
-contract   what every store can do, and its values
+contract   what every store can do; objects: what a store tells of one object
 local      files
-s3         S3 and what speaks like it
+s3         S3 and stores that speak like it
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
-deletion   the way of a deletion that all kinds share
+remote     shared by S3, Azure and GCS; pages and failures are their answers, obstores their reader
+deletion   the steps of a deletion that all kinds share
 copies     copies that are proved before anybody relies on them; undo brings deleted objects back
-listings   listings of many prefixes at once, long ones from several names on
+listings   listings of many prefixes at once, long ones from several names on; order watches them
+probes     questions that are answered by trying
 parquet    Parquet files on a store's streams
 """
 
@@ -15,9 +17,17 @@ from __future__ import annotations
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage.contract import DeleteOutcome, ObjectInfo, ObjectStore, StoreOptions, WrittenFile
+from spark_core.storage.contract import DeleteOutcome, ObjectStore, StoreOptions, WrittenFile
+from spark_core.storage.objects import ObjectInfo
 
-__all__ = ["DeleteOutcome", "ObjectInfo", "ObjectStore", "StoreOptions", "WrittenFile", "open_store"]
+__all__ = [
+    "DeleteOutcome",
+    "ObjectInfo",
+    "ObjectStore",
+    "StoreOptions",
+    "WrittenFile",
+    "open_store",
+]
 
 
 def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
@@ -43,6 +53,7 @@ def open_store(namespace: Namespace, options: StoreOptions) -> ObjectStore:
 
         return GcsStore(namespace, options)
     raise SettingsError(
-        f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this version",
+        f"{namespace.root}: stores of the kind {namespace.scheme}:// cannot be opened by this "
+        "version",
         "Local blockstores, S3, Azure Blob and GCS can.",
     )

@@ -1,61 +1,122 @@
-"""Copies inside a store that are proved before anybody relies on them, and what the stores tell about objects for that.
+"""Copies inside a store that are proved first, and what stores tell of objects for the proof.
 
-A store moves the bytes itself (`ObjectStore.transfer`). That it said it did is
-not believed: source and copy are described anew and compared, by checksums of
-the content where the store keeps the same kind for both, else byte by byte.
+A store moves the bytes itself (`ObjectStore.transfer`). Its word is not believed. Source and copy
+are described anew and compared: by checksums of the content if the store keeps the same kind for
+both, else byte by byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from spark_core.errors import NotFoundError, ObjectExistsError, TransientError
+from spark_core.storage.objects import Description
 
-if TYPE_CHECKING:
-    from spark_core.storage.contract import ObjectStore
+T = TypeVar("T")
 
-# Of two objects that are compared byte by byte, so much of each is in memory.
+# How much of each of two objects is in memory while they are compared byte by byte.
 _PIECE_BYTES = 16 << 20
 
 
+class Ask(Protocol):
+    """Sends a request about a key, counts it, and raises the project's errors."""
+
+    def __call__(self, action: str, key: str, question: Callable[[], T]) -> T:
+        """Send it."""
+
+
+class CopyingStore(Protocol):
+    """The part of `ObjectStore` that a proved copy needs."""
+
+    @property
+    def root(self) -> str:
+        """The root of the namespace."""
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+
+    def describe(self, key: str) -> Description:
+        """See `ObjectStore.describe`."""
+
+    def transfer(self, source: Description, target: str) -> None:
+        """See `ObjectStore.transfer`."""
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `ObjectStore.read_range`."""
+
+    def delete(self, keys: Sequence[str]) -> Any:
+        """See `ObjectStore.delete`."""
+
+
 @dataclass(frozen=True)
-class Sight:
-    """What a store tells of one object at one moment.
+class Copies(ABC):
+    """Copies that a remote store makes in one bucket or container.
 
     Attributes:
-        key: Relative to the namespace.
-        size_bytes: Length of the content.
-        version: Changes when the object is written again; the store's own words (an ETag, a generation).
-        digests: Checksums of the whole content by algorithm, as the store keeps them; empty where it has none that depend
-            on the content alone.
+        root: The root of the namespace, for an error.
+        ask: Sends a request.
     """
 
-    key: str
-    size_bytes: int
-    version: str
-    digests: Mapping[str, str] = field(default_factory=dict)
+    root: str
+    ask: Ask
+
+    @abstractmethod
+    def describe(self, key: str) -> Description:
+        """Describe an object; see `ObjectStore.describe`."""
+
+    @abstractmethod
+    def transfer(self, source: Description, target: str) -> None:
+        """Copy an object; see `ObjectStore.transfer`."""
+
+    def unless_there(self, source: str, target: str, copy: Callable[[], T]) -> T:
+        """Copy on two conditions: nothing is at the target, and the source is what was seen.
+
+        Raises:
+            ObjectExistsError: If there is an object at the target.
+            TransientError: If the source was written again: stores give one answer whichever of the
+                two fails.
+        """
+        try:
+            return copy()
+        except ObjectExistsError:
+            if self._is_there(target):
+                raise
+        raise TransientError(
+            f"{self.root}{source} was written again while it was copied, so the copy was not made",
+            "Look who writes there, and run again.",
+        )
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self.describe(key)
+        except NotFoundError:
+            return False
+        return True
 
 
-def copied(store: ObjectStore, source: str, target: str) -> Sight:
+def copied(store: CopyingStore, source: str, target: str) -> Description:
     """Copy an object inside its store and prove the copy; see `ObjectStore.copy`.
 
-    A copy that turns out wrong is taken away again, so that it neither passes
-    for the object nor stands in the way of the next try.
+    A copy that turns out wrong is deleted again. So it neither passes for the object nor blocks the
+    next try.
     """
-    before = store.sight(source)
+    before = store.describe(source)
     if store.exists(target):
         raise ObjectExistsError(
-            f"copy {source!r} to {target!r}: {store.root} has such an object already, and it was left as it is",
+            f"copy {source!r} to {target!r}: {store.root} has such an object already, and it was "
+            "left as it is",
             "Compare the two.",
         )
     store.transfer(before, target)
-    made = store.sight(target)
+    made = store.describe(target)
     if not same_content(store, before, made):
         _take_away(store, made)
         raise TransientError(
-            f"copy {source!r} to {target!r} of {store.root}: the copy is not what was to be copied ({made.size_bytes} bytes came "
+            f"copy {source!r} to {target!r} of {store.root}: the copy is not what was to be copied "
+            f"({made.size_bytes} bytes came "
             f"of {before.size_bytes}), so it was taken away again and the original stays",
             "Run again; if it goes on, the store does not copy reliably.",
         )
@@ -63,15 +124,15 @@ def copied(store: ObjectStore, source: str, target: str) -> Sight:
     return made
 
 
-def same_content(store: ObjectStore, one: Sight, other: Sight) -> bool:
+def same_content(store: CopyingStore, one: Description, other: Description) -> bool:
     """Say whether two objects have the same content; in doubt by reading both.
 
-    Checksums that differ prove nothing where a store encrypts or splits what it
-    keeps, so only equal ones are an answer.
+    Checksums that differ prove nothing if a store encrypts or splits its objects. So only equal
+    ones are an answer.
     """
     if one.size_bytes != other.size_bytes:
         return False
-    if told_same(one, other):
+    if described_same(one, other):
         return True
     for start in range(0, one.size_bytes, _PIECE_BYTES):
         length = min(_PIECE_BYTES, one.size_bytes - start)
@@ -80,8 +141,8 @@ def same_content(store: ObjectStore, one: Sight, other: Sight) -> bool:
     return True
 
 
-def told_same(one: Sight, other: Sight) -> bool:
-    """Say whether what the store tells of two objects proves that they have the same content; if not, they may all the same."""
+def described_same(one: Description, other: Description) -> bool:
+    """Say whether the store's facts prove two objects equal; if not, they may still be equal."""
     common = one.digests.keys() & other.digests.keys()
     return (
         one.size_bytes == other.size_bytes
@@ -90,14 +151,14 @@ def told_same(one: Sight, other: Sight) -> bool:
     )
 
 
-def require_unchanged(store: ObjectStore, before: Sight) -> None:
-    """Refuse to go on with an object that is not the one that was looked at.
+def require_unchanged(store: CopyingStore, before: Description) -> None:
+    """Refuse to go on with an object that is not the one that was described.
 
     Raises:
         TransientError: If it was written again since, or is gone.
     """
     try:
-        now = store.sight(before.key).version
+        now = store.describe(before.key).version
     except NotFoundError:
         now = None
     if now != before.version:
@@ -108,10 +169,10 @@ def require_unchanged(store: ObjectStore, before: Sight) -> None:
         )
 
 
-def _take_away(store: ObjectStore, made: Sight) -> None:
+def _take_away(store: CopyingStore, made: Description) -> None:
     """Delete a copy that is wrong, if it is still the one that was compared."""
     try:
-        unchanged = store.sight(made.key).version == made.version
+        unchanged = store.describe(made.key).version == made.version
     except NotFoundError:
         return
     if unchanged:

@@ -1,14 +1,13 @@
-"""Listings side by side: many prefixes at once, and what is long from several names on at once.
+"""Listings side by side: many prefixes at once, and long ones from several names on at once.
 
-A page of a listing can be asked for only when the one before it has come, so a
-prefix of 50 pages takes 50 answers one after the other. Where a store lists in
-order and from any name on, a thread that has nothing else to do asks what comes
-behind a time in the middle of what is left: names of objects begin with their
-time. What it finds begins a stretch of its own.
+The next page of a listing can be asked for only after the page before it. So a prefix of 50 pages
+takes 50 answers one after the other. Some stores list in order and from any name on. There, an idle
+thread guesses a time in the middle of the rest and asks for the names after it: names of objects
+begin with their time. The names that it finds begin a new stretch.
 
-Each stretch is read on until the name has come at which the next one begins.
-So what is put together is one unbroken listing, wherever it was cut; a bad
-guess costs a request, and no object is left out or told twice.
+Each stretch is read until the name at which the next one begins. So the joined result is one
+unbroken listing, wherever it was cut. A bad guess costs a request. No object is left out or listed
+twice.
 """
 
 from __future__ import annotations
@@ -28,15 +27,17 @@ from spark_core.addresses.xids import LAST_SECOND, first_id, xid_seconds
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.spark.tasks import interleaved
 from spark_core.storage.contract import LISTING_BATCH_ROWS, ListedPage, ObjectStore, OrderedStore
-from spark_core.storage.order import gathered
+from spark_core.storage.listing_order import gathered
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 
-# A stretch with fewer pages left is read to its end sooner than cut: one page comes while the cut is asked for.
+# A stretch with fewer pages left is not cut: one page comes while the cut is asked for.
 _WORTH_A_CUT = 3
 
 
-def listed(store: ObjectStore, prefixes: Sequence[str], *, threads: int) -> Iterator[pa.RecordBatch]:
+def listed(
+    store: ObjectStore, prefixes: Sequence[str], *, threads: int
+) -> Iterator[pa.RecordBatch]:
     """List everything below some prefixes, none of which lies in another.
 
     Args:
@@ -48,20 +49,23 @@ def listed(store: ObjectStore, prefixes: Sequence[str], *, threads: int) -> Iter
         Columns of `schemas.OBJECT_LISTING`, each key once, no order.
 
     Raises:
-        IncompleteReadError: If a listing cannot be read to its end, or two answers to it contradict each other; what was
-            yielded before must be dropped then.
+        IncompleteReadError: If a listing cannot be read to its end, or two answers to it contradict
+            each other. The caller must then drop what was yielded before.
     """
     if isinstance(store, OrderedStore):
         return gathered(_Listings(store, prefixes, threads).rows(), LISTING_BATCH_ROWS)
     return interleaved(prefixes, store.list, threads=threads)
 
 
-def listed_together(store: ObjectStore, parent: str, folders: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """List some of the folders below a prefix, in as few requests as pages tell them.
+def listed_together(
+    store: ObjectStore, parent: str, folders: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """List some of the folders below a prefix, in as few requests as possible.
 
-    Where the store lists in order, one listing goes through all of them, and jumps over what lies between once a page ends
-    there. So it takes hardly more requests than a listing of each at the worst, however much the folders between hold, and
-    one instead of all where little is in them.
+    If the store lists in order, one listing goes through all of them. When a page ends between two
+    folders, it jumps to the next one. At worst it takes hardly more requests than a listing of
+    each, however much lies between the folders. If they hold little, it takes one request instead
+    of one for each.
 
     Args:
         store: Where.
@@ -99,8 +103,8 @@ class _Folder:
 
     Attributes:
         prefix: Ends in a slash.
-        first: The time of its first name, in unix seconds; None while no name told one.
-        is_cut: Whether the store is asked for what comes behind a time.
+        first: The time of its first name, in unix seconds; None until a name has one.
+        is_cut: Whether the store is asked for the names after a time.
     """
 
     prefix: str
@@ -108,7 +112,7 @@ class _Folder:
     is_cut: bool = True
 
     def seconds(self, key: str) -> int | None:
-        """Return the time that a name begins with, in unix seconds; None where names are not in the order of time."""
+        """Return the time that a name begins with, in unix seconds; None if it has none."""
         return xid_seconds(key.removeprefix(self.prefix))
 
 
@@ -118,13 +122,13 @@ class _Stretch:
 
     Attributes:
         folder: Where.
-        pages: What is left of the listing from the beginning of the stretch on.
+        pages: The rest of the listing from the beginning of the stretch on.
         end: The first name of the next stretch; None for the last one.
         none_from: No name of this second or later lies before `end`, as far as is known.
         began: The time of its first name.
         last: The name that was read last.
-        read: Pages that were read.
-        cut_after: How many they were when a cut was asked for last.
+        read: Number of pages that were read.
+        cut_after: Value of `read` at the last request for a cut.
     """
 
     folder: _Folder
@@ -137,14 +141,15 @@ class _Stretch:
     cut_after: int = 0
 
     def cut(self) -> tuple[float, int] | None:
-        """Guess how many pages are left, and in which second to cut them; None where that is not worth a request."""
+        """Guess how many pages are left, and the second to cut at; None if not worth a request."""
         now = self.folder.seconds(self.last)
         if now is None or self.began is None or self.folder.first is None:
             return None
         if not self.folder.is_cut or self.cut_after == self.read:
             return None
         page = max(now - self.began, 1) / self.read
-        # While nothing tells where the folder ends: four pages ahead at first, then three times as far each time.
+        # As long as nothing tells where the folder ends: four pages ahead at first, then three
+        # times as far each time.
         unknown = max(4 * page, 2 * (now - self.folder.first))
         ahead = unknown if self.none_from is None else (self.none_from - now) / 2
         left, second = 2 * ahead / page, min(int(now + ahead), LAST_SECOND)
@@ -153,7 +158,7 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class _Cut:
-    """A request for what comes behind a second in the middle of a stretch."""
+    """A request for the names after a second in the middle of a stretch."""
 
     stretch: _Stretch
     second: int
@@ -162,7 +167,7 @@ class _Cut:
 
 @dataclass
 class _Listings:
-    """All listings of one call: one thread decides here, the others ask the store for a page each."""
+    """All listings of one call: one thread decides here, the others each ask for a page."""
 
     store: OrderedStore
     prefixes: Sequence[str]
@@ -179,7 +184,7 @@ class _Listings:
                 while self._asked:
                     done, _ = wait(self._asked, return_when=FIRST_COMPLETED)
                     found = [self._taken(pool, self._asked.pop(future), future) for future in done]
-                    # Before the rows are worked on, so that the store is never waited for without need.
+                    # Before the rows are worked on, so that the requests never wait for that.
                     self._ask(pool, waiting)
                     yield from found
             finally:
@@ -187,23 +192,29 @@ class _Listings:
                     future.cancel()
 
     def _ask(self, pool: ThreadPoolExecutor, waiting: Iterator[str]) -> None:
-        """Let free threads begin with the next prefixes; when there is none left, cut what has most pages left."""
+        """Let free threads begin with the next prefixes; if none is left, cut the longest rest."""
         while len(self._asked) < self.threads and (prefix := next(waiting, None)) is not None:
             stretch = _Stretch(_Folder(prefix), self.store.pages(prefix))
             self._unread.append(stretch)
             self._asked[pool.submit(_page, stretch.pages, prefix)] = stretch
         free = self.threads - len(self._asked)
-        worth = [(*found, stretch) for stretch in self._unread if (found := stretch.cut())] if free else []
+        worth = (
+            [(*found, stretch) for stretch in self._unread if (found := stretch.cut())]
+            if free
+            else []
+        )
         for _, second, stretch in sorted(worth, key=itemgetter(0), reverse=True)[:free]:
             prefix = stretch.folder.prefix
             cut = _Cut(stretch, second, self.store.pages(prefix, after=prefix + first_id(second)))
             stretch.cut_after = stretch.read
             self._asked[pool.submit(_page, cut.pages, prefix)] = cut
 
-    def _taken(self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, future: Future[ListedPage]) -> pa.RecordBatch:
-        """Take a page, and ask for the next one of its stretch; returns the rows that no other stretch has."""
+    def _taken(
+        self, pool: ThreadPoolExecutor, asked: _Stretch | _Cut, future: Future[ListedPage]
+    ) -> pa.RecordBatch:
+        """Take a page, and ask for the next one of its stretch; return the rows only it has."""
         if isinstance(asked, _Cut) and isinstance(future.exception(), LakegcError):
-            # A guess that the store does not answer; what it would have told, the stretch before it tells.
+            # The store does not answer this guess. The stretch before it reads the same names.
             asked.stretch.folder.is_cut = False
             return _NOTHING
         page = future.result()
@@ -225,15 +236,15 @@ class _Listings:
         return rows
 
     def _begun(self, cut: _Cut, page: ListedPage) -> _Stretch | None:
-        """Begin a stretch at the first name behind a cut; None where there is nothing left to share."""
+        """Begin a stretch at the first name after a cut; None if there is nothing left to share."""
         before = cut.stretch
         if not page.rows.num_rows and not page.is_last:
-            # It may be one that lists from the beginning and not from a name on.
+            # The store may list from the beginning and not from a name on.
             before.folder.is_cut = False
             return None
         first = page.rows.column("key")[0].as_py() if page.rows.num_rows else None
         if first is not None and first <= before.last:
-            # It was read on meanwhile.
+            # The stretch was read past this meanwhile.
             return None
         none_from, before.none_from = before.none_from, cut.second
         if first is None or (before.end is not None and first >= before.end):
@@ -244,7 +255,7 @@ class _Listings:
         return stretch
 
     def _own(self, stretch: _Stretch, page: ListedPage) -> tuple[pa.RecordBatch, bool]:
-        """Return the rows of a page that lie before the next stretch, and whether the stretch ends here."""
+        """Return the rows before the next stretch, and whether the stretch ends on this page."""
         if stretch.end is None:
             return page.rows, page.is_last
         keys = page.rows.column("key")
@@ -254,14 +265,16 @@ class _Listings:
         if is_past and keys[count].as_py() == stretch.end:
             return rows, True
         if is_past or page.is_last:
-            return rows, self._is_gone(stretch, keys[count - 1].as_py() if count else stretch.last, is_past=is_past)
+            return rows, self._is_gone(
+                stretch, keys[count - 1].as_py() if count else stretch.last, is_past=is_past
+            )
         return rows, False
 
     def _is_gone(self, stretch: _Stretch, last: str, *, is_past: bool) -> bool:
-        """Ask once more where a stretch ended without the object at which the next one begins.
+        """Ask once more if a stretch ended without the object at which the next one begins.
 
-        One that was deleted meanwhile is gone for this answer, too. One that was
-        written meanwhile lies behind all that there was; so the stretch goes on with this answer.
+        An object that was deleted meanwhile is gone for this answer, too. An object that was
+        written meanwhile lies after all that there was, so the stretch goes on with this answer.
         """
         prefix, end = stretch.folder.prefix, stretch.end
         pages = self.store.pages(prefix, after=last)
@@ -271,7 +284,8 @@ class _Listings:
             return True
         if is_past:
             raise IncompleteReadError(
-                f"the listing of {self.store.root}{prefix} went on behind {last!r} without {end!r}, which another answer to it "
+                f"the listing of {self.store.root}{prefix} went on behind {last!r} without "
+                f"{end!r}, which another answer to it "
                 "holds; it cannot be known to be whole",
                 "Run again; if it stays so, look for a cache or proxy before the store.",
             )
@@ -283,5 +297,7 @@ def _page(pages: Iterator[ListedPage], prefix: str) -> ListedPage:
     """Ask for the next page; runs on a thread."""
     page = next(pages, None)
     if page is None:
-        raise IncompleteReadError(f"the listing of {prefix} ended before its last page", "Run again.")
+        raise IncompleteReadError(
+            f"the listing of {prefix} ended before its last page", "Run again."
+        )
     return page

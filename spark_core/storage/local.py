@@ -1,10 +1,9 @@
 """The server's local blockstore: files below a directory, by the operating system's own calls.
 
-obstore is not used here. Its local listing leaves out names that end in `#1`
-and dangling links without a word, follows links out of the directory, and
-fails for a newline in a name; `os.scandir` tells every name exactly and costs
-about the same. Directories are entered by descriptor without following links,
-so nothing outside the namespace can be read or deleted, even while somebody
+obstore is not used here. Its local listing silently leaves out names that end in `#1` and dangling
+links. It also follows links out of the directory, and fails for a newline in a name. `os.scandir`
+tells every name exactly and costs about the same. Directories are entered by descriptor without
+following links. So nothing outside the namespace can be read or deleted, even while somebody
 changes the tree.
 """
 
@@ -36,11 +35,11 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.schemas import INSTANT, OBJECT_LISTING
+from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import (
     LISTING_BATCH_ROWS,
     DeleteOutcome,
     Names,
-    ObjectInfo,
     ObjectStore,
     Outcomes,
     Pace,
@@ -50,12 +49,12 @@ from spark_core.storage.contract import (
     listing_batch,
     unpaced,
 )
-from spark_core.storage.copies import Sight
 from spark_core.storage.deletion import Answer, delete_in_batches, one_by_one, unsafe_name
+from spark_core.storage.objects import Description, ObjectInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COPIED_BYTES = 1 << 20
-# A mount that is busy; asked again it may do it.
+# A busy mount; asked again it may succeed.
 _PASSING = (errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT, errno.EINTR)
 _NOT_A_FILE_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -74,7 +73,10 @@ class LocalStore(ObjectStore):
         os.close(self._open_blockstore())
 
     def _open_blockstore(self) -> int:
-        """Open the directory above all namespaces; that one may be a link, and without it everything would look empty."""
+        """Open the directory above all namespaces; without it everything would look empty.
+
+        That directory may be a link.
+        """
         path = self.options.local_path
         try:
             if path and Path(path).is_absolute():
@@ -83,7 +85,8 @@ class LocalStore(ObjectStore):
         except OSError as error:
             problem = error.strerror or "unknown"
         raise SettingsError(
-            f"{self.root} lies on a local blockstore, and local_path {path!r} cannot be opened on this machine ({problem})",
+            f"{self.root} lies on a local blockstore, and local_path {path!r} cannot be opened on "
+            f"this machine ({problem})",
             "Set it to the directory where this machine sees the server's blockstore.",
         )
 
@@ -94,11 +97,11 @@ class LocalStore(ObjectStore):
         return sorted(directories), pa.Table.from_batches(batches, OBJECT_LISTING)
 
     def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
-        """List everything below, with one open directory per level whatever the number of files."""
+        """List everything below, with one open directory per level for any number of files."""
         return self._batches(as_prefix(prefix), None)
 
     def _batches(self, prefix: str, directories: Names | None) -> Iterator[pa.RecordBatch]:
-        """Gather the files below a prefix; with `directories` only one level, whose subdirectories are appended to it."""
+        """List files below a prefix; with `directories`, of one level, appending its folders."""
         self.requests["list"] += 1
         keys: list[str] = []
         sizes: list[int] = []
@@ -114,14 +117,18 @@ class LocalStore(ObjectStore):
             if keys:
                 yield self._batch(keys, sizes, modified)
 
-    def _batch(self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]) -> pa.RecordBatch:
+    def _batch(
+        self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]
+    ) -> pa.RecordBatch:
         try:
             return listing_batch(keys, sizes, pa.array(modified, pa.int64()).cast(INSTANT))
         except UnicodeEncodeError as error:
             name = str(error.object).encode("utf-8", "surrogateescape")
             raise self._strange(f"a name that is not UTF-8, {name!r}") from error
 
-    def _files(self, prefix: str, directories: Names | None) -> Iterator[tuple[str, os.stat_result]]:
+    def _files(
+        self, prefix: str, directories: Names | None
+    ) -> Iterator[tuple[str, os.stat_result]]:
         if prefix:
             self.checked_key(prefix.removesuffix("/"))
         try:
@@ -133,7 +140,9 @@ class LocalStore(ObjectStore):
         finally:
             os.close(top)
 
-    def _walk(self, directory: int, before: str, directories: Names | None) -> Iterator[tuple[str, os.stat_result]]:
+    def _walk(
+        self, directory: int, before: str, directories: Names | None
+    ) -> Iterator[tuple[str, os.stat_result]]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 key = before + entry.name
@@ -142,7 +151,11 @@ class LocalStore(ObjectStore):
                         self._require_one_spelling(entry, directory, key)
                         yield key, entry.stat(follow_symlinks=False)
                     elif not entry.is_dir(follow_symlinks=False):
-                        what = "a symbolic link" if entry.is_symlink() else "neither a file nor a directory"
+                        what = (
+                            "a symbolic link"
+                            if entry.is_symlink()
+                            else "neither a file nor a directory"
+                        )
                         raise self._strange(f"{key!r}, which is {what}")
                     elif directories is not None:
                         directories.append(f"{key}/")
@@ -153,54 +166,69 @@ class LocalStore(ObjectStore):
                         finally:
                             os.close(inner)
                 except FileNotFoundError:
-                    # Removed since its directory was read: it is truly not there any more.
+                    # Removed since its directory was read: it is really gone.
                     continue
 
     def _require_one_spelling(self, entry: os.DirEntry[str], directory: int, key: str) -> None:
-        """Refuse a file that is also found under the other normal form of its name: addresses are compared by their bytes."""
+        """Refuse a file that is also found under the other normal form of its name.
+
+        Addresses are compared by their bytes.
+        """
         if entry.name.isascii():
             return
-        for other in {unicodedata.normalize("NFC", entry.name), unicodedata.normalize("NFD", entry.name)}:
+        for other in {
+            unicodedata.normalize("NFC", entry.name),
+            unicodedata.normalize("NFD", entry.name),
+        }:
             if other == entry.name:
                 continue
             with suppress(FileNotFoundError):
                 if os.stat(other, dir_fd=directory, follow_symlinks=False).st_ino == entry.inode():
                     raise IncompleteReadError(
-                        f"the listing of {self.root} met {key!r}, which this file system also finds as {other!r}: an address "
+                        f"the listing of {self.root} met {key!r}, which this file system also "
+                        f"finds as {other!r}: an address "
                         "written that way would look like another object",
-                        "Move the blockstore to a file system that tells the normal forms of Unicode apart.",
+                        "Move the blockstore to a file system that tells the normal forms of "
+                        "Unicode apart.",
                     )
 
     def _strange(self, what: str) -> IncompleteReadError:
         return IncompleteReadError(
-            f"the listing of {self.root} met {what}; it can be neither followed nor told as an object, so the listing "
-            "is not complete",
+            f"the listing of {self.root} met {what}; it can be neither followed nor listed as an "
+            "object, so the listing is not complete",
             "Move it out of the namespace's directory.",
         )
 
     def _enter(self, prefix: str, *, create: bool = False) -> int:
-        """Open the directory of a prefix, one segment at a time and never over a link; the caller closes it.
+        """Open the directory of a prefix, one segment at a time and never over a link.
+
+        The caller closes it.
 
         Raises:
-            TransientError: If the namespace's own directory is not there, which only the server makes, or `data/` on the
-                way to what is below it: a mount may have gone away, so nothing can be said to be gone.
+            TransientError: If the namespace's own directory, which only the server makes, is
+                missing, or `data/` on the way to something below it. A mount may have gone away, so
+                nothing can be said to be gone.
         """
         directory = self._open_blockstore()
-        root, below = ([name for name in path.split("/") if name] for path in (self.namespace.path, prefix))
-        # A fresh repository has no `data/`; asked for itself it is empty then.
+        root, below = (
+            [name for name in path.split("/") if name] for path in (self.namespace.path, prefix)
+        )
+        # A fresh repository has no `data/`. A listing of `data/` itself is empty then.
         needed = len(root) + (prefix != "data/" and below[:1] == ["data"])
         for number, segment in enumerate([*root, *below]):
             try:
                 if create and number >= len(root):
                     with suppress(FileExistsError):
                         os.mkdir(segment, dir_fd=directory)
-                        # What is written inside is only as durable as the name of the directory.
+                        # The content of the directory is only as durable as its name.
                         os.fsync(directory)
                 inner = _open_directory(segment, directory)
             except (FileNotFoundError, NotADirectoryError) as error:
                 if number < needed:
                     raise TransientError(
-                        f"the directory of {self.root}{segment + '/' if number >= len(root) else ''} is not there: a mount "
+                        "the directory of "
+                        f"{self.root}{segment + '/' if number >= len(root) else ''} is not there: "
+                        "a mount "
                         "may have gone away",
                         "Look at the mount, and at local_path, and run again.",
                     ) from error
@@ -212,12 +240,13 @@ class LocalStore(ObjectStore):
 
     @contextmanager
     def _telling(self, action: str, key: str) -> Iterator[None]:
-        """Turn the system's errors into the project's, naming the key and the root."""
+        """Turn the system's errors into the project's, with the key and the root in the text."""
         try:
             yield
         except _LinkError as error:
             raise IncompleteReadError(
-                f"{action} {key!r} of {self.root}: {error.filename!r} on the way is a symbolic link, which is not followed",
+                f"{action} {key!r} of {self.root}: {error.filename!r} on the way is a symbolic "
+                "link, which is not followed",
                 "Replace it by what it points to.",
             ) from error
         except _NOT_A_FILE_THERE as error:
@@ -226,12 +255,14 @@ class LocalStore(ObjectStore):
             ) from error
         except FileExistsError as error:
             raise ObjectExistsError(
-                f"{action} {key!r}: {self.root} has such an object already; it was left as it is. Another writer was first."
+                f"{action} {key!r}: {self.root} has such an object already; it was left as it is. "
+                "Another writer was first."
             ) from error
         except PermissionError as error:
             raise PermissionDeniedError(
                 f"{action} {key!r} of {self.root}: the system refuses ({error.strerror})",
-                f"Give this user the permission to {action} there, for files and their directories.",
+                f"Give this user the permission to {action} there, for files and their "
+                "directories.",
             ) from error
         except OSError as error:
             raise TransientError(
@@ -254,16 +285,16 @@ class LocalStore(ObjectStore):
         with self._telling("read", key), self._parent(key) as (directory, name):
             return _described(key, _file_status(name, directory))
 
-    def sight(self, key: str) -> Sight:
+    def describe(self, key: str) -> Description:
         """Describe a file as the system knows it."""
         self.requests["head"] += 1
         with self._telling("read", key), self._parent(key) as (directory, name):
             found = _file_status(name, directory)
         version = f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}-{found.st_ctime_ns}"
-        return Sight(key, found.st_size, version)
+        return Description(key, found.st_size, version)
 
-    def transfer(self, source: Sight, target: str) -> None:
-        """Write a second file: a link to the same one would change with the original when that is written in place."""
+    def transfer(self, source: Description, target: str) -> None:
+        """Write a second file; a link would change when the original is written in place."""
         with self.open_source(source.key) as original, self._published(target, _link) as sink:
             self.requests["copy"] += 1
             with self._telling("copy", source.key):
@@ -275,7 +306,9 @@ class LocalStore(ObjectStore):
         self.requests["read"] += 1
         with self._telling("read", key), self._parent(key) as (directory, name):
             _file_status(name, directory)
-            source = os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb")
+            source = os.fdopen(
+                os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory), "rb"
+            )
         with source:
             yield source
 
@@ -291,18 +324,18 @@ class LocalStore(ObjectStore):
             return exact_range(source.read(length), self, key, start, length)
 
     def put(self, key: str, data: bytes) -> None:
-        """Write beside the place and move there."""
+        """Write beside the place and move the file there."""
         with self.open_sink(key) as sink:
             sink.write(data)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write beside the place and link there, which the system does only when nothing is there."""
+        """Write beside the place and link there, which the system does only if nothing is there."""
         with self._published(key, _link) as sink:
             sink.write(data)
 
     @contextmanager
     def open_sink(self, key: str) -> Iterator[BinaryIO]:
-        """Write beside the place and move there when the block ends well."""
+        """Write beside the place and move the file there when the block ends well."""
         with self._published(key, _move) as sink:
             yield sink
 
@@ -315,24 +348,37 @@ class LocalStore(ObjectStore):
             directory = self._enter(before, create=True)
         try:
             with self._telling("write", key):
-                opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=directory)
+                opened = os.open(
+                    part,
+                    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                    0o666,
+                    dir_fd=directory,
+                )
             with os.fdopen(opened, "wb") as sink:
                 yield sink
                 sink.flush()
-                # A journal is only worth something when it outlives the machine's sudden end.
+                # A journal is only worth something if it survives a crash of the machine.
                 os.fsync(opened)
             with self._telling("write", key):
                 publish(part, name, directory)
                 os.fsync(directory)
         finally:
-            with suppress(FileNotFoundError):  # the move took it away
+            with suppress(FileNotFoundError):  # the file was moved
                 os.unlink(part, dir_fd=directory)
             os.close(directory)
 
+    def after_deletion(self) -> AfterDeletion:
+        """Say that a file system keeps nothing; of snapshots under it nobody here knows."""
+        return AfterDeletion(False, f"{self.root} is a folder, which keeps no deleted files")
+
     def probe_delete(self, key: str) -> DeleteOutcome:
-        """Ask the system about the folders directly under data/: a name that is not there tells nothing here."""
+        """Ask the system about the folders directly under data/; a name tells nothing here."""
         try:
-            refused = [folder for folder in ("data/", *self.children("data/")[0]) if not self._may_change(folder)]
+            refused = [
+                folder
+                for folder in ("data/", *self.children("data/")[0])
+                if not self._may_change(folder)
+            ]
         except PermissionDeniedError as error:
             return DeleteOutcome(key, "refused", error.found)
         except LakegcError as error:
@@ -341,7 +387,9 @@ class LocalStore(ObjectStore):
             return DeleteOutcome(key, "failed", str(error))
         if refused:
             return DeleteOutcome(
-                key, "refused", f"permission denied in {refused[0]}, one of {len(refused)} such folders"
+                key,
+                "refused",
+                f"permission denied in {refused[0]}, one of {len(refused)} such folders",
             )
         return DeleteOutcome(key, "already_gone")
 
@@ -367,7 +415,7 @@ class LocalStore(ObjectStore):
         )
 
     def _unsafe_name(self, key: str) -> str | None:
-        """Let control characters through: the system takes a name for what it is, byte by byte."""
+        """Allow control characters: the system takes a name as it is, byte by byte."""
         try:
             self.checked_key(key)
         except AddressError:
@@ -391,7 +439,9 @@ class LocalStore(ObjectStore):
             return Answer("already_gone")
         except OSError as error:
             refused = isinstance(error, PermissionError) or error.errno == errno.EROFS
-            return Answer("refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING)
+            return Answer(
+                "refused" if refused else "failed", error.strerror, passing=error.errno in _PASSING
+            )
         except (AddressError, SettingsError, TransientError) as error:
             return Answer("failed" if isinstance(error, TransientError) else "refused", error.found)
         return Answer("deleted")
@@ -399,7 +449,9 @@ class LocalStore(ObjectStore):
 
 def _open_directory(name: str, directory: int) -> int:
     try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        return os.open(
+            name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory
+        )
     except NotADirectoryError as error:
         if stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
             raise _LinkError(error.errno, "symbolic link", name) from error
@@ -407,7 +459,7 @@ def _open_directory(name: str, directory: int) -> int:
 
 
 def _file_status(name: str, directory: int) -> os.stat_result:
-    """Describe a plain file; what is no plain file is told like a directory, and a link apart."""
+    """Describe a plain file; another kind of file is refused like a directory, a link apart."""
     status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     if stat.S_ISLNK(status.st_mode):
         raise _LinkError(0, "symbolic link", name)
@@ -417,7 +469,9 @@ def _file_status(name: str, directory: int) -> os.stat_result:
 
 
 def _described(key: str, status: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(key, status.st_size, _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000))
+    return ObjectInfo(
+        key, status.st_size, _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
+    )
 
 
 def _move(part: str, name: str, directory: int) -> None:

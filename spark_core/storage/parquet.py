@@ -1,10 +1,10 @@
-"""Parquet files on plain binary streams: written in bounded row groups and hashed on the way, read in batches."""
+"""Parquet files on plain binary streams: hashed and in bounded row groups, read in batches."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from spark_core.errors import CorruptTableError
 
-# A row group of addresses is some 10 MB; readers skip and parallelize by row group.
+# A row group of addresses is some 10 MB. Readers skip and parallelize by row group.
 ROW_GROUP_ROWS = 131_072
 ROW_GROUP_BYTES = 64 << 20
 BATCH_ROWS = 65_536
@@ -40,13 +40,15 @@ class _HashingWriter(io.RawIOBase):
         return self.size_bytes
 
 
-def write(sink: BinaryIO, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> tuple[int, int, str]:
+def write(
+    sink: BinaryIO, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> tuple[int, int, str]:
     """Write batches as Parquet (zstd) with row groups of at most `ROW_GROUP_ROWS` rows.
 
     Small batches are gathered first: a row group for each would make the file slow to read.
 
     Args:
-        sink: Where to, from its start; only written to, never moved.
+        sink: The target, from its start; only written to, never moved.
         batches: Each with exactly the columns of `schema`.
         schema: Columns of the file.
 
@@ -63,38 +65,37 @@ def write(sink: BinaryIO, batches: Iterable[pa.RecordBatch], schema: pa.Schema) 
         for batch in batches:
             if not batch.schema.equals(schema):
                 raise ValueError(
-                    f"a batch has the columns {batch.schema.names}, wanted exactly {schema.names} of the schema"
+                    f"a batch has the columns {batch.schema.names}, wanted exactly {schema.names} "
+                    "of the schema"
                 )
             waiting.append(batch)
             rows += batch.num_rows
             waiting_rows += batch.num_rows
             waiting_bytes += batch.nbytes
             if waiting_rows >= ROW_GROUP_ROWS or waiting_bytes >= ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS)
+                writer.write_table(
+                    pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS
+                )
                 waiting, waiting_rows, waiting_bytes = [], 0, 0
         if waiting_rows:
-            writer.write_table(pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS)
+            writer.write_table(
+                pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS
+            )
     return rows, out.size_bytes, out.hash.hexdigest()
 
 
-def read(source: BinaryIO, name: str, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+def read(source: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
     """Read a Parquet file in batches of at most `BATCH_ROWS` rows.
 
     Args:
         source: The file, with seeks.
         name: What to call it in an error.
-        columns: Names to read, all when None.
 
     Raises:
-        CorruptTableError: If it is no sound Parquet file or lacks a column.
+        CorruptTableError: If it is no sound Parquet file.
     """
     try:
-        file = _opened(source)
-        missing = [column for column in columns or [] if column not in file.schema_arrow.names]
-        if missing:
-            raise CorruptTableError(name, None, f"lacks the columns {missing}, has {file.schema_arrow.names}")
-        wanted = None if columns is None else list(columns)
-        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=wanted)
+        yield from _opened(source).iter_batches(batch_size=BATCH_ROWS)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptTableError(name, None, f"no sound Parquet file ({error})") from error
 
@@ -105,7 +106,7 @@ def schema(source: BinaryIO, name: str) -> pa.Schema:
 
 
 def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
-    """Read the columns of a Parquet file, and how many rows it says it has; see `read`."""
+    """Read the columns of a Parquet file, and the number of rows it claims; see `read`."""
     try:
         file = _opened(source)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -114,7 +115,7 @@ def footer(source: BinaryIO, name: str) -> tuple[pa.Schema, int]:
 
 
 def _opened(source: BinaryIO) -> pq.ParquetFile:
-    """Open a file whose columns have names of UTF-8: Arrow decodes them when they are asked for, and raises only then."""
+    """Open a file whose column names are UTF-8: Arrow decodes and checks names only when asked."""
     file = pq.ParquetFile(source)
     _ = file.schema_arrow.names
     return file

@@ -1,16 +1,17 @@
-"""Deleted objects brought back by the store that keeps them: asked for one by one, proved, never over an object that exists."""
+"""Deleted objects that the store still keeps, brought back one by one.
+
+Each is proved. An existing object is never overwritten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from spark_core.errors import LakegcError, NotFoundError, ObjectExistsError
-
-if TYPE_CHECKING:
-    from spark_core.storage.contract import ObjectInfo, ObjectStore
+from spark_core.storage.objects import ObjectInfo
 
 Return = Literal["restored", "restorable", "already_there", "not_restorable", "failed"]
 
@@ -25,8 +26,8 @@ class Lost:
     Attributes:
         key: Relative to the namespace.
         size_bytes: Length of its content.
-        last_modified: When it was written, by the store; None where nobody remembers.
-        checksum: MD5 of its content in hex where it is known.
+        last_modified: When it was written, by the store; None if unknown.
+        checksum: MD5 of its content in hex if it is known.
     """
 
     key: str
@@ -35,7 +36,7 @@ class Lost:
     checksum: str | None = None
 
     def is_like(self, found: ObjectInfo) -> bool:
-        """Say whether an object that is there can be this one."""
+        """Say whether an existing object can be this one."""
         unknown = self.checksum is None or found.checksum is None
         return found.size_bytes == self.size_bytes and (unknown or found.checksum == self.checksum)
 
@@ -46,9 +47,10 @@ class UndeleteOutcome:
 
     Attributes:
         key: As it was given.
-        outcome: `restored` and proved; `restorable` when only that was asked; `already_there`; `not_restorable` when nothing
-            keeps it; `failed` when the store could not or another object is in its place.
-        error: Why, for the last two.
+        outcome: `restored` and proved; `restorable` if only that was asked; `already_there`;
+            `not_restorable` if nothing keeps it; `failed` if the store could not or another object
+            is in its place.
+        error: The reason, for the last two.
     """
 
     key: str
@@ -56,18 +58,26 @@ class UndeleteOutcome:
     error: str | None = None
 
 
-def undeleted(store: ObjectStore, lost: Lost, *, dry_run: bool) -> UndeleteOutcome:
-    """Bring one object back; see `ObjectStore.undelete`."""
-    return brought_back(store, lost, lambda: store.find_deleted(lost), dry_run=dry_run)
+class KeepingStore(Protocol):
+    """The part of `ObjectStore` that bringing an object back needs."""
+
+    def content(self, key: str) -> ObjectInfo:
+        """See `ObjectStore.content`."""
+
+    def find_deleted(self, lost: Lost) -> BringBack:
+        """See `ObjectStore.find_deleted`."""
 
 
-def brought_back(store: ObjectStore, lost: Lost, find: Callable[[], BringBack], *, dry_run: bool) -> UndeleteOutcome:
-    """Bring one object back from wherever it is found, and look whether it is there.
+def brought_back(
+    store: KeepingStore, lost: Lost, find: Callable[[], BringBack], *, dry_run: bool
+) -> UndeleteOutcome:
+    """Bring one object back from wherever it is found, and check that it is there.
 
     Args:
         store: Rooted at the namespace.
         lost: The object.
-        find: Finds it and gives the way to bring it back; raises NotFoundError when nothing keeps it.
+        find: Finds it and returns the way to bring it back; raises NotFoundError if nothing keeps
+            it.
         dry_run: Whether finding it is enough.
     """
     try:
@@ -77,26 +87,35 @@ def brought_back(store: ObjectStore, lost: Lost, find: Callable[[], BringBack], 
         bring_back = _found(find)
         if isinstance(bring_back, str):
             return UndeleteOutcome(lost.key, "not_restorable", bring_back)
-        return UndeleteOutcome(lost.key, "restorable") if dry_run else _brought(store, lost, bring_back)
+        return (
+            UndeleteOutcome(lost.key, "restorable")
+            if dry_run
+            else _brought(store, lost, bring_back)
+        )
     except LakegcError as error:
         return UndeleteOutcome(lost.key, "failed", error.message)
 
 
-def _brought(store: ObjectStore, lost: Lost, bring_back: BringBack) -> UndeleteOutcome:
+def _brought(store: KeepingStore, lost: Lost, bring_back: BringBack) -> UndeleteOutcome:
     try:
         bring_back()
     except ObjectExistsError:
-        # Somebody wrote there meanwhile, unless the client sent the request twice: then it is ours.
+        # Another writer wrote there meanwhile, unless the client sent the request twice: then it is
+        # ours.
         there = _standing(store, lost)
-        return there or UndeleteOutcome(lost.key, "failed", "an object appeared in its place and vanished: run again")
+        return there or UndeleteOutcome(
+            lost.key, "failed", "an object appeared in its place and vanished: run again"
+        )
     if lost.is_like(store.content(lost.key)):
         return UndeleteOutcome(lost.key, "restored")
     return UndeleteOutcome(
-        lost.key, "failed", "what came back is not the object that was deleted: look at it before it is used"
+        lost.key,
+        "failed",
+        "what came back is not the object that was deleted: look at it before it is used",
     )
 
 
-def _standing(store: ObjectStore, lost: Lost) -> UndeleteOutcome | None:
+def _standing(store: KeepingStore, lost: Lost) -> UndeleteOutcome | None:
     try:
         found = store.content(lost.key)
     except NotFoundError:
@@ -106,7 +125,8 @@ def _standing(store: ObjectStore, lost: Lost) -> UndeleteOutcome | None:
     return UndeleteOutcome(
         lost.key,
         "failed",
-        f"another object is in its place ({found.size_bytes} bytes, deleted was one of {lost.size_bytes}); it was left as it is",
+        f"another object is in its place ({found.size_bytes} bytes, deleted was one of "
+        f"{lost.size_bytes}); it was left as it is",
     )
 
 
@@ -117,21 +137,27 @@ def _found(find: Callable[[], BringBack]) -> BringBack | str:
         return str(nothing)
 
 
-def chosen(lost: Lost, kept: Iterable[ObjectInfo]) -> ObjectInfo | None:
-    """Choose among what a store keeps of a key the one that was deleted.
+def chosen(lost: Lost, kept: Mapping[str, ObjectInfo]) -> str | None:
+    """Choose the deleted version of a key among those that a store keeps.
 
     Args:
         lost: The object.
-        kept: What the store keeps of it, newest first.
+        kept: The versions that the store keeps, by the store's own name for each, newest first.
 
     Returns:
-        The one written when the deleted one was, or with its checksum; where neither is known the newest, if it has
-        its size. None if the store keeps only others.
+        The name of the version written when the deleted one was, or with its checksum. If neither
+        is known of the newest, the newest if it has the size. None if the store keeps only others.
     """
-    found = [one for one in kept if lost.is_like(one)]
+    found = {name: one for name, one in kept.items() if lost.is_like(one)}
     if lost.checksum is not None:
-        found = [one for one in found if one.checksum is not None] or found
-    if lost.last_modified is None or (found and lost.checksum is not None and found[0].checksum == lost.checksum):
-        return found[0] if found else None
+        found = {name: one for name, one in found.items() if one.checksum is not None} or found
+    first = next(iter(found), None)
+    if first is None or lost.last_modified is None:
+        return first
+    if lost.checksum is not None and found[first].checksum == lost.checksum:
+        return first
     at = lost.last_modified.replace(microsecond=0)
-    return next((one for one in found if one.last_modified.replace(microsecond=0) == at), None)
+    return next(
+        (name for name, one in found.items() if one.last_modified.replace(microsecond=0) == at),
+        None,
+    )

@@ -1,69 +1,56 @@
-"""Copies inside an Azure storage account, which the service may go on making after it has answered.
+"""Copies inside an Azure storage account, which may still be under way after the answer.
 
-The Content-MD5 of a blob is a property that a client once gave and that a copy
-inherits: it says nothing about the bytes of the copy, so these are compared.
+A client once gave the Content-MD5 of a blob, and a copy inherits it. It says nothing about the
+bytes of the copy, so these are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from azure.core import MatchConditions
 from azure.core.credentials import AzureSasCredential
 from azure.storage.blob import BlobClient, ContainerClient
 
-from spark_core.errors import NotFoundError, ObjectExistsError, TransientError
+from spark_core.errors import NotFoundError, TransientError
 from spark_core.storage import deletion
-from spark_core.storage.copies import Sight
-
-T = TypeVar("T")
+from spark_core.storage.copies import Copies
+from spark_core.storage.objects import Description
 
 _FIRST_LOOK_SECONDS = 0.5
 _LONGEST_WAIT_SECONDS = 30.0
 _SUCCESS, _PENDING = "success", "pending"
 
 
-class Ask(Protocol):
-    """Sends one request about a key, counts it, and tells what fails as the project's errors."""
-
-    def __call__(self, action: str, key: str, question: Callable[[], T]) -> T:
-        """Send it."""
-
-
 @dataclass(frozen=True)
-class Copies:
-    """Copies in one container.
+class Container(Copies):
+    """Where the copies are made.
 
     Attributes:
         client: The container's.
-        root: Of the namespace, for an error.
         before: What stands before every key.
         patience: How long a copy may stand still.
-        ask: Sends a request.
     """
 
     client: ContainerClient
-    root: str
     before: str
     patience: timedelta
-    ask: Ask
 
-    def sight(self, key: str) -> Sight:
+    def describe(self, key: str) -> Description:
         """Describe a blob."""
-        told = self._properties(key)
-        return Sight(key, told.size, told.etag)
+        properties = self._properties(key)
+        return Description(key, properties.size, properties.etag)
 
-    def transfer(self, source: Sight, target: str, *, version: str | None = None) -> None:
-        """Copy a blob, or a version of it that is not the current one; see `ObjectStore.transfer`.
+    def transfer(self, source: Description, target: str, *, version: str | None = None) -> None:
+        """Copy a blob or a noncurrent version of it; see `ObjectStore.transfer`.
 
         Args:
-            source: What is copied.
-            target: Key of none.
+            source: The blob to copy.
+            target: A free key.
             version: Id of a version of `source.key`.
         """
 
@@ -75,23 +62,12 @@ class Copies:
                 match_condition=MatchConditions.IfMissing,
             )
 
-        try:
-            told = self.ask("copy", source.key, begin)
-        except ObjectExistsError:
-            # Not every answer tells which of the two conditions fails.
-            if self._is_there(target):
-                raise
-            told = None
-        if told is None:
-            raise TransientError(
-                f"{self.root}{source.key} was written again while it was copied, so the copy was not made",
-                "Look who writes there, and run again.",
-            )
-        if told.get("copy_status") != _SUCCESS:
+        answer = self.unless_there(source.key, target, lambda: self.ask("copy", source.key, begin))
+        if answer.get("copy_status") != _SUCCESS:
             self._wait(source.key, target)
 
-    def settle(self, target: str) -> None:
-        """See an earlier copy to its end that a killed process had begun, and take away what a failed one left."""
+    def finish_left_copy(self, target: str) -> None:
+        """Wait for a copy that a killed process began, and delete what a failed one left."""
         try:
             found = self._properties(target)
         except NotFoundError:
@@ -105,7 +81,7 @@ class Copies:
         """Wait for a copy as long as it goes on; give it up when it stands still.
 
         Raises:
-            TransientError: If it failed, was given up, or stands still; what it left is taken away.
+            TransientError: If it failed, was given up, or stands still; what it left is deleted.
         """
         progress, still, delay = "", 0.0, _FIRST_LOOK_SECONDS
         while True:
@@ -125,23 +101,19 @@ class Copies:
         if _is_left_over(found):
             self._take_away(target, found.etag)
         raise TransientError(
-            f"copy {source!r} to {target!r} of {self.root}: the service began and did not end it ({found.copy.status}, "
+            f"copy {source!r} to {target!r} of {self.root}: the service began and did not end it "
+            f"({found.copy.status}, "
             f"{progress or 'nothing'} copied)",
             "Run again.",
         )
-
-    def _is_there(self, key: str) -> bool:
-        try:
-            self._properties(key)
-        except NotFoundError:
-            return False
-        return True
 
     def _take_away(self, key: str, tag: str) -> None:
         self.ask(
             "delete",
             key,
-            lambda: self._blob(key).delete_blob(etag=tag, match_condition=MatchConditions.IfNotModified),
+            lambda: self._blob(key).delete_blob(
+                etag=tag, match_condition=MatchConditions.IfNotModified
+            ),
         )
 
     def _properties(self, key: str) -> Any:
@@ -151,7 +123,7 @@ class Copies:
         return self.client.get_blob_client(self.before + key)
 
     def _url(self, key: str, version: str | None) -> str:
-        """Name the source; where a signature shows who we are, the service wants it for the source as well."""
+        """Return the URL of the source, with a signature if we use one, as the service wants."""
         params = [] if version is None else [f"versionid={quote(version, safe='')}"]
         credential = self.client.credential
         if isinstance(credential, AzureSasCredential):
@@ -161,5 +133,5 @@ class Copies:
 
 
 def _is_left_over(found: Any) -> bool:
-    """Say whether a blob is what a copy leaves that failed or was given up: one without content, and nobody's."""
+    """Say whether a blob is left by a failed or abandoned copy: one without content or owner."""
     return found.copy.status in ("failed", "aborted") and found.size == 0

@@ -1,36 +1,27 @@
-"""What Azure Blob Storage and its two clients say when something fails, told as the project's errors, without what could be secret.
-
-Texts of the clients hold the URL, and so a shared access signature; bodies of
-refusals hold the text that was signed. Only the status, the code and the kind
-of failure are taken out of them.
-"""
+"""Failures of Azure Blob Storage and its two clients as the project's errors, without secrets."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from http.client import HTTPException
-from typing import Any, TypeAlias
+from typing import Any
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.storage.blob import StorageErrorCode
 
-from spark_core.errors import (
-    LakegcError,
-    NotFoundError,
-    ObjectExistsError,
-    PermissionDeniedError,
-    SettingsError,
-    TransientError,
-)
+from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
+from spark_core.storage import failures
 from spark_core.storage.deletion import Answer
+from spark_core.storage.failures import ABSENT, EXISTS, Explanation
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
 
-# What the clients raise. Azure's own trips over answers that are not Azure's (a proxy's page, senseless headers) with built-in errors.
+# The errors that the clients raise. Azure's own client fails with built-in errors on answers that
+# are not Azure's (a proxy's page, senseless headers).
 _ANSWER_ERRORS = (HTTPException, ValueError, TypeError, AttributeError, LookupError)
 CLIENT_ERRORS = (AzureError, *OBSTORE_ERRORS, OSError, *_ANSWER_ERRORS)
 
-# Of a role, of a SAS: what must be allowed for each action.
+# What a role and a SAS must allow for each action.
 _PERMISSIONS = {
     "list": "Storage Blob Data Reader (of a SAS: l, for lists)",
     "head": "Storage Blob Data Reader (of a SAS: r)",
@@ -49,33 +40,30 @@ _CREDENTIALS_REFUSED = {
     "KeyBasedAuthenticationNotPermitted",
     "InvalidAuthorizationHeader",
 }
-_NETWORK_REFUSED = {"AuthorizationFailure", "AuthorizationSourceIPMismatch", "IpAuthorizationSourceMismatch"}
+_NETWORK_REFUSED = {
+    "AuthorizationFailure",
+    "AuthorizationSourceIPMismatch",
+    "IpAuthorizationSourceMismatch",
+}
 _EXISTS = {"BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet"}
 _LEASED = {"LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseNotPresentWithBlobOperation"}
-_KEPT = {"BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold", "BlobCannotBeDeletedInArchiveTier"}
-# How the client says, without an answer of the store, that it has no token (any more).
+_KEPT = {
+    "BlobImmutableDueToPolicy",
+    "BlobImmutableDueToLegalHold",
+    "BlobCannotBeDeletedInArchiveTier",
+}
+# How the client reports, without an answer of the store, that it has no token (any more).
 _UNIDENTIFIED = {"ClientAuthenticationError", "CredentialUnavailableError"}
 _CODE = re.compile(r"\A\w{1,80}\Z")
-# The code in the body of a refusal; Azure's own client takes it from a header.
+# The code in the body of a refusal. Azure's own client takes it from a header.
 _BODY_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
-# Of what the identity provider says only its own number for the cause.
+# Of the identity provider's text, only its own number for the cause is shown.
 _CAUSE = re.compile(r"\bAADSTS\d+\b")
 
 
 @dataclass(frozen=True)
-class Failure:
-    """The parts of a store's answer that may be shown.
-
-    Attributes:
-        status: HTTP status; None when no answer came.
-        code: Azure's code, or the kind of failure.
-    """
-
-    status: int | None
-    code: str
-
-    def __str__(self) -> str:
-        return " ".join(filter(None, [f"HTTP {self.status}" if self.status else "no answer", self.code]))
+class AzureFailure(failures.StoreFailure):
+    """A failure as Azure reports it."""
 
     @property
     def passing(self) -> bool:
@@ -84,76 +72,71 @@ class Failure:
 
     @property
     def refuses(self) -> bool:
-        """The store would not do it: a permission, a lease, a policy that keeps the blob, credentials that ran out."""
+        """The store refused: permission, lease, a policy that keeps the blob, old credentials."""
         return self.status in (401, 403) or self.code in _LEASED | _KEPT | _UNIDENTIFIED
 
     @property
     def absent(self) -> bool:
-        """There is no such blob, and the store itself says so."""
+        """The store itself says that there is no such blob."""
         return self.status == 404 and self.code == "BlobNotFound"
 
 
-# What obstore says of an answer without what each of Azure's has, and of a redirect that leads nowhere or in circles.
-_UNLIKE_AZURE, _REDIRECT = Failure(None, "Header"), Failure(None, "Redirect")
+# How obstore reports an answer without what every answer of Azure has, and a redirect to nowhere or
+# in circles.
+_UNLIKE_AZURE, _REDIRECT = AzureFailure(None, "Header"), AzureFailure(None, "Redirect")
 
 
-def failure_of(error: Exception) -> Failure:
-    """Take status and code out of an error of either client."""
+def failure_of(error: Exception) -> AzureFailure:
+    """Read status and code from an error of either client."""
     if isinstance(error, OBSTORE_ERRORS):
         failure = obstore_failure(error)
         code = _BODY_CODE.search(failure.body)
-        return Failure(failure.status, (code[1] if code else "") if failure.status else failure.kind)
+        return AzureFailure(
+            failure.status, (code[1] if code else "") if failure.status else failure.kind
+        )
     if not isinstance(error, HttpResponseError) or error.status_code is None:
-        return Failure(None, type(error).__name__)
+        return AzureFailure(None, type(error).__name__)
     code = getattr(error, "error_code", None)
     response: Any = error.response
     if code is None and response is not None:
         code = response.headers.get("x-ms-error-code")
     shown = str(code.value if isinstance(code, StorageErrorCode) else code or "")
-    return Failure(error.status_code, shown if _CODE.search(shown) else "")
+    return AzureFailure(error.status_code, shown if _CODE.search(shown) else "")
 
 
-def is_passing(error: Exception) -> bool:
-    """Say whether a request of obstore may succeed a little later; an identity repeats its own."""
+def is_passing(error: BaseException) -> bool:
+    """Say whether a request of obstore may succeed a little later; identities repeat their own."""
     if not isinstance(error, OBSTORE_ERRORS):
         return False
     failure = obstore_failure(error)
     return failure.of_connection or (failure.status is not None and failure_of(error).passing)
 
 
-def deletion_answer(failure: Failure, *, again: bool) -> Answer:
-    """Tell what a deletion ended in that was not confirmed.
+def deletion_answer(failure: AzureFailure, *, again: bool) -> Answer:
+    """Return the outcome of a deletion that was not confirmed.
 
     Args:
         failure: What the store answered.
-        again: Whether what passes is worth asking again; not where the client had done so.
+        again: Whether to ask again for a passing reason; not if the client has done so.
     """
     if failure.absent:
         return Answer("already_gone")
-    return Answer("refused" if failure.refuses else "failed", str(failure), passing=again and failure.passing)
+    return Answer(
+        "refused" if failure.refuses else "failed", str(failure), passing=again and failure.passing
+    )
 
 
-def explained(error: Exception, action: str, key: str, root: str) -> LakegcError:
-    """Return the project's error for an error of the client.
+def explain(error: Exception, failure: AzureFailure, action: str) -> Explanation:
+    """Choose the error, what was found, and the next step.
 
     Args:
-        error: What was raised.
+        error: What a client raised.
+        failure: Its parts.
         action: list, head, read, write, copy, delete, or what else is done with it.
-        key: What it was about.
-        root: The namespace.
     """
-    kind, found, step = _told(error, failure_of(error), action)
-    return kind(f"{action} {key!r} of {root}: {found}", step)
-
-
-_Told: TypeAlias = tuple[type[LakegcError], str, str]
-
-
-def _told(error: Exception, failure: Failure, action: str) -> _Told:
-    """Choose the error, what was found, and the next step."""
     if isinstance(error, ClientAuthenticationError) and not _of_the_store(error):
         return _unidentified(error)
-    if isinstance(error, OBSTORE_ERRORS) and failure == Failure(401, ""):
+    if isinstance(error, OBSTORE_ERRORS) and failure == AzureFailure(401, ""):
         return _turned_away(str(failure))
     if isinstance(error, _ANSWER_ERRORS) or failure == _UNLIKE_AZURE:
         return (
@@ -164,21 +147,17 @@ def _told(error: Exception, failure: Failure, action: str) -> _Told:
     return _absent_or_there(failure, action) or _refused(failure, action)
 
 
-def _absent_or_there(failure: Failure, action: str) -> _Told | None:
-    """Choose for what is about the object or the container, None for anything else."""
-    found: _Told | None = None
+def _absent_or_there(failure: AzureFailure, action: str) -> Explanation | None:
+    """Choose for a failure about the object or the container; None for any other."""
+    found: Explanation | None = None
     if failure.status in (409, 412) and failure.code in _EXISTS and action in ("write", "copy"):
-        found = (
-            ObjectExistsError,
-            "there is such an object already, and it was left as it is",
-            "Another writer was first.",
-        )
+        found = EXISTS
     elif failure.code == "ContainerNotFound" or (
         failure.status == 404 and action not in ("read", "head", "copy", "undelete")
     ):
-        found = SettingsError, "there is no such container", "Look at the storage namespace and the endpoint."
+        found = failures.no_place("container")
     elif failure.absent or (failure.status == 404 and failure.code == "CannotVerifyCopySource"):
-        found = NotFoundError, "the store has no such object", "Look whether it was moved or deleted."
+        found = ABSENT
     elif failure.code == "SourceConditionNotMet":
         found = (
             TransientError,
@@ -188,36 +167,34 @@ def _absent_or_there(failure: Failure, action: str) -> _Told | None:
     elif failure.code == "ConditionNotMet":
         found = TransientError, "the object was replaced while it was read", "Run again."
     elif failure.code == "BlobArchived":
-        found = SettingsError, f"it lies in the archive tier ({failure})", "Rehydrate it and run again."
+        found = (
+            SettingsError,
+            f"it lies in the archive tier ({failure})",
+            "Rehydrate it and run again.",
+        )
     return found
 
 
-def _refused(failure: Failure, action: str) -> _Told:
+def _refused(failure: AzureFailure, action: str) -> Explanation:
     if failure.code in _LEASED:
         step = "Break the lease or wait for its end."
         return PermissionDeniedError, f"somebody holds a lease on it ({failure})", step
     if failure.status in (401, 403):
-        return PermissionDeniedError, f"the store refuses ({failure})", _remedy(failure, action)
+        return failures.refused(failure, _remedy(failure, action))
     if failure.passing and failure != _REDIRECT:
-        return (
-            TransientError,
-            f"the store did not answer or could not now ({failure}), also when asked again",
-            "Look at the endpoint and the network, and run again.",
-        )
-    return (
-        SettingsError,
-        f"the store does not take the request as it was sent ({failure})",
-        "Look at the endpoint and the account.",
-    )
+        return failures.no_answer(failure)
+    return failures.not_taken(failure, "Look at the endpoint and the account.")
 
 
 def _of_the_store(error: HttpResponseError) -> bool:
-    """Say whether it is the store that refused, not the identity provider or this machine."""
+    """Say whether the store refused, not the identity provider or this machine."""
     response: Any = error.response
-    return response is not None and any(name.lower().startswith("x-ms-") for name in response.headers)
+    return response is not None and any(
+        name.lower().startswith("x-ms-") for name in response.headers
+    )
 
 
-def _turned_away(shown: str) -> _Told:
+def _turned_away(shown: str) -> Explanation:
     return (
         PermissionDeniedError,
         f"the identity provider, or what stands before the store, refuses ({shown})",
@@ -225,7 +202,7 @@ def _turned_away(shown: str) -> _Told:
     )
 
 
-def _unidentified(error: ClientAuthenticationError) -> _Told:
+def _unidentified(error: ClientAuthenticationError) -> Explanation:
     cause = _CAUSE.search(str(error))
     if cause or error.response is not None:
         return _turned_away(cause[0] if cause else str(failure_of(error)))
@@ -233,23 +210,26 @@ def _unidentified(error: ClientAuthenticationError) -> _Told:
         SettingsError,
         f"there are no usable credentials for Azure ({type(error).__name__})",
         (
-            "Set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, "
+            "Set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID "
+            "and AZURE_CLIENT_SECRET, "
             "or run where there is a managed identity. lakegc does not read anonymously."
         ),
     )
 
 
-def _remedy(failure: Failure, action: str) -> str:
+def _remedy(failure: AzureFailure, action: str) -> str:
     if failure.code == "KeyBasedAuthenticationNotPermitted":
         return "The account takes no account keys: use a service principal or a managed identity."
     if failure.code in _CREDENTIALS_REFUSED or failure.status == 401:
         return (
-            "It does not take these credentials: look at the account and its key, whether the SAS or secret has expired, "
+            "It does not take these credentials: look at the account and its key, whether the SAS "
+            "or secret has expired, "
             "and at this machine's clock."
         )
     if failure.code in _NETWORK_REFUSED:
         return (
-            "Look at the account's network rules, whether a SAS is bound to other addresses, and whether key or SAS are this "
+            "Look at the account's network rules, whether a SAS is bound to other addresses, and "
+            "whether key or SAS are this "
             "account's and have not expired."
         )
     return f"Allow these credentials what {_PERMISSIONS.get(action, action)} allows."

@@ -1,8 +1,8 @@
-"""Whole blobs through obstore, as whoever the store's own client is.
+"""Whole blobs through obstore, with the identity of the store's own client.
 
-Account keys and identities are handed over. A shared access signature is not: it
-is part of the URL, and obstore follows redirects and tells the place that it is
-led to where it came from, signature and all. With one the client reads.
+Account keys and identities are handed over. A shared access signature is not, because it is part of
+the URL. obstore follows redirects, and tells the new place the old URL, signature included. With a
+signature, the store's own client reads.
 """
 
 from __future__ import annotations
@@ -15,28 +15,34 @@ from typing import TYPE_CHECKING, Any
 
 import obstore
 import obstore.store
-from azure.core.credentials import AccessToken, AzureNamedKeyCredential, AzureSasCredential, TokenCredential
+from azure.core.credentials import (
+    AccessToken,
+    AzureNamedKeyCredential,
+    AzureSasCredential,
+    TokenCredential,
+)
 
-from spark_core.storage.obstores import OBSTORE_ERRORS, ONCE, claim_process, client_options, unopened
+from spark_core.storage.obstores import ONCE, claim_process, client_options, opened
 
 if TYPE_CHECKING:
     from obstore.store import AzureCredential
 
-    from spark_core.storage.azure.clients import Account, Credential
+    from spark_core.storage.azure.account import Account
+    from spark_core.storage.azure.credentials import Credential
     from spark_core.storage.contract import StoreOptions
 
 _SCOPE = "https://storage.azure.com/.default"
-# A token is shown as long as it is good for so much longer; a request and its repetitions take less.
+# A token is used if it is good for so much longer. A request and its repetitions take less.
 _LEAST_LIFE_SECONDS = 300
-# In the past: obstore then asks before each request, and the answer is at hand.
+# An instant in the past: obstore then asks before each request, and the answer is at hand.
 _NOT_KEPT = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Identity(TokenCredential):
-    """An identity as both clients show it.
+    """An identity as both clients use it.
 
-    Only the store's own client understands when an account asks for tokens of
-    another tenant; the tenant is remembered here.
+    Only the store's own client understands when an account asks for tokens of another tenant. The
+    tenant is remembered here.
 
     Args:
         credential: Gives the tokens.
@@ -57,10 +63,11 @@ class Identity(TokenCredential):
     def renew(self, *, refused: bool = False) -> None:
         """Have a token at hand for obstore.
 
-        Here, and not where obstore asks for it, so that a failure is raised as the identity raised it.
+        This is done here, not when obstore asks for the token, so that a failure is raised as the
+        identity raised it.
 
         Args:
-            refused: Whether the one at hand was refused, and another is wanted.
+            refused: Whether the token at hand was refused, and another is wanted.
 
         Raises:
             AzureError: If none can be had.
@@ -74,12 +81,12 @@ class Identity(TokenCredential):
         return {"token": self._token.token, "expires_at": _NOT_KEPT}
 
 
-class Reader:
+class BlobReader:
     """Reads from one container.
 
     Args:
-        objects: obstore's own, of the container.
-        identity: What signs its requests, unless a key does.
+        objects: obstore's own store of the container.
+        identity: Signs its requests, unless a key does.
     """
 
     def __init__(self, objects: obstore.store.AzureStore, identity: Identity | None) -> None:
@@ -101,7 +108,9 @@ class Reader:
         return answer.bytes().to_bytes(), answer.attributes
 
 
-def open_reader(account: Account, container: str, credential: Credential, options: StoreOptions) -> Reader | None:
+def open_reader(
+    account: Account, container: str, credential: Credential, options: StoreOptions
+) -> BlobReader | None:
     """Open a reader of a container; None where the store's own client has to read.
 
     Raises:
@@ -112,10 +121,11 @@ def open_reader(account: Account, container: str, credential: Credential, option
     identity = credential if isinstance(credential, Identity) else None
     if isinstance(credential, AzureNamedKeyCredential):
         key: AzureCredential = {"access_key": credential.named_key.key, "expires_at": None}
-    try:
-        objects = obstore.store.AzureStore(
+    objects = opened(
+        lambda: obstore.store.AzureStore(
             container,
-            # Said whole: what is left out here would be taken from variables of the environment that lakegc does not follow.
+            # Every option is set: obstore would take a missing one from variables of the
+            # environment that lakegc does not follow.
             config={
                 "account_name": account.name,
                 "endpoint": account.url,
@@ -127,8 +137,5 @@ def open_reader(account: Account, container: str, credential: Credential, option
             client_options=client_options(options, account.url),
             retry_config=ONCE,
         )
-    except (*OBSTORE_ERRORS, ValueError) as error:
-        problem = type(error).__name__
-    else:
-        return Reader(objects, identity)
-    raise unopened(problem)
+    )
+    return BlobReader(objects, identity)

@@ -1,4 +1,7 @@
-"""Deleted blobs of an account with soft delete or versions: found by listing what is hidden, undeleted or copied from a version."""
+"""Deleted blobs of an account with soft delete or versions.
+
+A listing of hidden blobs finds them. They are undeleted, or copied from a version.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from spark_core.errors import NotFoundError
-from spark_core.storage.azure.copies import Copies
-from spark_core.storage.azure.pages import checksum_of
-from spark_core.storage.contract import ObjectInfo
-from spark_core.storage.copies import Sight
+from spark_core.storage.azure.copies import Container
+from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.pages import md5_in_hex
 from spark_core.storage.undo import BringBack, Lost, chosen
 
 _PAGE_BLOBS = 100
 
 
-def find_deleted(copies: Copies, lost: Lost) -> BringBack:
+def find_deleted(copies: Container, lost: Lost) -> BringBack:
     """Find what the account keeps of a deleted blob.
 
     Args:
@@ -23,48 +25,60 @@ def find_deleted(copies: Copies, lost: Lost) -> BringBack:
         lost: The blob.
 
     Raises:
-        NotFoundError: If it keeps nothing of it, or only others.
+        NotFoundError: If it keeps nothing of the blob, or only other ones.
     """
     hidden = copies.ask("versions", lost.key, lambda: _hidden(copies, lost.key))
     blob = copies.client.get_blob_client(copies.before + lost.key)
 
     def undelete() -> None:
-        # Where somebody has written a blob meanwhile, the service leaves that as it is.
+        # If somebody has written a blob meanwhile, the service leaves that as it is.
         copies.ask("undelete", lost.key, blob.undelete_blob)
 
-    softly = [_info(lost.key, found) for found in hidden if found.deleted and not found.version_id]
-    # There is never more than one, so its time, which not every deletion keeps, need not tell it from others.
+    softly = {
+        str(found.etag): _info(lost.key, found)
+        for found in hidden
+        if found.deleted and not found.version_id
+    }
+    # There is never more than one. So its time, which not every deletion keeps, need not tell it
+    # from others.
     if chosen(replace(lost, last_modified=None), softly) is not None:
         return undelete
     versions = {found.version_id: found for found in hidden if found.version_id}
-    newest_first = sorted(versions, reverse=True)
-    infos = {name: _info(lost.key, versions[name]) for name in newest_first}
-    found = chosen(lost, infos.values())
-    if found is None:
+    version_id = chosen(
+        lost, {name: _info(lost.key, versions[name]) for name in sorted(versions, reverse=True)}
+    )
+    if version_id is None:
         raise NotFoundError(
-            f"the account keeps {f'{len(hidden)} deleted blobs or versions' if hidden else 'no deleted blob and no version'} of it"
-            f"{', none of this size and time' if hidden else ''}. Soft delete for blobs, or quarantine, must be on before a sweep; "
+            "the account keeps "
+            f"""{
+                f"{len(hidden)} deleted blobs or versions"
+                if hidden
+                else "no deleted blob and no version"
+            } of it"""
+            f"{', none of this size and time' if hidden else ''}. Soft delete for blobs, or "
+            "quarantine, must be on before a sweep; "
             "accounts with a hierarchical namespace bring paths back with Azure's own tools."
         )
-    version_id = next(name for name, info in infos.items() if info is found)
     version = versions[version_id]
 
     def copy_version() -> None:
         if version.deleted:
             undelete()
-        copies.transfer(Sight(lost.key, version.size, str(version.etag)), lost.key, version=version_id)
+        copies.transfer(
+            Description(lost.key, version.size, str(version.etag)), lost.key, version=version_id
+        )
 
     return copy_version
 
 
-def _hidden(copies: Copies, key: str) -> list[Any]:
+def _hidden(copies: Container, key: str) -> list[Any]:
     name = copies.before + key
     found = []
     listing = copies.client.list_blobs(
         name_starts_with=name, include=["deleted", "versions"], results_per_page=_PAGE_BLOBS
     )
     for blob in listing:
-        # Names come in order, and the shortest first.
+        # Names come in order, the shortest first.
         if blob.name != name:
             break
         if not blob.snapshot:
@@ -73,4 +87,6 @@ def _hidden(copies: Copies, key: str) -> list[Any]:
 
 
 def _info(key: str, found: Any) -> ObjectInfo:
-    return ObjectInfo(key, found.size, found.last_modified, checksum_of(found.content_settings.content_md5))
+    return ObjectInfo(
+        key, found.size, found.last_modified, md5_in_hex(found.content_settings.content_md5)
+    )

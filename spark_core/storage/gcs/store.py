@@ -1,9 +1,9 @@
-"""Google Cloud Storage, through its own client (`lakegc[gcs]`), and whole objects of plain names through obstore.
+"""Google Cloud Storage, through its own client (`lakegc[gcs]`); obstore reads plain names.
 
-Listing, describing and deleting are single requests to the JSON API in the
-session of Google's client, because those name every key exactly and answer for
-each. Files go through its transfers, which check them on the way. What obstore
-may be given and when its answer counts: `obstores.is_plain` and `gcs.reads`.
+Single requests to the JSON API, in the session of Google's client, list, describe and delete: they
+name every key exactly and answer for each. Files go through that client's transfers, which check
+them on the way. `obstores.is_plain` and `gcs.reads` tell which objects obstore reads and when its
+answer counts.
 """
 
 from __future__ import annotations
@@ -11,34 +11,19 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, BinaryIO, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO, TypeVar
 
-import pyarrow as pa
-
-from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import AddressError, IncompleteReadError, LakegcError, PermissionDeniedError, SettingsError
-from spark_core.schemas import OBJECT_LISTING
-from spark_core.storage.contract import (
-    LISTING_BATCH_ROWS,
-    ListedPage,
-    Names,
-    ObjectInfo,
-    OrderedStore,
-    Outcomes,
-    Pace,
-    StoreOptions,
-    as_prefix,
-    exact_range,
-    unpaced,
-)
-from spark_core.storage.copies import Sight
-from spark_core.storage.deletion import Answer, delete_in_batches
-from spark_core.storage.obstores import OBSTORE_ERRORS, is_plain, obstore_failure
-from spark_core.storage.order import InOrder, behind, gathered
+from spark_core.errors import IncompleteReadError, LakegcError, PermissionDeniedError, SettingsError
+from spark_core.storage.after_deletion import AfterDeletion
+from spark_core.storage.contract import Pace, StoreOptions
+from spark_core.storage.deletion import Answer
+from spark_core.storage.failures import Words
+from spark_core.storage.objects import ObjectInfo
+from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.pages import Listed, Page
+from spark_core.storage.remote import OrderedRemoteStore
 from spark_core.storage.undo import BringBack, Lost
 
 try:
@@ -46,13 +31,14 @@ try:
 
     from spark_core.storage.gcs.batch import MAX_PARTS, batch_answers, batch_request
     from spark_core.storage.gcs.clients import Clients, check_options, open_clients, patience
-    from spark_core.storage.gcs.copies import Copies
+    from spark_core.storage.gcs.copies import Bucket
+    from spark_core.storage.gcs.credentials import carried
     from spark_core.storage.gcs.errors import (
         CLIENT_ERRORS,
         PERMISSIONS,
-        Failure,
+        GcsFailure,
         deletion_answer,
-        explained,
+        explain,
         failure_of,
         unconfirmed,
     )
@@ -76,18 +62,18 @@ except ModuleNotFoundError as error:
 
 T = TypeVar("T")
 
-# Of a file on its way in or out, what stays in memory; the rest goes to the temporary directory.
-_SPOOLED_BYTES = 32 << 20
-# Of a large file, what one request sends; a multiple of 256 KiB.
+# How much of a large file one request sends; a multiple of 256 KiB.
 _CHUNK_BYTES = 32 << 20
 
-# Answers that may be of the API by which obstore reads, or of its token, and not of the object.
+# Answers that may be about obstore's API or its token, and not about the object.
 _ASKED_OF_THE_OTHER = (401, 404, 405, 501)
 
 
-class GcsStore(OrderedStore):
+class GcsStore(OrderedRemoteStore[Clients]):
     """A namespace in a GCS bucket."""
 
+    kind, endpoint = "GCS", "gcs_endpoint"
+    words = Words(CLIENT_ERRORS, failure_of, explain)
     delete_batch_size = MAX_PARTS
     tells_content = True
     delete_permission = PERMISSIONS["delete"]
@@ -95,126 +81,83 @@ class GcsStore(OrderedStore):
     def __init__(self, namespace: Namespace, options: StoreOptions) -> None:
         check_options(options, namespace.root)
         super().__init__(namespace, options)
-        self._forget()
 
     def _forget(self) -> None:
+        super()._forget()
         self._bucket_seen = False
-        # Unset once the ETag of an object did not prove it: others of the bucket would be read twice, too.
+        # Unset once the ETag of an object did not prove it: the bucket's other objects would be
+        # read twice, too.
         self._proving = True
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._forget()
+    def _carried(self) -> dict[str, Any]:
+        return carried(self.options, os.environ)
 
-    @property
-    def _clients(self) -> Clients:
+    def _open(self) -> Clients:
         return open_clients(self.options, os.getpid())
 
     @property
     def _timeout(self) -> tuple[float, float]:
-        return (self.options.connect_timeout.total_seconds(), self.options.read_timeout.total_seconds())
+        return (
+            self.options.connect_timeout.total_seconds(),
+            self.options.read_timeout.total_seconds(),
+        )
 
-    @property
-    def _before(self) -> str:
-        return f"{self.namespace.path}/" if self.namespace.path else ""
+    def _blob(self, name: str, chunk_bytes: int | None = None) -> Any:
+        """Return the client's handle of an object, without a request."""
+        return self._clients.client.bucket(self.namespace.bucket).blob(name, chunk_size=chunk_bytes)
 
-    def _name(self, key: str) -> str:
-        """Return the key in the bucket, when every client takes it for the same."""
-        if NOT_NAMEABLE_PATTERN.search(self.checked_key(key)):
-            raise AddressError(
-                f"key {key!r} of {self.root} holds a control character, which not every client sends as it is; "
-                "it was neither read nor changed",
-                "Look at it with the store's own tools.",
-            )
-        return self._before + key
+    def _url(self, name: str) -> str:
+        return self._clients.object_url(self.namespace.bucket, name)
 
-    def _blob(self, key: str, chunk_bytes: int | None = None) -> Any:
-        """Return the client's handle of an object, without asking for it."""
-        return self._clients.client.bucket(self.namespace.bucket).blob(self._name(key), chunk_size=chunk_bytes)
-
-    def _ask(self, kind: str, action: str, key: str, question: Callable[[], T]) -> T:
-        """Ask, again where that may help.
-
-        The project's error is raised outside the handler: chained to the
-        client's, it would carry the answer's body into logs.
-        """
-        self.requests[kind] += 1
-        try:
-            return patience(self.options)(question)()
-        except CLIENT_ERRORS as error:
-            told = explained(error, action, key, self.root)
-        raise told
+    def _persistently(self, question: Callable[[], T]) -> T:
+        return patience(self.options)(question)()
 
     def _get(
-        self, url: str, params: Mapping[str, str], headers: Mapping[str, str] | None = None, *, stream: bool = False
+        self,
+        url: str,
+        params: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        *,
+        stream: bool = False,
     ) -> Any:
         """Send one GET; the answer is a success."""
-        answer = self._clients.session.get(url, params=params, headers=headers, timeout=self._timeout, stream=stream)
+        answer = self._clients.session.get(
+            url, params=params, headers=headers, timeout=self._timeout, stream=stream
+        )
         if not 200 <= answer.status_code < 300:
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         return answer
 
-    def _pages(self, prefix: str, **more: str) -> Iterator[tuple[ListedPage, Names]]:
-        """Ask for the pages of a listing, one after the other; gives the objects and the prefixes of each."""
-        asked = {"prefix": self._before + prefix, "fields": PAGE_FIELDS, **more}
-        tokens: set[str] = set()
-        objects_order, prefixes_order = InOrder(self.root + prefix), InOrder(self.root + prefix)
-        while True:
-            answer = self._ask(
-                "list",
-                "list",
-                prefix,
-                lambda: _json(self._get(self._clients.objects_url(self.namespace.bucket), asked)),
-            )
-            if not isinstance(answer, dict) or answer.get("kind") != KIND:
-                raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} got an answer that is no listing (an empty page or one of a proxy); "
-                    "it was not taken for an empty directory",
-                    "Look at gcs_endpoint.",
-                )
-            self._bucket_seen = True
-            batch = page_batch(answer, self._before, prefix, self.root)
-            prefixes = page_prefixes(answer, self._before, prefix, self.root)
-            objects_order.require(batch.column("key"))
-            prefixes_order.require(prefixes)
-            is_last = "nextPageToken" not in answer
-            yield ListedPage(batch, is_last), prefixes
-            if is_last:
-                return
-            token = answer["nextPageToken"]
-            if not token or not isinstance(token, str) or token in tokens:
-                raise IncompleteReadError(
-                    f"the listing of {self.root}{prefix} says that there is more but not where ({len(tokens) + 1} pages came)",
-                    "The store does not list as GCS does.",
-                )
-            tokens.add(token)
-            asked["pageToken"] = token
-
-    def children(self, prefix: str) -> tuple[Names, pa.Table]:
-        """List one level."""
-        prefix = as_prefix(prefix)
-        pages = list(self._pages(prefix, delimiter="/"))
-        prefixes = sorted(name for _, below in pages for name in below)
-        return prefixes, pa.Table.from_batches([page.rows for page, _ in pages], OBJECT_LISTING)
-
-    def list(self, prefix: str) -> Iterator[pa.RecordBatch]:
-        """List everything below a prefix, page by page."""
-        return gathered((page.rows for page in self.pages(prefix)), LISTING_BATCH_ROWS)
-
-    def pages(self, prefix: str, *, after: str = "") -> Iterator[ListedPage]:
-        """List everything below a prefix in the order of names (`startOffset`, which takes in the name itself)."""
-        beginning = {"startOffset": self._before + after} if after else {}
-        for page, _ in self._pages(as_prefix(prefix), **beginning):
-            yield ListedPage(behind(page.rows, after), page.is_last)
+    def _page(self, listed: Listed, token: str, *, deep: bool, after: str, **more: str) -> Page:
+        beginning = {
+            "delimiter": "" if deep else "/",
+            # It includes the name itself.
+            "startOffset": after and self._before + after,
+            "pageToken": token,
+        }
+        asked = {"prefix": self._before + listed.prefix, "fields": PAGE_FIELDS, **more}
+        asked |= {name: value for name, value in beginning.items() if value}
+        url = self._clients.objects_url(self.namespace.bucket)
+        answer = self._ask("list", "list", listed.prefix, lambda: _json(self._get(url, asked)))
+        if not isinstance(answer, dict) or answer.get("kind") != KIND:
+            raise listed.no_listing()
+        self._bucket_seen = True
+        following = answer.get("nextPageToken", "")
+        rows, prefixes = page_batch(answer, listed), page_prefixes(answer, listed)
+        if "nextPageToken" not in answer:
+            return Page(rows, prefixes, None)
+        return Page(rows, prefixes, following if isinstance(following, str) else "")
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
-        url = self._clients.object_url(self.namespace.bucket, self._name(key))
-        answer = self._look("head", "head", key, lambda: _json(self._get(url, {"fields": OBJECT_FIELDS})))
+        url = self._url(self._name(key))
+        answer = self._ask_about(
+            "head", "head", key, lambda: _json(self._get(url, {"fields": OBJECT_FIELDS}))
+        )
         return object_info(answer, key, self.root)
 
-    def _look(self, kind: str, action: str, key: str, question: Callable[[], T]) -> T:
-        """Ask about one object; that the bucket is there is made sure once, as the store's 404 does not say it."""
+    def _ask_about(self, kind: str, action: str, key: str, question: Callable[[], T]) -> T:
+        """Ask about one object; check once that the bucket exists, as a 404 does not say it."""
 
         def asked() -> T:
             try:
@@ -230,26 +173,21 @@ class GcsStore(OrderedStore):
 
     def _confirm_bucket(self) -> None:
         if not self._bucket_seen:
-            next(self._pages("", maxResults="1"))
+            self._page(self._listed(""), "", deep=True, after="", maxResults="1")
 
-    def read(self, key: str) -> bytes:
+    def _whole(self, name: str) -> bytes:
         """Read a whole object, checked against a checksum of the store's own."""
-        name = self._name(key)
-
-        def whole() -> bytes:
-            data = self._proved(name)
-            return self._checked(key) if data is None else data
-
-        return self._look("read", "read", key, whole)
+        data = self._proved(name)
+        return self._checked(name) if data is None else data
 
     def _proved(self, name: str) -> bytes | None:
-        """Read by obstore; None where Google's client has to, and where only its answer counts.
+        """Read by obstore; None if Google's client has to read, and only its answer counts.
 
-        That is an object without a proof; one that is not there, since an endpoint need not know the XML API; a
-        token that was refused, which Google's client renews; and what did not come in the time that one request has.
+        That client has to read an object without a proof; a missing object, since an endpoint need
+        not know the XML API; after a refused token, which that client renews; and an object that
+        did not come in the time that one request has.
         """
-        plain = self._proving and is_plain(f"{self.namespace.bucket}/{name}")
-        reader = self._clients.reader(self.namespace.bucket) if plain else None
+        reader = self._clients.readers.of(self.namespace.bucket, name) if self._proving else None
         if reader is None:
             return None
         try:
@@ -264,108 +202,51 @@ class GcsStore(OrderedStore):
             self._proving = False
         return data
 
-    def _checked(self, key: str) -> bytes:
+    def _checked(self, name: str) -> bytes:
         with io.BytesIO() as file:
-            self._bring_once(key, file)
+            self._bring(name, file)
             return file.getvalue()
 
-    def _bring(self, key: str, file: Any) -> None:
-        """Bring an object here."""
-        self._look("read", "read", key, lambda: self._bring_once(key, file))
-
-    def _bring_once(self, key: str, file: Any) -> None:
-        """Bring an object here from its beginning; the client checks only what came in one piece."""
+    def _bring(self, name: str, file: BinaryIO) -> None:
+        """Download an object; the client checks only objects that came in one piece."""
         file.seek(0)
         file.truncate()
         # Raw: the bytes as they are stored, whatever encoding the object claims to have.
-        self._blob(key).download_to_file(file, raw_download=True, retry=None, timeout=self._timeout)
+        self._blob(name).download_to_file(
+            file, raw_download=True, retry=None, timeout=self._timeout
+        )
 
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        """Read a part of an object."""
-        url = self._clients.object_url(self.namespace.bucket, self._name(key))
+    def _part(self, name: str, start: int, length: int) -> bytes:
+        asked = {"Range": f"bytes={start}-{start + length - 1}"}
+        with self._get(self._url(name), {"alt": "media"}, asked, stream=True) as answer:
+            if answer.status_code != 206:
+                raise IncompleteReadError(
+                    f"{self.root}{name.removeprefix(self._before)} was asked for bytes {start} to "
+                    f"{start + length} "
+                    f"and the store sent something else (HTTP {answer.status_code})",
+                    "Look at gcs_endpoint.",
+                )
+            # Raw: a part of a compressed object cannot be decompressed, and need not be.
+            return bytes(answer.raw.read(decode_content=False))
 
-        def part() -> bytes:
-            asked = {"Range": f"bytes={start}-{start + length - 1}"}
-            try:
-                answer = self._get(url, {"alt": "media"}, asked, stream=True)
-            except CLIENT_ERRORS as error:
-                if failure_of(error).status == 416:
-                    return b""
-                raise
-            with answer:
-                if answer.status_code != 206:
-                    raise IncompleteReadError(
-                        f"{self.root}{key} was asked for bytes {start} to {start + length} and the store sent something else "
-                        f"(HTTP {answer.status_code})",
-                        "Look at gcs_endpoint.",
-                    )
-                # Raw: a part of something compressed cannot be unpacked, and is not meant to be.
-                return bytes(answer.raw.read(decode_content=False))
-
-        return exact_range(self._look("read", "read", key, part), self, key, start, length)
-
-    @contextmanager
-    def open_source(self, key: str) -> Iterator[BinaryIO]:
-        """Bring the object here with one request; what is large goes to a temporary file."""
-        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
-            self._bring(key, file)
-            file.seek(0)
-            yield cast(BinaryIO, file)
-
-    def put(self, key: str, data: bytes) -> None:
-        """Write a whole object."""
-        self._send(key, io.BytesIO(data), len(data))
-
-    def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write an object on the condition that there is none (generation 0)."""
-        self._send(key, io.BytesIO(data), len(data), if_generation_match=0)
-
-    def _send(self, key: str, file: Any, size: int, **conditions: int) -> None:
-        """Send an object; the client goes on with a broken transfer by itself, and the store checks the sum."""
-        blob = self._blob(key, _CHUNK_BYTES)
-        self.requests["put"] += 1
-        try:
-            blob.upload_from_file(
-                file,
-                size=size,
-                content_type="application/octet-stream",
-                timeout=self._timeout,
-                retry=patience(self.options),
-                **conditions,
-            )
-        except CLIENT_ERRORS as error:
-            told = explained(error, "write", key, self.root)
-        else:
-            return
-        raise told
-
-    @contextmanager
-    def open_sink(self, key: str) -> Iterator[BinaryIO]:
-        """Gather the object here and send it when the block ends well."""
-        self._name(key)
-        with tempfile.SpooledTemporaryFile(_SPOOLED_BYTES) as file:
-            yield cast(BinaryIO, file)
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
-            self._send(key, file, size)
-
-    def sight(self, key: str) -> Sight:
-        """Describe one object, with the checksums that Google keeps of it."""
-        return self._copies.sight(key)
-
-    def transfer(self, source: Sight, target: str) -> None:
-        """Copy by rewriting, which moves no bytes as long as place and storage class stay."""
-        self._copies.transfer(source, target)
+    def _send(self, name: str, content: bytes | BinaryIO, size: int, *, is_new: bool) -> None:
+        """Upload an object; the client resumes a broken transfer, and the store checks the sum."""
+        self._blob(name, _CHUNK_BYTES).upload_from_file(
+            io.BytesIO(content) if isinstance(content, bytes) else content,
+            size=size,
+            content_type="application/octet-stream",
+            timeout=self._timeout,
+            retry=patience(self.options),
+            # An object that does not exist has no generation.
+            **({"if_generation_match": 0} if is_new else {}),
+        )
 
     @property
-    def _copies(self) -> Copies:
-        def ask(action: str, key: str, question: Callable[[], T]) -> T:
-            return self._look(action, action, key, question)
-
+    def _copies(self) -> Bucket:
         def url(key: str) -> str:
-            return self._clients.object_url(self.namespace.bucket, self._name(key))
+            return self._url(self._name(key))
 
-        return Copies(self.root, url, ask, self._send_json)
+        return Bucket(self.root, self._ask_of_copies, url, self._send_json)
 
     def _send_json(self, method: str, url: str, params: Mapping[str, str]) -> Any:
         if method == "GET":
@@ -375,17 +256,17 @@ class GcsStore(OrderedStore):
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         return _json(answer)
 
-    def delete(self, keys: Sequence[str], *, pace: Pace = unpaced) -> Outcomes:
-        """Delete with batch requests.
+    def _send_deletion(
+        self,
+        keys: Sequence[str],
+        pace: Pace,  # noqa: ARG002 - one request
+    ) -> dict[str, Answer]:
+        """Send one batch; a 404 means that the object is gone only if the bucket exists.
 
-        A key that was deleted by a request whose answer was lost is
-        `already_gone` when asked for again. On a bucket with versions the object
-        stays as a noncurrent one, with soft delete for as long as that says.
+        A key that was deleted by a request whose answer was lost is `already_gone` when asked for
+        again. On a bucket with versions the object stays as a noncurrent one; with soft delete it
+        stays as long as that says.
         """
-        return delete_in_batches(keys, self._send_deletion, self.options, size=self.delete_batch_size, pace=pace)
-
-    def _send_deletion(self, keys: Sequence[str]) -> dict[str, Answer]:
-        """Send one batch; a 404 means that the object is gone only when the bucket is there."""
         self.requests["delete"] += 1
         try:
             parts = self._deletion_answers(keys)
@@ -396,15 +277,17 @@ class GcsStore(OrderedStore):
             try:
                 self._confirm_bucket()
             except LakegcError:
-                unsure = Answer("failed", "HTTP 404, and whether the bucket is there could not be told")
+                unsure = Answer(
+                    "failed", "HTTP 404, and whether the bucket is there could not be told"
+                )
                 answers = {
-                    key: unsure if answer.outcome == "already_gone" else answer for key, answer in answers.items()
+                    key: unsure if answer.outcome == "already_gone" else answer
+                    for key, answer in answers.items()
                 }
         return answers
 
-    def _deletion_answers(self, keys: Sequence[str]) -> dict[str, Failure]:
-        urls = [self._clients.object_url(self.namespace.bucket, self._before + key) for key in keys]
-        content_type, body = batch_request(urls)
+    def _deletion_answers(self, keys: Sequence[str]) -> dict[str, GcsFailure]:
+        content_type, body = batch_request([self._url(self._before + key) for key in keys])
         answer = self._clients.session.post(
             f"{self._clients.endpoint}/batch/storage/v1",
             data=body,
@@ -414,27 +297,50 @@ class GcsStore(OrderedStore):
         if not 200 <= answer.status_code < 300:
             raise from_http_response(answer)  # type: ignore[no-untyped-call]
         parts = batch_answers(answer.headers.get("Content-Type", ""), answer.content)
-        return {keys[number]: told for number, told in parts.items() if number < len(keys)}
+        return {keys[number]: failure for number, failure in parts.items() if number < len(keys)}
 
     def find_deleted(self, lost: Lost) -> BringBack:
         """Find a generation that versions or soft delete keep."""
         name = self._name(lost.key)
-        return find_deleted(self._copies, lost, name, self._clients.objects_url(self.namespace.bucket))
+        return find_deleted(
+            self._copies, lost, name, self._clients.objects_url(self.namespace.bucket)
+        )
+
+    def after_deletion(self) -> AfterDeletion:
+        """Read the bucket's soft delete and versioning; storage.buckets.get must be allowed."""
+        try:
+            told = self._description()
+            hint = undelete_hint(told, self.root)
+        except LakegcError as problem:
+            return AfterDeletion(None, problem.found)
+        if hint is not None:
+            return AfterDeletion(True, hint)
+        if "softDeletePolicy" not in told:
+            return AfterDeletion(None, f"the bucket of {self.root} does not tell its soft delete")
+        return AfterDeletion(
+            False, f"soft delete and versioning of the bucket of {self.root} are off"
+        )
 
     def undelete_hint(self) -> str | None:
-        """Say whether the bucket keeps what is deleted, where storage.buckets.get allows to ask."""
-        url = self._clients.bucket_url(self.namespace.bucket)
+        """Say whether the bucket keeps deleted objects, if storage.buckets.get may be called."""
         try:
-            answer = self._ask(
-                "head", "describe", "", lambda: _json(self._get(url, {"fields": "softDeletePolicy,versioning"}))
-            )
+            answer = self._description()
         except PermissionDeniedError:
             return None
         return undelete_hint(answer, self.root)
 
+    def _description(self) -> Any:
+        url = self._clients.bucket_url(self.namespace.bucket)
+        return self._ask(
+            "head",
+            "describe",
+            "",
+            lambda: _json(self._get(url, {"fields": "softDeletePolicy,versioning"})),
+        )
+
 
 def _json(answer: Any) -> Any:
-    """Read a body as JSON; None when it is none, which is no answer of GCS."""
+    """Read a body as JSON; None if it is no JSON, and so no answer of GCS."""
     try:
         return json.loads(answer.content)
     except ValueError:

@@ -1,4 +1,7 @@
-"""Deleted objects of a bucket with versions or soft delete: found by listing what is hidden, rewritten or restored."""
+"""Deleted objects of a bucket with versions or soft delete.
+
+A listing of hidden objects finds them. They are rewritten or restored.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ import pyarrow as pa
 
 from spark_core.errors import IncompleteReadError, NotFoundError, SettingsError
 from spark_core.schemas import INSTANT
-from spark_core.storage.contract import ObjectInfo
-from spark_core.storage.copies import Sight
-from spark_core.storage.gcs.copies import Copies
-from spark_core.storage.gcs.pages import KIND, checksum_of
+from spark_core.storage.gcs.copies import Bucket
+from spark_core.storage.gcs.pages import KIND
+from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.pages import md5_in_hex
 from spark_core.storage.undo import BringBack, Lost, chosen
 
 _FIELDS = "kind,nextPageToken,items(name,generation,size,updated,timeCreated,md5Hash)"
 _MOST_PAGES = 100
 
 
-def find_deleted(copies: Copies, lost: Lost, name: str, objects_url: str) -> BringBack:
+def find_deleted(copies: Bucket, lost: Lost, name: str, objects_url: str) -> BringBack:
     """Find what the bucket keeps of a deleted object.
 
     Args:
@@ -28,18 +31,18 @@ def find_deleted(copies: Copies, lost: Lost, name: str, objects_url: str) -> Bri
         objects_url: URL of the bucket's listing.
 
     Raises:
-        NotFoundError: If it keeps nothing of it, or only others.
+        NotFoundError: If it keeps nothing of the object, or only other ones.
     """
     versions = _hidden(copies, lost, name, objects_url, {"versions": "true"})
     generation = _generation(lost, versions)
     if generation is not None:
-        # A generation that is not the current one is copied as any other; the bytes stay where they are.
-        source = Sight(lost.key, lost.size_bytes, generation)
+        # A noncurrent generation is copied like any other; the bytes stay where they are.
+        source = Description(lost.key, lost.size_bytes, generation)
         return lambda: copies.transfer(source, lost.key)
     try:
         soft = _hidden(copies, lost, name, objects_url, {"softDeleted": "true"})
     except SettingsError:
-        # Without the policy Google calls the question a bad request.
+        # Without the policy Google calls the request a bad one.
         soft = []
     generation = _generation(lost, soft)
     if generation is not None:
@@ -47,16 +50,20 @@ def find_deleted(copies: Copies, lost: Lost, name: str, objects_url: str) -> Bri
         return lambda: _restore(copies, lost.key, params)
     kept = len(versions) + len(soft)
     raise NotFoundError(
-        f"the bucket keeps {f'{kept} deleted generations' if kept else 'no deleted generation'} of it"
-        f"{', none of this size and time' if kept else ''}. Soft delete, versioning or quarantine must be on before a sweep."
+        f"the bucket keeps {f'{kept} deleted generations' if kept else 'no deleted generation'} of "
+        "it"
+        f"{', none of this size and time' if kept else ''}. Soft delete, versioning or quarantine "
+        "must be on before a sweep."
     )
 
 
-def _restore(copies: Copies, key: str, params: dict[str, str]) -> None:
+def _restore(copies: Bucket, key: str, params: dict[str, str]) -> None:
     copies.ask("undelete", key, lambda: copies.send("POST", f"{copies.url(key)}/restore", params))
 
 
-def _hidden(copies: Copies, lost: Lost, name: str, url: str, which: dict[str, str]) -> list[dict[str, Any]]:
+def _hidden(
+    copies: Bucket, lost: Lost, name: str, url: str, which: dict[str, str]
+) -> list[dict[str, Any]]:
     """List what is hidden under exactly this name."""
     asked = {"prefix": name, "fields": _FIELDS, **which}
     found: list[dict[str, Any]] = []
@@ -66,27 +73,32 @@ def _hidden(copies: Copies, lost: Lost, name: str, url: str, which: dict[str, st
             break
         items = answer.get("items", [])
         found += [item for item in items if item.get("name") == name]
-        # Names come in order, and the shortest first.
+        # Names come in order, the shortest first.
         if "nextPageToken" not in answer or any(item.get("name") != name for item in items):
             return found
         asked["pageToken"] = answer["nextPageToken"]
     raise IncompleteReadError(
-        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one that was deleted cannot be told",
+        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one "
+        "that was deleted cannot be told",
         "Look at gcs_endpoint, or bring it back with gcloud.",
     )
 
 
 def _generation(lost: Lost, hidden: list[dict[str, Any]]) -> str | None:
-    """Choose among generations; both of their times count, since it is not said which one a deletion leaves alone."""
+    """Choose a generation; both of its times count, as it is unknown which a deletion keeps."""
     by_generation = sorted(hidden, key=lambda item: int(item["generation"]), reverse=True)
     for time in ("updated", "timeCreated"):
-        infos = {item["generation"]: _info(lost.key, item, time) for item in by_generation if item.get(time)}
-        found = chosen(lost, infos.values())
+        infos = {
+            str(item["generation"]): _info(lost.key, item, time)
+            for item in by_generation
+            if item.get(time)
+        }
+        found = chosen(lost, infos)
         if found is not None:
-            return next(str(generation) for generation, info in infos.items() if info is found)
+            return found
     return None
 
 
 def _info(key: str, item: dict[str, Any], time: str) -> ObjectInfo:
     at = pa.array([item[time]], pa.string()).cast(INSTANT)[0].as_py()
-    return ObjectInfo(key, int(item["size"]), at, checksum_of(item.get("md5Hash")))
+    return ObjectInfo(key, int(item["size"]), at, md5_in_hex(item.get("md5Hash")))

@@ -1,1 +1,1 @@
-"""S3 and what speaks like it, through boto3 and obstore."""
+"""S3 and stores that speak like it, through boto3 and obstore."""

@@ -1,4 +1,7 @@
-"""The two clients of an S3 bucket, boto3 and obstore, opened alike: same credentials, region, endpoint and bounds."""
+"""The two clients of an S3 bucket, boto3 and obstore, with the same settings.
+
+They share credentials, region, endpoint and bounds.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,19 @@ from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import boto3
 import obstore.store
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.handlers import BUILTIN_HANDLERS
 from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
 from spark_core.storage.obstores import claim_process
-from spark_core.storage.s3.content_md5 import send_md5
+from spark_core.storage.remote import url_of
+from spark_core.storage.s3 import private_doors
+from spark_core.storage.s3.content_md5 import add_md5
 from spark_core.storage.s3.pace import keep_pace
 from spark_core.storage.s3.pages import read_before_parser
 from spark_core.storage.s3.roles import assume_role
@@ -28,10 +31,11 @@ from spark_core.storage.s3.roles import assume_role
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
-# Where S3 answers for buckets of any region, and what S3-compatible stores without regions expect.
+# The region where S3 answers for buckets of any region, and which stores without regions expect.
 _ANY_REGION = "us-east-1"
 
-# boto3 refreshes temporary credentials 15 minutes before they end; asking again this often never uses expired ones.
+# boto3 refreshes temporary credentials 15 minutes before they end. Asking this often never uses
+# expired ones.
 _CREDENTIALS_LIFE = timedelta(minutes=5)
 
 
@@ -40,9 +44,9 @@ class Clients:
     """The open clients of one process.
 
     Attributes:
-        boto: Lists, deletes, and describes the bucket: answers key by key, names every key.
+        boto: Lists, deletes, and describes the bucket; it answers key by key and names every key.
         objects: Reads and writes, rooted at the bucket.
-        region: The bucket's.
+        region: The bucket's region.
     """
 
     boto: Any
@@ -57,40 +61,33 @@ def check_options(options: StoreOptions, root: str) -> None:
         SettingsError: Naming the setting.
     """
     if (options.s3_access_key_id is None) != (options.s3_secret_access_key is None):
-        raise SettingsError(f"{root}: of the S3 access key id and its secret only one is set. Set both or none.")
-    for name, endpoint in (("s3_endpoint", options.s3_endpoint), ("s3_sts_endpoint", options.s3_sts_endpoint)):
+        raise SettingsError(
+            f"{root}: only one of the S3 access key id and its secret is set. Set both or none."
+        )
+    for name, endpoint in (
+        ("s3_endpoint", options.s3_endpoint),
+        ("s3_sts_endpoint", options.s3_sts_endpoint),
+    ):
         if endpoint is not None:
-            _check_endpoint(name, endpoint, root, allow_http=options.allow_http)
-
-
-def _check_endpoint(name: str, endpoint: str, root: str, *, allow_http: bool) -> None:
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise SettingsError(
-            f"{root}: {name} is no URL of the form https://HOST[:PORT] without user and query. Correct it."
-        )
-    if parts.scheme == "http" and not allow_http:
-        raise SettingsError(
-            f"{root}: {name} {endpoint} sends data and signatures without TLS. "
-            "Use https://, or set allow_http where nobody else can listen."
-        )
+            url_of(endpoint, name, root, options)
 
 
 def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clients:
-    """Open both clients; asks the bucket for its region when none is known.
+    """Open both clients; ask the bucket for its region if none is known.
 
     Args:
         bucket: Its name.
         options: Endpoint, credentials, bounds.
-        region: The bucket's region when it is known already.
+        region: The bucket's region if it is known already.
 
     Raises:
-        SettingsError: If there are no credentials, no such profile, or if this
-            process was forked from one that used S3 already.
+        SettingsError: If there are no credentials or no such profile, or if this process was forked
+            from one that used S3 already.
     """
     if not claim_process():
         raise SettingsError(
-            "this process was forked from one that had used obstore already, and obstore does not survive that",
+            "this process was forked from one that had used obstore already, and obstore does not "
+            "survive that",
             "Start worker processes with spawn or forkserver.",
         )
     session = _session(options, os.getpid())
@@ -101,7 +98,7 @@ def open_clients(bucket: str, options: StoreOptions, region: str | None) -> Clie
 
 @lru_cache(maxsize=16)
 def _session(options: StoreOptions, _process: int) -> boto3.Session:
-    """Open the session that all stores of these options share in this process; each costs a quarter of a second."""
+    """Open the session that all stores of these options share here; each costs 0.25 seconds."""
     try:
         session = boto3.Session(
             aws_access_key_id=options.s3_access_key_id,
@@ -111,12 +108,15 @@ def _session(options: StoreOptions, _process: int) -> boto3.Session:
         )
         known = session.get_credentials() is not None
     except BotoCoreError as error:
-        raise SettingsError(f"the AWS configuration cannot be used ({error})", "Correct it.") from None
+        raise SettingsError(
+            f"the AWS configuration cannot be used ({error})", "Correct it."
+        ) from None
     if not known:
         raise SettingsError(
             "no credentials for S3 were found",
             "Set AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. lakegc does not read anonymously.",
+            "and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them. "
+            "lakegc does not read anonymously.",
         )
     return session if options.s3_role_arn is None else assume_role(session, options, _ANY_REGION)
 
@@ -131,43 +131,22 @@ def _boto(options: StoreOptions, region: str, process: int) -> Any:
             ignore_configured_endpoint_urls=options.s3_own_endpoint_only or None,
             connect_timeout=options.connect_timeout.total_seconds(),
             read_timeout=options.read_timeout.total_seconds(),
-            # Adaptive: a store that throttles slows this client down instead of failing the run.
+            # Adaptive: a throttling store slows this client down instead of failing the run.
             retries={"mode": "adaptive", "total_max_attempts": options.max_retries + 1},
             s3={"addressing_style": "path" if options.s3_path_style else "virtual"},
-            # Copies and restores keep more requests under way than the client's own ten.
+            # Copies and restores keep more requests under way than the client's default of ten.
             max_pool_connections=32,
-            # Stores that only speak like S3 do not all know the newer checksums.
+            # Not all stores that speak like S3 know the newer checksums.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
     )
-    _read_pages_first(boto)
-    send_md5(boto)
-    boto.meta.events.register("before-parameter-build.s3", _stay_in_region)
-    # Last: the client's own handler may wait, and the pace tells whether it waited too long.
-    boto.meta.events.register_last("before-send", keep_pace)
+    private_doors.read_first(boto, read_before_parser)
+    private_doors.before_signing(boto, "DeleteObjects", add_md5)
+    private_doors.stay_in_region(boto)
+    # The pace tells whether the client itself waited too long.
+    private_doors.before_each_attempt(boto, keep_pace)
     return boto
-
-
-def _stay_in_region(context: dict[str, Any], **_: object) -> None:
-    """Keep the client from following a bucket into another region: obstore does not, and both must mean the same bucket.
-
-    A redirect that names no region would also send it round in circles.
-    """
-    context.get("s3_redirect", {})["redirected"] = True
-
-
-def _read_pages_first(boto: Any) -> None:
-    """Put the reader of listing pages before the client's own handlers, one of which parses the whole page for an error.
-
-    They still see every answer; of a listing only what the reader left.
-    """
-    event = "before-parse.s3.*"
-    own = [entry[1] for entry in BUILTIN_HANDLERS if entry[0] == event]
-    for handler in own:
-        boto.meta.events.unregister(event, handler)
-    for handler in (read_before_parser, *own):
-        boto.meta.events.register(event, handler)
 
 
 def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> str:
@@ -176,7 +155,7 @@ def _region_of(bucket: str, session: boto3.Session, options: StoreOptions) -> st
 
 
 def bucket_region(boto: Any, bucket: str) -> str | None:
-    """Ask the bucket for its region; S3 tells it even where it refuses the rest, other stores need not."""
+    """Ask the bucket for its region; S3 tells it even if it refuses the rest, others need not."""
     try:
         answer = boto.head_bucket(Bucket=bucket)
     except ClientError as error:
@@ -198,7 +177,8 @@ def _obstore(
         endpoint=endpoint,
         region=region,
         virtual_hosted_style_request=not options.s3_path_style,
-        # Said, or a variable that only obstore knows (AWS_SKIP_SIGNATURE) would make its requests anonymous.
+        # Set explicitly, or a variable that only obstore knows (AWS_SKIP_SIGNATURE) would make its
+        # requests anonymous.
         skip_signature=False,
         credential_provider=Boto3CredentialProvider(session, ttl=_CREDENTIALS_LIFE),
         client_options=_client_options(options),
@@ -214,6 +194,7 @@ def _client_options(options: StoreOptions) -> ClientConfig:
     }
     bundle = os.environ.get("AWS_CA_BUNDLE")
     if bundle:
-        # boto3 trusts it by itself; a store behind a private authority must not answer one client and fail the other.
+        # boto3 trusts it by itself. A store behind a private authority must not answer one client
+        # and fail the other.
         chosen["root_certificate"] = Path(bundle).read_bytes()
     return chosen

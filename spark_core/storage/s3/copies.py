@@ -1,4 +1,4 @@
-"""Copies inside an S3 bucket: one request up to 5 GB, in parts above, and what S3 tells for comparing them."""
+"""Copies inside an S3 bucket: in one request up to 5 GB, in parts above; facts to compare them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from botocore import xform_name
 from botocore.exceptions import ClientError
 
-from spark_core.errors import LakegcError, NotFoundError, ObjectExistsError, TransientError
-from spark_core.storage.copies import Sight
+from spark_core.errors import LakegcError
+from spark_core.storage.copies import Copies
+from spark_core.storage.objects import Description
 from spark_core.storage.s3.errors import failure_of
 from spark_core.storage.s3.pages import checksum_of
 
@@ -24,62 +25,66 @@ PART_BYTES = 512 << 20
 _MOST_PARTS = 10_000
 _PARTS_AT_ONCE = 4
 
-# Checksums that S3 can keep of a whole object, in its own names.
+# Checksums of a whole object that S3 can keep, in its own names.
 _WHOLE = ("ChecksumCRC64NVME", "ChecksumCRC32C", "ChecksumCRC32", "ChecksumSHA256", "ChecksumSHA1")
-# Under these the ETag is 32 hex digits as well, and no MD5 of the content.
+# With these encryptions the ETag is also 32 hex digits, but no MD5 of the content.
 _NO_MD5 = ("SSEKMSKeyId", "SSECustomerAlgorithm")
 
 
-def sight_of(key: str, answer: Mapping[str, Any]) -> Sight:
-    """Read what HeadObject tells for comparing.
+def description_of(key: str, answer: Mapping[str, Any]) -> Description:
+    """Read from HeadObject what is needed to compare an object.
 
     Args:
         key: Relative to the namespace.
-        answer: Of HeadObject with `ChecksumMode="ENABLED"`.
+        answer: Answer of HeadObject with `ChecksumMode="ENABLED"`.
     """
     digests = {}
     if answer.get("ChecksumType") == "FULL_OBJECT":
         digests.update({name: answer[name] for name in _WHOLE if answer.get(name)})
     md5 = checksum_of(answer.get("ETag"))
-    encrypted = str(answer.get("ServerSideEncryption", "")).startswith("aws:") or any(answer.get(n) for n in _NO_MD5)
+    encrypted = str(answer.get("ServerSideEncryption", "")).startswith("aws:") or any(
+        answer.get(n) for n in _NO_MD5
+    )
     if md5 and not encrypted:
         digests["md5"] = md5
-    # The time as well: the same content written again has the same ETag. A version id is there only on some buckets.
-    version = f"{answer.get('ETag', '')} {answer['LastModified'].isoformat()} {answer.get('VersionId', '')}"
-    return Sight(key, answer["ContentLength"], version, digests)
-
-
-class Ask(Protocol):
-    """Sends one request about a key, counts it, and tells what fails as the project's errors."""
-
-    def __call__(self, action: str, key: str, question: Callable[[], T]) -> T:
-        """Send it."""
+    # The time is included: the same content written again has the same ETag. Only some buckets give
+    # a version id.
+    version = (
+        f"{answer.get('ETag', '')} {answer['LastModified'].isoformat()} "
+        f"{answer.get('VersionId', '')}"
+    )
+    return Description(key, answer["ContentLength"], version, digests)
 
 
 @dataclass(frozen=True)
-class Bucket:
+class Bucket(Copies):
     """Where the copies are made.
 
     Attributes:
         boto: The bucket's client.
-        name: Of the bucket.
-        root: Of the namespace, for an error.
+        name: Name of the bucket.
         before: The namespace's part of every key.
-        ask: Sends a request.
     """
 
     boto: Any
     name: str
-    root: str
     before: str
-    ask: Ask
 
-    def transfer(self, source: Sight, target: str, *, version: str | None = None) -> None:
-        """Copy an object, or a version of it that is not the current one; see `ObjectStore.transfer`.
+    def head(self, key: str) -> Any:
+        """Describe an object in S3's own words, checksums included."""
+        where = {"Bucket": self.name, "Key": self.before + key, "ChecksumMode": "ENABLED"}
+        return self.ask("head", key, lambda: self.boto.head_object(**where))
+
+    def describe(self, key: str) -> Description:
+        """Describe an object, with the checksums that S3 keeps of it."""
+        return description_of(key, self.head(key))
+
+    def transfer(self, source: Description, target: str, *, version: str | None = None) -> None:
+        """Copy an object or a noncurrent version of it; see `ObjectStore.transfer`.
 
         Args:
-            source: What is copied.
-            target: Key of none.
+            source: The object to copy.
+            target: A free key.
             version: Id of a version of `source.key`.
         """
         from_where = {"Bucket": self.name, "Key": self.before + source.key}
@@ -87,30 +92,30 @@ class Bucket:
             from_where["VersionId"] = version
         where = {"Bucket": self.name, "Key": self.before + target}
         tag = source.version.partition(" ")[0]
-        told = {"CopySource": from_where, **({"CopySourceIfMatch": tag} if tag else {})}
-        try:
+        copy_source = {"CopySource": from_where, **({"CopySourceIfMatch": tag} if tag else {})}
+
+        def copy() -> None:
             if source.size_bytes > LARGEST_COPY_BYTES:
-                self._in_parts(source, where, told)
+                self._in_parts(source, where, copy_source)
             else:
-                # An error can come with 200, once S3 has begun; the client makes an error of it.
-                self.ask("copy", source.key, lambda: self._where_nothing_is("CopyObject", **where, **told))
-        except ObjectExistsError:
-            # S3 says the same whichever of the two conditions fails.
-            if self._is_there(target):
-                raise
-        else:
-            return
-        raise TransientError(
-            f"{self.root}{source.key} was written again while it was copied, so the copy was not made",
-            "Look who writes there, and run again.",
-        )
+                # S3 may send an error with status 200, once it has begun. The client raises it.
+                self.ask(
+                    "copy",
+                    source.key,
+                    lambda: self._where_nothing_is("CopyObject", **where, **copy_source),
+                )
+
+        self.unless_there(source.key, target, copy)
 
     def _where_nothing_is(self, operation: str, **asked: Any) -> Any:
-        """Send a request on the condition that there is no object, where client and store know it for that request.
+        """Send a request on the condition that no object exists, if client and store know it.
 
-        Where they do not, what protects an object is that it was asked for just before.
+        Otherwise the only protection of an object is that its key was checked just before.
         """
-        known = "IfNoneMatch" in self.boto.meta.service_model.operation_model(operation).input_shape.members
+        known = (
+            "IfNoneMatch"
+            in self.boto.meta.service_model.operation_model(operation).input_shape.members
+        )
         send = getattr(self.boto, xform_name(operation))
         try:
             return send(**asked, **({"IfNoneMatch": "*"} if known else {}))
@@ -119,15 +124,10 @@ class Bucket:
                 raise
         return send(**asked)
 
-    def _is_there(self, key: str) -> bool:
-        try:
-            self.ask("head", key, lambda: self.boto.head_object(Bucket=self.name, Key=self.before + key))
-        except NotFoundError:
-            return False
-        return True
-
-    def _in_parts(self, source: Sight, where: Mapping[str, str], told: Mapping[str, Any]) -> None:
-        """Copy part by part; the object appears when all are there, and what a broken copy leaves is taken away."""
+    def _in_parts(
+        self, source: Description, where: Mapping[str, str], copy_source: Mapping[str, Any]
+    ) -> None:
+        """Copy part by part; the object appears after the last, and a broken copy is deleted."""
 
         def ask(question: Callable[[], T]) -> T:
             return self.ask("copy", source.key, question)
@@ -137,14 +137,22 @@ class Bucket:
 
         def copy_part(numbered: tuple[int, str]) -> dict[str, Any]:
             number, span = numbered
-            answer = ask(lambda: self.boto.upload_part_copy(**upload, **told, PartNumber=number, CopySourceRange=span))
+            answer = ask(
+                lambda: self.boto.upload_part_copy(
+                    **upload, **copy_source, PartNumber=number, CopySourceRange=span
+                )
+            )
             return {"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]}
 
         try:
             with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
                 parts = list(pool.map(copy_part, enumerate(_spans(source.size_bytes), start=1)))
             named = {"Parts": parts}
-            ask(lambda: self._where_nothing_is("CompleteMultipartUpload", **upload, MultipartUpload=named))
+            ask(
+                lambda: self._where_nothing_is(
+                    "CompleteMultipartUpload", **upload, MultipartUpload=named
+                )
+            )
         except LakegcError:
             self._abort(upload)
             raise
@@ -153,7 +161,8 @@ class Bucket:
         try:
             self.ask("copy", upload["Key"], lambda: self.boto.abort_multipart_upload(**upload))
         except LakegcError:
-            # The reason why the copy failed matters more; parts without an object end by the bucket's lifecycle rules.
+            # The reason why the copy failed matters more. The bucket's lifecycle rules end parts
+            # without an object.
             return
 
 

@@ -1,4 +1,4 @@
-"""The pace of deletions, kept also by the requests that boto3 sends again by itself, minutes later if it likes."""
+"""The pace of deletions, kept also by the requests that boto3 itself repeats minutes later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Paced:
     """One call of the client.
 
     Attributes:
-        pace: Called before each request but the first, before which the caller calls it.
+        pace: Called before each request but the first; the caller calls it before the first.
         is_sent: The first was sent.
     """
 
@@ -30,11 +30,11 @@ _current: ContextVar[_Paced | None] = ContextVar("lakegc_s3_pace", default=None)
 def paced(pace: Pace) -> Iterator[None]:
     """Keep a pace in the one call of the client that the block makes.
 
-    An answer that does not come costs the client's whole patience, time and
-    again: unasked, it would send a deletion long after what allowed it.
+    Each missing answer costs the client its whole timeout, and it tries again. Without the pace, it
+    would send a deletion long after its permission ended.
 
     Args:
-        pace: What it raises ends the call, and nothing more is sent.
+        pace: An error of it ends the call, and nothing more is sent.
     """
     token = _current.set(_Paced(pace))
     try:
@@ -44,12 +44,12 @@ def paced(pace: Pace) -> Iterator[None]:
 
 
 def keep_pace(**_: object) -> None:
-    """Call the pace of this thread, if it has one; a handler of boto3's `before-send`, called for each attempt."""
+    """Call this thread's pace, if any; a handler of boto3's `before-send`, called per attempt."""
     call = _current.get()
     if call is None:
         return
     if call.is_sent:
-        # What the pace itself asks of the store, as for a lease, is no request of this call.
+        # The pace's own requests to the store, as for a lease, are not requests of this call.
         token = _current.set(None)
         try:
             call.pace()

@@ -1,9 +1,9 @@
-"""Pages of an S3 listing, exact to the byte: the store's own client asks, this reads the answer into columns.
+"""Pages of an S3 listing, exact to the byte: boto3 asks, this module reads the answer.
 
-obstore cannot name every key: it lists `x/` as `x` without a word. boto3 can,
-but its general parser takes some 60 ms for a page of 1,000 keys, 10 minutes
-for 10 million. So the answer is read here before that parser sees it, in
-4 ms; whenever it does not look exactly as S3 writes it, it is left to the parser.
+obstore cannot name every key: it silently lists `x/` as `x`. boto3 can, but its general parser
+takes some 60 ms for a page of 1,000 keys, 10 minutes for 10 million. So this module reads the
+answer into columns before that parser sees it, in 4 ms. If the answer does not look exactly as S3
+writes it, it is left to the parser.
 """
 
 from __future__ import annotations
@@ -18,34 +18,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core.addresses.collectable import arrow_pattern
-from spark_core.errors import IncompleteReadError
 from spark_core.schemas import INSTANT
 from spark_core.storage.contract import listing_batch
+from spark_core.storage.pages import Listed
 
-# Where the columns of a page wait in the client's answer.
+# The key of the page's columns in the client's answer.
 COLUMNS = "LakegcColumns"
 
-# Stores that do not know a time write the beginning of some era: 1970, or the year 1.
+# Stores that do not know a time write the beginning of an era: 1970, or the year 1.
 _FIRST_OBJECT = datetime(2000, 1, 1, tzinfo=UTC)
 
 _KEY = re.compile(rb"<Key>([^<]*)</Key>")
 _SIZE = re.compile(rb"<Size>([0-9]+)</Size>")
 _MODIFIED = re.compile(rb"<LastModified>([^<&]+)</LastModified>")
 _TAG = re.compile(rb"<ETag>([^<]*)</ETag>")
-# Quotes are written out by some stores, as one entity or the other by others.
+# Some stores write out quotes, as one entity or the other.
 _QUOTE = r"(?:\"|&quot;|&#34;)?"
 _MD5 = rf"^{_QUOTE}(?P<md5>[0-9a-f]{{32}}){_QUOTE}$"
 _MD5_PATTERN = arrow_pattern(_MD5)
 
 
 def read_before_parser(
-    operation_model: Any, response_dict: Mapping[str, Any], customized_response_dict: dict[str, Any], **_: object
+    operation_model: Any,
+    response_dict: Mapping[str, Any],
+    customized_response_dict: dict[str, Any],
+    **_: object,
 ) -> None:
     """Take the objects out of an answer to ListObjectsV2 (botocore's event `before-parse`).
 
     Args:
-        operation_model: What was asked; anything but a listing is left alone.
-        response_dict: The raw answer; its body loses the objects when they could be read here.
+        operation_model: The operation; anything but a listing is left alone.
+        response_dict: The raw answer; its body loses the objects if they could be read here.
         customized_response_dict: Gets the columns of the page under `COLUMNS`.
     """
     if operation_model.name != "ListObjectsV2" or response_dict["status_code"] != 200:
@@ -65,20 +68,19 @@ def read_before_parser(
     response_dict["body"] = body[:first] + body[last + len(b"</Contents>") :]  # type: ignore[index]
 
 
-def page_batch(answer: Mapping[str, Any], before: str, prefix: str, root: str) -> pa.RecordBatch:
+def page_batch(answer: Mapping[str, Any], listed: Listed) -> pa.RecordBatch:
     """Turn one page of a listing into a batch.
 
     Args:
         answer: What the client gave for ListObjectsV2 with `EncodingType="url"`.
-        before: The namespace's part of every key; cut off.
-        prefix: What was listed, relative to the namespace.
-        root: The namespace, for an error.
+        listed: What was asked for.
 
     Returns:
         Columns of `schemas.OBJECT_LISTING`.
 
     Raises:
-        IncompleteReadError: If a key is not UTF-8 or lies elsewhere, or an object has no size or time.
+        IncompleteReadError: If a key is not UTF-8 or lies elsewhere, or an object has no size or
+            time.
     """
     columns = answer.get(COLUMNS)
     try:
@@ -94,63 +96,51 @@ def page_batch(answer: Mapping[str, Any], before: str, prefix: str, root: str) -
             modified = pa.array(columns[2], pa.binary()).cast(pa.string()).cast(INSTANT)
             tags = pa.array(columns[3], pa.binary()).cast(pa.string())
     except (KeyError, ValueError) as error:
-        raise _unlike_s3(f"an object without a readable key, size or time ({error})", prefix, root) from error
+        raise listed.unlike(f"an object without a readable key, size or time ({error})") from error
     earliest = pc.min(modified).as_py()
     if earliest is not None and earliest < _FIRST_OBJECT:
-        raise _unlike_s3(
-            f"an object written at {earliest.isoformat()}, before there was S3: it does not know when, and a young object "
-            "would look old",
-            prefix,
-            root,
+        raise listed.unlike(
+            f"an object written at {earliest.isoformat()}, before there was S3: it does not know "
+            "when, and a young object "
+            "would look old"
         )
-    names = _names(keys, answer, before, prefix, root)
-    return listing_batch(names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5"))
+    names = _names(keys, answer, listed)
+    return listing_batch(
+        names, sizes, modified, pc.struct_field(pc.extract_regex(tags, _MD5), "md5")
+    )
 
 
 def _in_a_zone(instant: datetime) -> datetime:
-    """Refuse a time that the client's parser read without a zone: it would be taken for UTC, and may be hours off."""
+    """Refuse a time that was parsed without a zone: taken for UTC, it may be hours off."""
     if instant.tzinfo is None:
         raise ValueError(f"the time {instant.isoformat()} has no zone")
     return instant
 
 
-def page_prefixes(answer: Mapping[str, Any], before: str, prefix: str, root: str) -> list[str]:
+def page_prefixes(answer: Mapping[str, Any], listed: Listed) -> list[str]:
     """Return the common prefixes of a page, relative to the namespace; see `page_batch`."""
     return _names(
-        [entry["Prefix"].encode() for entry in answer.get("CommonPrefixes", [])], answer, before, prefix, root
+        [entry["Prefix"].encode() for entry in answer.get("CommonPrefixes", [])], answer, listed
     )
 
 
-def _names(keys: Sequence[bytes], answer: Mapping[str, Any], before: str, prefix: str, root: str) -> list[str]:
-    asked, cut = before + prefix, len(before)
+def _names(keys: Sequence[bytes], answer: Mapping[str, Any], listed: Listed) -> list[str]:
     try:
-        names = [key.decode() for key in (map(_unquoted, keys) if answer.get("EncodingType") == "url" else keys)]
+        names = [
+            key.decode()
+            for key in (map(_unquoted, keys) if answer.get("EncodingType") == "url" else keys)
+        ]
     except UnicodeDecodeError as error:
-        raise IncompleteReadError(
-            f"the listing of {root}{prefix} holds a key that is not UTF-8 ({error.object!r}); it cannot be named, so the "
-            "listing is not complete",
-            "Look at it with the store's own tools and move it away.",
-        ) from error
-    stranger = next((name for name in names if not name.startswith(asked)), None)
-    if stranger is not None:
-        raise _unlike_s3(f"the key {stranger!r}, which does not lie there", prefix, root)
-    return [name[cut:] for name in names] if cut else names
-
-
-def _unlike_s3(what: str, prefix: str, root: str) -> IncompleteReadError:
-    return IncompleteReadError(
-        f"the listing of {root}{prefix} answered {what}; the store does not list as S3 does, so the listing cannot be "
-        "trusted",
-        "Look at the endpoint.",
-    )
+        raise listed.not_utf8(error.object) from error
+    return listed.names(names)
 
 
 def checksum_of(tag: str | None) -> str | None:
-    """Return the MD5 that an ETag is, None when it is another thing (uploads in parts)."""
+    """Return the MD5 in an ETag; None if the ETag is no MD5 (uploads in parts)."""
     plain = _MD5_PATTERN.search(tag or "")
     return plain["md5"] if plain else None
 
 
 def _unquoted(key: bytes) -> bytes:
-    """Undo the encoding of `EncodingType="url"`, where a space is a plus."""
+    """Undo the encoding of `EncodingType="url"`, in which a space is a plus."""
     return unquote_to_bytes(key.replace(b"+", b" ")) if b"%" in key or b"+" in key else key

@@ -1,4 +1,4 @@
-"""Ask S3 whether it would delete, without leaving so much as a delete marker where that can be avoided."""
+"""Ask S3 whether it would delete, if possible without leaving even a delete marker."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, failure
 # Sends a bulk deletion.
 Send = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-# What is said of a name that nobody has where the condition is known.
+# The answer for a name that no object has, if the store knows the condition.
 _NOT_THERE = {"NoSuchKey", "NotFound", "PreconditionFailed", "404", "412"}
 
 
 def probe_delete(send: Send, name: str, key: str) -> DeleteOutcome:
-    """Ask to delete a name that nobody has, by the request that a sweep sends; first on the condition that there is such an object.
+    """Ask to delete a name that no object has, by the request that a sweep sends.
 
-    S3 answers a condition that cannot hold only after it has looked at the
-    permission, and then does nothing. Stores that do not know the condition
-    delete nothing either, but on a versioned bucket they leave a delete marker:
-    it is taken away by the version that the answer names. Where the condition
-    itself is refused, the request without it decides.
+    The first request has the condition that the object exists. S3 answers a condition that cannot
+    hold only after it has checked the permission, and then does nothing. Stores that do not know
+    the condition delete nothing either, but on a versioned bucket they leave a delete marker. It is
+    deleted by the version that the answer names. If the condition itself is refused, the request
+    without it decides.
 
     Args:
         send: Sends one bulk deletion.
@@ -34,10 +34,13 @@ def probe_delete(send: Send, name: str, key: str) -> DeleteOutcome:
         `already_gone` if it is allowed, else `refused` or `failed`, and why.
 
     References:
-        Amazon S3 user guide, "How to perform conditional deletes" (`ETag` of an object, `*`: September 2025).
+        Amazon S3 user guide, "How to perform conditional deletes" (`ETag` of an object, `*`:
+        September 2025).
     """
     conditional = _asked(send, {"Key": name, "ETag": "*"}, key)
-    return conditional if conditional.outcome == "already_gone" else _asked(send, {"Key": name}, key)
+    return (
+        conditional if conditional.outcome == "already_gone" else _asked(send, {"Key": name}, key)
+    )
 
 
 def _asked(send: Send, which: Mapping[str, str], key: str) -> DeleteOutcome:
@@ -48,7 +51,8 @@ def _asked(send: Send, which: Mapping[str, str], key: str) -> DeleteOutcome:
         failure = failure_of(error)
         return DeleteOutcome(key, "refused" if failure.refuses else "failed", str(failure))
     deleted, errors = (
-        [entry for entry in answer.get(kind, []) if entry.get("Key") == name] for kind in ("Deleted", "Errors")
+        [entry for entry in answer.get(kind, []) if entry.get("Key") == name]
+        for kind in ("Deleted", "Errors")
     )
     for entry in deleted:
         _take_away(send, name, entry.get("DeleteMarkerVersionId"))
@@ -65,6 +69,7 @@ def _take_away(send: Send, name: str, marker: str | None) -> None:
     """Remove the delete marker that the probe left, by its version."""
     if marker is None or marker == "null":
         return
-    # Without s3:DeleteObjectVersion it stays: a marker without an object, which a lifecycle rule takes and no listing shows.
+    # Without s3:DeleteObjectVersion it stays: a marker without an object, which a lifecycle rule
+    # deletes and no listing shows.
     with suppress(*CLIENT_ERRORS):
         send({"Objects": [{"Key": name, "VersionId": marker}], "Quiet": True})

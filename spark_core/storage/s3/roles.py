@@ -1,7 +1,7 @@
-"""A role that is assumed for a bucket: credentials for an hour, renewed before they end by whoever holds the session.
+"""A role that is assumed for a bucket: credentials for an hour, renewed before they end.
 
-The keys that may assume the role travel to executors, the role's own do not:
-each process assumes it by itself, and a sweep of many hours goes on.
+The keys that may assume the role travel to executors; the role's own keys do not. Each process
+assumes the role by itself, so a sweep of many hours goes on.
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import boto3
-import botocore.session
 from botocore.config import Config
-from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_core.errors import PermissionDeniedError, SettingsError, TransientError
-from spark_core.storage.s3.errors import Failure, failure_of
+from spark_core.storage.s3 import private_doors
+from spark_core.storage.s3.errors import S3Failure, failure_of
 
 if TYPE_CHECKING:
     from spark_core.errors import LakegcError
     from spark_core.storage.contract import StoreOptions
 
-# How the sessions of a role are named in the provider's audit log.
+# Name of a role's sessions in the provider's audit log.
 SESSION_NAME = "lakegc"
 
 
-def assume_role(session: boto3.Session, options: StoreOptions, default_region: str) -> boto3.Session:
-    """Open a session that is the role, with the credentials of another that may assume it.
+def assume_role(
+    session: boto3.Session, options: StoreOptions, default_region: str
+) -> boto3.Session:
+    """Open a session that has the role, with the credentials of another that may assume it.
 
     Args:
         session: Has the credentials that may.
@@ -55,29 +56,27 @@ def assume_role(session: boto3.Session, options: StoreOptions, default_region: s
             **credentials,
         )
 
-    fetcher = AssumeRoleCredentialFetcher(
-        sts, session.get_credentials(), options.s3_role_arn, extra_args={"RoleSessionName": SESSION_NAME}
+    credentials = private_doors.role_credentials(
+        sts, session.get_credentials(), options.s3_role_arn or "", SESSION_NAME
     )
-    core = botocore.session.get_session()
-    credentials = DeferredRefreshableCredentials(refresh_using=fetcher.fetch_credentials, method="assume-role")
-    # botocore has no public way to hand a session credentials that renew themselves.
-    core._credentials = credentials  # noqa: SLF001 - see above
     failure = None
     try:
         credentials.get_frozen_credentials()
     except (BotoCoreError, ClientError) as error:
         failure = failure_of(error)
     if failure is not None:
-        # Outside the handler: chained to the client's, it would carry the answer's body into logs.
+        # Raised outside the handler: chained to the client's error, it would carry the answer's
+        # body into logs.
         raise _cannot_assume(options, failure)
-    return boto3.Session(botocore_session=core, region_name=session.region_name)
+    return private_doors.session_of(credentials, session.region_name)
 
 
-def _cannot_assume(options: StoreOptions, failure: Failure) -> LakegcError:
+def _cannot_assume(options: StoreOptions, failure: S3Failure) -> LakegcError:
     what = f"s3_role_arn {options.s3_role_arn} cannot be assumed ({failure})."
     if failure.refuses:
         return PermissionDeniedError(
-            f"{what} Allow sts:AssumeRole on it for these credentials, and name them in the role's trust policy."
+            f"{what} Allow sts:AssumeRole on it for these credentials, and name them in the role's "
+            "trust policy."
         )
     if failure.status is not None and failure.status < 500:
         return SettingsError(f"{what} Look at the role's name and at s3_sts_endpoint.")

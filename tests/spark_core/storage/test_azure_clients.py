@@ -1,4 +1,7 @@
-"""Which account a namespace lies in, and how lakegc shows who it is: decided without asking anybody."""
+"""Which account a namespace lies in, and how lakegc shows who it is.
+
+Decided without asking anybody.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from hypothesis import strategies as st
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
 from spark_core.storage import StoreOptions, open_store
-from spark_core.storage.azure.clients import credential_of, place_of
+from spark_core.storage.azure.account import place_of
+from spark_core.storage.azure.credentials import credential_of
 
 KEY = "c2VjcmV0LW9mLXRoZS1hY2NvdW50"
 NAMESPACE = Namespace.parse("https://Lake.blob.core.windows.net/container/a/ns")
@@ -31,7 +35,7 @@ NAMESPACE = Namespace.parse("https://Lake.blob.core.windows.net/container/a/ns")
         ("https://lake.blob.core.chinacloudapi.cn/c/a/b", None, ("lake", "c", "a/b/", "https://lake.blob.core.chinacloudapi.cn")),
         ("https://lake.azurite.test:10000/c", None, ("lake", "c", "", "https://lake.azurite.test:10000")),
         ("https://lake.blob.core.windows.net/c", "http://127.0.0.1:10000/lake/", ("lake", "c", "", "http://127.0.0.1:10000/lake")),
-        ("https://lake.blob.core.windows.net/c", "https://lake.privatelink.blob.core.windows.net", ("lake", "c", "", "https://lake.privatelink.blob.core.windows.net")),
+        ("https://lake.blob.core.windows.net/c", "https://lake.privatelink.blob.core.windows.net", ("lake", "c", "", "https://lake.privatelink.blob.core.windows.net")),  # noqa: E501 - a row of data
         ("https://lake.blob.core.windows.net/c", "https://blobs.example.org", ("lake", "c", "", "https://blobs.example.org")),
     ],
 )  # fmt: skip
@@ -41,7 +45,8 @@ def test_account_and_container_are_what_the_server_takes_for_them(uri, endpoint,
 
 
 @pytest.mark.parametrize(
-    "uri", ["http://127.0.0.1:10000/lake/c", "https://127.0.0.1/lake/c", "https://azurite:10000/lake/c"]
+    "uri",
+    ["http://127.0.0.1:10000/lake/c", "https://127.0.0.1/lake/c", "https://azurite:10000/lake/c"],
 )
 def test_a_host_that_names_no_account_is_refused(uri):
     with pytest.raises(SettingsError, match=r"names no storage account.*reached by azure_endpoint"):
@@ -51,16 +56,31 @@ def test_a_host_that_names_no_account_is_refused(uri):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"azure_endpoint": "http://127.0.0.1:10000/lake"}, "sends data and signatures without TLS"),
+        (
+            {"azure_endpoint": "http://127.0.0.1:10000/lake"},
+            "sends data and signatures without TLS",
+        ),
         ({"azure_endpoint": "azurite:10000"}, "is no URL of the form"),
         ({"azure_endpoint": "https://user:SECRET@host/lake"}, "is no URL of the form"),
         ({"azure_endpoint": "https://host/lake?sig=SECRET"}, "is no URL of the form"),
-        ({"azure_endpoint": "https://host/other"}, "leads to the account 'other', the namespace lies in 'lake'"),
+        (
+            {"azure_endpoint": "https://host/other"},
+            "leads to the account 'other', the namespace lies in 'lake'",
+        ),
         ({"azure_endpoint": "https://host/lake/c"}, "leads to the account 'lake/c'"),
         ({"azure_endpoint": "https://other.blob.core.windows.net"}, "leads to the account 'other'"),
-        ({"azure_account_key": KEY, "azure_sas_token": "sig=SECRET"}, "azure_account_key and azure_sas_token are set"),
-        ({"azure_sas_token": "sig=SECRET", "azure_client_secret": "SECRET"}, "only one can be meant"),
-        ({"azure_client_secret": "SECRET", "azure_client_id": "id"}, "azure_tenant_id or azure_client_id is missing"),
+        (
+            {"azure_account_key": KEY, "azure_sas_token": "sig=SECRET"},
+            "azure_account_key and azure_sas_token are set",
+        ),
+        (
+            {"azure_sas_token": "sig=SECRET", "azure_client_secret": "SECRET"},
+            "only one can be meant",
+        ),
+        (
+            {"azure_client_secret": "SECRET", "azure_client_id": "id"},
+            "azure_tenant_id or azure_client_id is missing",
+        ),
         ({"azure_account_key": "SECRET, no base64"}, "azure_account_key is no account key"),
     ],
 )
@@ -84,20 +104,20 @@ EVERYTHING = {"AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_SAS_TOKEN": "sig=env", **
     [
         (EVERYTHING, {"azure_account_key": "b3duS2V5"}, AzureNamedKeyCredential),
         (EVERYTHING, {"azure_sas_token": "sig=own"}, AzureSasCredential),
-        (EVERYTHING, {"azure_tenant_id": "t", "azure_client_id": "c", "azure_client_secret": "s"}, ClientSecretCredential),
+        (EVERYTHING, {"azure_tenant_id": "t", "azure_client_id": "c", "azure_client_secret": "s"}, ClientSecretCredential),  # noqa: E501 - a row of data
         (EVERYTHING, {}, AzureNamedKeyCredential),
         ({"AZURE_STORAGE_ACCOUNT_KEY": KEY}, {}, AzureNamedKeyCredential),
         ({"AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_ACCOUNT": "lake"}, {}, AzureNamedKeyCredential),
         ({"AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_ACCOUNT": "other"}, {}, DefaultAzureCredential),
-        ({"AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_ACCOUNT": "other", **PRINCIPAL}, {}, ClientSecretCredential),
+        ({"AZURE_STORAGE_KEY": KEY, "AZURE_STORAGE_ACCOUNT": "other", **PRINCIPAL}, {}, ClientSecretCredential),  # noqa: E501 - a row of data
         ({"AZURE_STORAGE_SAS_TOKEN": "sig=env", **PRINCIPAL}, {}, AzureSasCredential),
         (PRINCIPAL, {}, ClientSecretCredential),
-        ({"AZURE_CLIENT_SECRET": "s"}, {"azure_tenant_id": "t", "azure_client_id": "c"}, ClientSecretCredential),
+        ({"AZURE_CLIENT_SECRET": "s"}, {"azure_tenant_id": "t", "azure_client_id": "c"}, ClientSecretCredential),  # noqa: E501 - a row of data
         ({}, {"azure_client_id": "a-managed-identity"}, DefaultAzureCredential),
         ({}, {}, DefaultAzureCredential),
     ],
 )  # fmt: skip
-def test_options_come_before_the_environment_and_that_before_the_usual_chain_and_nobody_is_anonymous(
+def test_options_come_before_the_environment_before_the_usual_chain_and_nobody_is_anonymous(
     environment, options, kind
 ):
     assert type(chosen(environment, **options)) is kind
@@ -120,14 +140,18 @@ def test_a_key_of_the_environment_that_is_none_is_named():
         ("https://lake.blob.core.chinacloudapi.cn/c", {}, "login.chinacloudapi.cn"),
         ("https://lake.blob.core.usgovcloudapi.net/c", {}, "login.microsoftonline.us"),
         ("https://lake.blob.core.windows.net/c", {}, "login.microsoftonline.com"),
-        ("https://lake.blob.core.chinacloudapi.cn/c", {"AZURE_AUTHORITY_HOST": "login.example.org"}, "login.example.org"),
+        ("https://lake.blob.core.chinacloudapi.cn/c", {"AZURE_AUTHORITY_HOST": "login.example.org"}, "login.example.org"),  # noqa: E501 - a row of data
     ],
 )  # fmt: skip
-def test_a_national_cloud_has_an_identity_provider_of_its_own(uri, environment, authority, monkeypatch):
+def test_a_national_cloud_has_an_identity_provider_of_its_own(
+    uri, environment, authority, monkeypatch
+):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     namespace, options = Namespace.parse(uri), StoreOptions()
-    credential = credential_of(place_of(namespace, options).account, options, {**PRINCIPAL, **environment})
+    credential = credential_of(
+        place_of(namespace, options).account, options, {**PRINCIPAL, **environment}
+    )
     assert authority in str(vars(credential))
 
 
@@ -146,16 +170,21 @@ def test_a_token_is_not_sent_without_tls():
 
 
 def test_options_show_no_credential():
-    options = StoreOptions(azure_account_key="KEY!", azure_sas_token="SAS!", azure_client_secret="SECRET!")
+    options = StoreOptions(
+        azure_account_key="KEY!", azure_sas_token="SAS!", azure_client_secret="SECRET!"
+    )
     assert not [word for word in ("KEY!", "SAS!", "SECRET!") if word in f"{options!r} {options}"]
 
 
 def test_stores_of_one_account_share_a_client_and_a_pickled_one_opens_its_own():
     options = StoreOptions(azure_account_key=KEY, read_timeout=timedelta(seconds=7))
-    one, other = (open_store(Namespace.parse(f"https://lake.blob.core.windows.net/{c}"), options) for c in "ab")
+    one, other = (
+        open_store(Namespace.parse(f"https://lake.blob.core.windows.net/{c}"), options)
+        for c in "ab"
+    )
     copy = pickle.loads(pickle.dumps(one))
     assert copy._opened is None
-    assert one._clients()[1] is other._clients()[1] is copy._clients()[1]
+    assert one._clients.account is other._clients.account is copy._clients.account
 
 
 def test_a_request_is_repeated_within_bounds_and_as_late_as_the_store_asks(monkeypatch):
@@ -165,7 +194,9 @@ def test_a_request_is_repeated_within_bounds_and_as_late_as_the_store_asks(monke
 
     now = [0.0]
     monkeypatch.setattr(azure_clients, "monotonic", lambda: now[0])
-    patience = azure_clients.Patience(StoreOptions(max_retries=50, retry_timeout=timedelta(seconds=100)))
+    patience = azure_clients.Patience(
+        StoreOptions(max_retries=50, retry_timeout=timedelta(seconds=100))
+    )
     request = SimpleNamespace(
         http_request=SimpleNamespace(body=None, method="GET"), context=SimpleNamespace(options={})
     )

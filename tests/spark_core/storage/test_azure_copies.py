@@ -1,4 +1,7 @@
-"""Copies that Azure goes on making after it has answered: waited for, given up, and cleaned up after; with scripted answers."""
+"""Copies that Azure goes on making after it has answered.
+
+Waited for, given up, and cleaned up after; with scripted answers.
+"""
 
 from __future__ import annotations
 
@@ -77,11 +80,14 @@ def waited(monkeypatch):
 def copy(account):
     with scripted_s3(account) as endpoint:
         options = StoreOptions(
-            azure_endpoint=f"{endpoint}/acc", azure_account_key=ACCOUNT_KEY, allow_http=True, max_retries=0
+            azure_endpoint=f"{endpoint}/acc",
+            azure_account_key=ACCOUNT_KEY,
+            allow_http=True,
+            max_retries=0,
         )
-        return open_store(Namespace.parse("https://acc.blob.core.windows.net/box/a/ns"), options).copy(
-            "data/s/a", "copy"
-        )
+        return open_store(
+            Namespace.parse("https://acc.blob.core.windows.net/box/a/ns"), options
+        ).copy("data/s/a", "copy")
 
 
 DONE = ("success", "7/7", 7)
@@ -94,8 +100,12 @@ def test_a_copy_that_takes_its_time_is_waited_for(waited):
     assert (account.aborted, account.deleted) == (0, 0)
 
 
-def test_a_copy_that_goes_on_is_waited_for_however_long_and_one_that_stands_still_is_given_up(waited):
-    account = Account(*(("pending", f"{number}/9", 0) for number in range(60)), ("pending", "60/9", 0))
+def test_a_copy_that_goes_on_is_waited_for_however_long_and_one_that_stands_still_is_given_up(
+    waited,
+):
+    account = Account(
+        *(("pending", f"{number}/9", 0) for number in range(60)), ("pending", "60/9", 0)
+    )
     with pytest.raises(TransientError, match=r"began and did not end it \(aborted, 60/9 copied\)"):
         copy(account)
     # 60 looks that went on, and then no longer than the patience of three minutes.

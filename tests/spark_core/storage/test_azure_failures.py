@@ -1,11 +1,12 @@
-"""What an Azure that fails, refuses or lies does to the store: an error by name, never emptiness, never a secret."""
+"""What an Azure that fails, refuses or lies does to the store.
+
+An error by name, never emptiness, never a secret.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
-import threading
-import traceback
 from datetime import timedelta
 
 import pytest
@@ -22,15 +23,25 @@ from spark_core.errors import (
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
 from spark_core.storage.azure import clients as azure_clients
 from tests.support.azure_faults import batch, error
-from tests.support.scripted_s3 import Answer, scripted_s3
+from tests.support.failing_store import ACTIONS as SHARED
+from tests.support.failing_store import everything_told, require_passing_after_silence, told_server
+from tests.support.scripted_s3 import Answer
 
 KEY = "c2NyaXB0ZWQtU0VDUkVULWtleQ=="
 SIGNATURE = "scripted%2FSECRET%2Bsignature"
 SECRETS = (KEY, SIGNATURE, "scripted/SECRET+signature")
 
 # What the real Azure puts into the body when a signature is wrong.
-REVEALING = f"<AuthenticationErrorDetail>The MAC signature found in the HTTP request '{KEY}' is not the same as any computed signature. Server used following string to sign: '{SIGNATURE}'.</AuthenticationErrorDetail>"  # fmt: skip
-BLOB = {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"0x8D"', "x-ms-blob-type": "BlockBlob"}
+REVEALING = (
+    f"<AuthenticationErrorDetail>The MAC signature found in the HTTP request '{KEY}' is "
+    f"not the same as any computed signature. Server used following string to sign: '{SIGNATURE}'."
+    "</AuthenticationErrorDetail>"
+)
+BLOB = {
+    "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT",
+    "ETag": '"0x8D"',
+    "x-ms-blob-type": "BlockBlob",
+}
 
 
 def store_at(endpoint: str, **changes):
@@ -43,7 +54,8 @@ def store_at(endpoint: str, **changes):
         "read_timeout": timedelta(seconds=1),
     }
     return open_store(
-        Namespace.parse("https://lake.blob.core.windows.net/container/ns"), StoreOptions(**{**options, **changes})
+        Namespace.parse("https://lake.blob.core.windows.net/container/ns"),
+        StoreOptions(**{**options, **changes}),
     )
 
 
@@ -56,40 +68,26 @@ def waited(monkeypatch):
 
 @pytest.fixture(scope="module")
 def stage():
-    told = {"answer": lambda _request: Answer(500)}
-    with scripted_s3(lambda request: told["answer"](request)) as endpoint:  # noqa: PLW0108 - looked up at each request
-        yield told, endpoint
+    with told_server(store_at) as answer:
+        yield answer
 
 
 @pytest.fixture(params=["signature", "key"])
 def answering(stage, request):
-    """Give a store whose server answers as told from now on; objects are read by Azure's client, and by obstore."""
-    told, endpoint = stage
+    """Give a store whose server answers as told from now on.
+
+    Objects are read by Azure's client, and by obstore.
+    """
     shown = {"azure_account_key": KEY, "azure_sas_token": None} if request.param == "key" else {}
-
-    def answer(answers, **changes):
-        told["answer"] = answers if callable(answers) else lambda _request: answers
-        return store_at(endpoint, **{**shown, **changes})
-
-    return answer
+    return lambda answers, **changes: stage(answers, **{**shown, **changes})
 
 
 ACTIONS = {
-    "list": lambda store: list(store.list("data/")),
-    "children": lambda store: store.children("data/"),
+    **SHARED,
     "head": lambda store: store.head("data/x"),
     "exists": lambda store: store.exists("data/x"),
-    "read": lambda store: store.read("data/x"),
-    "range": lambda store: store.read_range("data/x", 0, 4),
-    "parquet": lambda store: list(store.read_parquet("data/x")),
-    "put": lambda store: store.put("data/x", b"x"),
-    "put_if_absent": lambda store: store.put_if_absent("data/x", b"x"),
 }
 WRITES = {"put", "put_if_absent"}
-
-
-def everything_told(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)) + repr(error.__context__) + repr(error.__cause__)
 
 
 def reveals(text: str) -> list[str]:
@@ -100,7 +98,8 @@ def reveals(text: str) -> list[str]:
 def test_a_refusal_says_which_right_is_missing(answering, action):
     store = answering(error(403, "AuthorizationPermissionMismatch", REVEALING))
     with pytest.raises(
-        PermissionDeniedError, match=r"the store refuses \(HTTP 403 AuthorizationPermissionMismatch\)"
+        PermissionDeniedError,
+        match=r"the store refuses \(HTTP 403 AuthorizationPermissionMismatch\)",
     ) as refusal:
         ACTIONS[action](store)
     text = str(refusal.value)
@@ -111,10 +110,21 @@ def test_a_refusal_says_which_right_is_missing(answering, action):
     assert not reveals(everything_told(refusal.value))
 
 
-@pytest.mark.parametrize("answer", [error(403, "AuthenticationFailed", REVEALING), error(401, "InvalidAuthenticationInfo"), error(401, "NoAuthenticationInformation")])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(403, "AuthenticationFailed", REVEALING),
+        error(401, "InvalidAuthenticationInfo"),
+        error(401, "NoAuthenticationInformation"),
+    ],
+)
 @pytest.mark.parametrize("action", ["list", "head", "read", "put"])
-def test_wrong_and_expired_credentials_are_told_apart_from_a_missing_right(answering, action, answer):
-    with pytest.raises(PermissionDeniedError, match="has expired, and at this machine's clock") as refusal:
+def test_wrong_and_expired_credentials_are_told_apart_from_a_missing_right(
+    answering, action, answer
+):
+    with pytest.raises(
+        PermissionDeniedError, match="has expired, and at this machine's clock"
+    ) as refusal:
         ACTIONS[action](answering(answer))
     assert not reveals(everything_told(refusal.value))
 
@@ -133,7 +143,9 @@ def test_a_policy_of_the_account_is_told_by_its_own_next_step(answering, code, s
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize(("status", "code"), [(503, "ServerBusy"), (500, "InternalError"), (502, ""), (429, "")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "ServerBusy"), (500, "InternalError"), (502, ""), (429, "")]
+)
 def test_a_store_that_cannot_now_is_a_passing_failure(answering, action, status, code):
     with pytest.raises(TransientError, match=f"HTTP {status}") as failure:
         ACTIONS[action](answering(error(status, code)))
@@ -150,17 +162,7 @@ def test_a_store_that_is_not_there_is_a_passing_failure(action):
 
 @pytest.mark.parametrize("action", ["list", "read", "put"])
 def test_a_store_that_does_not_answer_in_time_is_a_passing_failure(answering, action):
-    release = threading.Event()
-
-    def silent(_request):
-        release.wait(10)
-        return Answer(503)
-
-    try:
-        with pytest.raises(TransientError, match="no answer"):
-            ACTIONS[action](answering(silent, read_timeout=timedelta(milliseconds=300)))
-    finally:
-        release.set()
+    require_passing_after_silence(answering, action)
 
 
 @pytest.mark.parametrize("action", ["list", "children", "read", "put"])
@@ -194,12 +196,15 @@ def test_a_body_that_is_cut_off_is_never_taken_for_the_object(answering, action)
 
 def test_a_range_that_comes_short_is_never_taken_for_it(answering):
     with pytest.raises(IncompleteReadError, match="ends before byte 4"):
-        answering(Answer(206, b"ab", {**BLOB, "Content-Range": "bytes 0-1/2"})).read_range("data/x", 0, 4)
+        answering(Answer(206, b"ab", {**BLOB, "Content-Range": "bytes 0-1/2"})).read_range(
+            "data/x", 0, 4
+        )
 
 
 @pytest.mark.parametrize("action", ["read", "range", "head", "list"])
 @pytest.mark.parametrize(
-    "header", [{"Content-Range": "senseless"}, {"Last-Modified": "yesterday"}, {"Content-Length": "4, 4"}]
+    "header",
+    [{"Content-Range": "senseless"}, {"Last-Modified": "yesterday"}, {"Content-Length": "4, 4"}],
 )
 def test_senseless_headers_are_an_error_by_name_or_do_no_harm(answering, action, header):
     answer = Answer(206, b"data", {**BLOB, "Content-Range": "bytes 0-3/4", **header})
@@ -254,7 +259,8 @@ def test_a_redirect_is_not_followed(answering, action, status):
     # obstore does follow it: `test_azure_reads` says where to, and what it takes along.
     led_away = action == "read" and store.options.azure_account_key
     with pytest.raises(
-        TransientError if led_away else SettingsError, match="no answer" if led_away else f"HTTP {status}"
+        TransientError if led_away else SettingsError,
+        match="no answer" if led_away else f"HTTP {status}",
     ):
         ACTIONS[action](store)
     assert next(asked) == 1
@@ -288,7 +294,9 @@ def test_no_log_holds_a_signature(answering, caplog):
 
 
 def test_a_refusal_that_is_not_azures_own_is_told_so(answering):
-    with pytest.raises(PermissionDeniedError, match=r"what stands before the store, refuses \(HTTP 401\)"):
+    with pytest.raises(
+        PermissionDeniedError, match=r"what stands before the store, refuses \(HTTP 401\)"
+    ):
         answering(Answer(401)).read("data/x")
 
 
@@ -329,15 +337,20 @@ def test_an_identity_that_cannot_be_had_is_never_nobody(monkeypatch, failure, ki
 def page(number: int, pages: int, *, rows: int = 1000, marker: str | None = "") -> Answer:
     blobs = "".join(
         f"<Blob><Name>ns/data/ft6rufhksdu8nmvqvqhg/dc0k8e9ksd{number:05}{row:05}</Name><Properties>"
-        "<Last-Modified>Sat, 21 Nov 2026 09:11:07 GMT</Last-Modified><Etag>0x8D</Etag><Content-Length>5</Content-Length>"
-        "<Content-Type>application/octet-stream</Content-Type><Content-MD5>nU5GEmjAhPXIVk6MFVZnxg==</Content-MD5>"
-        "<BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus></Properties><Metadata /></Blob>"
+        "<Last-Modified>Sat, 21 Nov 2026 09:11:07 "
+        "GMT</Last-Modified><Etag>0x8D</Etag><Content-Length>5</Content-Length>"
+        "<Content-Type>application/octet-stream</Content-Type>"
+        "<Content-MD5>nU5GEmjAhPXIVk6MFVZnxg==</Content-MD5>"
+        "<BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus></Properties><Metadata "
+        "/></Blob>"
         for row in range(rows)
     )
     following = (str(number + 1) if number + 1 < pages else "") if marker == "" else marker or ""
     body = (
-        '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="https://lake/" ContainerName="container">'
-        f"<Prefix>ns/data/</Prefix><Blobs>{blobs}</Blobs><NextMarker>{following}</NextMarker></EnumerationResults>"
+        '<?xml version="1.0" encoding="utf-8"?><EnumerationResults '
+        'ServiceEndpoint="https://lake/" ContainerName="container">'
+        f"<Prefix>ns/data/</Prefix><Blobs>{blobs}</Blobs><NextMarker>{following}</NextMarker>"
+        "</EnumerationResults>"
     )
     return Answer(body=body.encode(), headers={"Content-Type": "application/xml"})
 
@@ -364,7 +377,13 @@ def test_a_listing_that_breaks_in_the_middle_raises_after_its_first_batches(answ
 @pytest.mark.parametrize("action", ["list", "children"])
 def test_a_page_that_is_cut_off_is_never_taken_for_the_whole(answering, action):
     whole = page(0, 1, rows=3)
-    for body in (whole.body[:-40], whole.body[: len(whole.body) // 2], b"", b"<html>busy</html>", b"[]"):
+    for body in (
+        whole.body[:-40],
+        whole.body[: len(whole.body) // 2],
+        b"",
+        b"<html>busy</html>",
+        b"[]",
+    ):
         for kind in ("application/xml", "text/html", "application/json"):
             with pytest.raises((TransientError, IncompleteReadError, SettingsError)):
                 ACTIONS[action](answering(Answer(body=body, headers={"Content-Type": kind})))
@@ -376,7 +395,9 @@ def test_a_page_without_its_end_is_never_taken_for_the_last(answering):
     body = page(0, 1, rows=3).body.replace(b"<NextMarker></NextMarker>", b"")
     for action in ("list", "children"):
         with pytest.raises(IncompleteReadError, match="no page of a listing"):
-            ACTIONS[action](answering(Answer(body=body, headers={"Content-Type": "application/xml"})))
+            ACTIONS[action](
+                answering(Answer(body=body, headers={"Content-Type": "application/xml"}))
+            )
 
 
 def test_an_empty_page_in_the_middle_is_not_the_end(answering):
@@ -408,9 +429,9 @@ def test_each_key_gets_the_stores_own_answer_whatever_their_order(answering):
 
 
 def test_a_key_that_is_answered_twice_is_not_confirmed(answering):
-    outcomes = answering(batch((0, 202, ""), (0, 403, "AuthorizationFailure"), (1, 202, ""))).delete(
-        ["data/a", "data/b"]
-    )
+    outcomes = answering(
+        batch((0, 202, ""), (0, 403, "AuthorizationFailure"), (1, 202, ""))
+    ).delete(["data/a", "data/b"])
     assert [outcome.outcome for outcome in outcomes] == ["failed", "deleted"]
 
 
@@ -427,7 +448,7 @@ def test_one_answer_for_all_keys_that_a_blob_is_gone_tells_of_none(answering):
 
 
 def test_one_answer_for_all_keys_is_the_answer_for_each(answering):
-    """A bulk request that Azure refuses as a whole is answered 202 with one part that names no key."""
+    """Azure answers 202 to a bulk request that it refuses whole, with one part without a key."""
     outcomes = answering(batch((None, 403, "AuthenticationFailed"))).delete(["data/a", "data/b"])
     assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [
         ("refused", "HTTP 403 AuthenticationFailed")
@@ -441,15 +462,26 @@ def test_one_answer_for_all_keys_is_the_answer_for_each(answering):
         (error(503, "ServerBusy"), "failed", "HTTP 503 ServerBusy"),
         (error(404, "ContainerNotFound"), "failed", "ContainerNotFound"),
         (Answer(202, b"busy", {"Content-Type": "text/html"}), "failed", "does not mention the key"),
-        (Answer(202, b"", {"Content-Type": "multipart/mixed; boundary=x"}), "failed", "does not mention the key"),
+        (
+            Answer(202, b"", {"Content-Type": "multipart/mixed; boundary=x"}),
+            "failed",
+            "does not mention the key",
+        ),
         (Answer(202, b"--x\r\n", {}), "failed", "does not mention the key"),
         (Answer(200, b"<html>"), "failed", ""),
-        (Answer(202, b"x" * 40, {"Content-Type": "multipart/mixed; boundary=x"}, cut=5), "failed", "no answer"),
+        (
+            Answer(202, b"x" * 40, {"Content-Type": "multipart/mixed; boundary=x"}, cut=5),
+            "failed",
+            "no answer",
+        ),
     ],
 )
 def test_a_deletion_that_was_not_confirmed_is_never_told_as_done(answering, told, outcome, text):
     outcomes = answering(told).delete(["data/a", "data/b"])
-    assert [(one.key, one.outcome) for one in outcomes] == [("data/a", outcome), ("data/b", outcome)]
+    assert [(one.key, one.outcome) for one in outcomes] == [
+        ("data/a", outcome),
+        ("data/b", outcome),
+    ]
     assert all(text in one.error and not reveals(one.error) for one in outcomes)
 
 
@@ -510,17 +542,54 @@ def test_a_bulk_request_holds_no_more_keys_than_the_service_takes(answering):
 
 
 def test_what_cannot_be_asked_about_the_account_is_no_hint(answering):
-    for answer in (error(403, "AuthorizationPermissionMismatch"), error(503, "ServerBusy"), Answer(200, b"<html>")):
+    for answer in (
+        error(403, "AuthorizationPermissionMismatch"),
+        error(503, "ServerBusy"),
+        Answer(200, b"<html>"),
+    ):
         assert answering(answer).undelete_hint() is None
 
 
 def test_versions_are_noticed_by_what_lakegc_itself_has_written(answering):
     def versioned(request):
-        if request.method == "HEAD" and request.path.endswith("/container/ns/_lakefs/retention/gc/probe/clock"):
+        if request.method == "HEAD" and request.path.endswith(
+            "/container/ns/_lakefs/retention/gc/probe/clock"
+        ):
             return Answer(200, headers={**BLOB, "x-ms-version-id": "2026-11-21T09:00:00.0000000Z"})
         return error(403, "AuthorizationPermissionMismatch")
 
     assert answering(versioned).undelete_hint() == (
-        "The account keeps versions, so that a deleted blob stays as a previous version until a rule ends it; what is kept "
+        "The account keeps versions, so that a deleted blob stays as a previous version until a "
+        "rule ends it; what is kept "
         "takes up its space."
     )
+
+
+@pytest.mark.parametrize(
+    ("enabled", "version", "keeps"),
+    [("false", None, False), ("true", None, True), ("false", "2026-11-21T09:00:00Z", True)],
+)
+def test_only_an_account_that_says_both_keeps_nothing(answering, enabled, version, keeps):
+    days = "<Days>7</Days>" if enabled == "true" else ""
+    policy = f"<DeleteRetentionPolicy><Enabled>{enabled}</Enabled>{days}</DeleteRetentionPolicy>"
+    told = f"<StorageServiceProperties>{policy}</StorageServiceProperties>".encode()
+
+    def account(request):
+        if request.method == "HEAD":
+            more = {} if version is None else {"x-ms-version-id": version}
+            return Answer(200, headers={**BLOB, **more})
+        return Answer(200, told, {"Content-Type": "application/xml"})
+
+    assert answering(account).after_deletion().keeps is keeps
+
+
+def test_an_account_that_may_not_be_asked_is_not_known_to_keep_nothing(answering):
+    for answer in (error(403, "AuthorizationPermissionMismatch"), Answer(200, b"<html>")):
+        assert answering(answer).after_deletion().keeps is None
+
+    def without_a_mark(request):
+        if request.method == "HEAD":
+            return error(404, "BlobNotFound")
+        return Answer(200, b"<StorageServiceProperties/>", {"Content-Type": "application/xml"})
+
+    assert answering(without_a_mark).after_deletion().keeps is None

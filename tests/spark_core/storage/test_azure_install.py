@@ -30,7 +30,9 @@ def program(folder, name, text):
 
 def install(path, target):
     environment = {"PATH": str(path), "HOME": os.environ.get("HOME", "/")}
-    return subprocess.run([SCRIPT, target], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [SCRIPT, target], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_without_npm_it_says_so_and_that_the_tests_are_skipped(path, tmp_path):

@@ -29,9 +29,8 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, NotFoundError, PermissionDeniedError, SettingsError
-from spark_core.storage import DeleteOutcome, open_store
+from spark_core.storage import DeleteOutcome, open_store, remote
 from spark_core.storage.azure import clients as azure_clients
-from spark_core.storage.azure import store as azure
 from tests.support import azurite
 from tests.support.azure_faults import AzureFaults, error
 from tests.support.azurite import ACCOUNT, ACCOUNT_KEY
@@ -61,7 +60,10 @@ class Container:
         self.client.upload_blob(self.before + key, data, overwrite=True)
 
     def keys(self) -> set[str]:
-        return {name.removeprefix(self.before) for name in self.client.list_blob_names(name_starts_with=self.before)}
+        return {
+            name.removeprefix(self.before)
+            for name in self.client.list_blob_names(name_starts_with=self.before)
+        }
 
     def remove(self, key: str) -> None:
         self.client.delete_blob(self.before + key)
@@ -90,18 +92,23 @@ def store(azurite_server, outside):
 
 
 class TestAzureStore(RemoteStoreConformance):
-    # A request deletes up to 256 of them, and a page has room for 5,000, so that pages are cut by tests of their own.
+    # A request deletes up to 256 of them, and a page has room for 5,000, so that pages are cut by
+    # tests of their own.
     many_keys = 600
-    # The client and the service fold `.` and `..` in a URL; what XML cannot hold, Azurite stores and then cannot list.
+    # The client and the service fold `.` and `..` in a URL; what XML cannot hold, Azurite stores
+    # and then cannot list.
     strange_keys = tuple(
-        key for key in STRANGE_KEYS if not {".", ".."} & set(key.split("/")) and not set(key) & set("\x01\uffff")
+        key
+        for key in STRANGE_KEYS
+        if not {".", ".."} & set(key.split("/")) and not set(key) & set("\x01\uffff")
     )
 
     @pytest.fixture
     def store(self, azurite_server, outside, proxy):
         endpoint = f"{proxy.endpoint}/{ACCOUNT}"
         return open_store(
-            Namespace.parse(azurite.uri(outside.client, NS)), azurite_server.options(azure_endpoint=endpoint)
+            Namespace.parse(azurite.uri(outside.client, NS)),
+            azurite_server.options(azure_endpoint=endpoint),
         )
 
     @pytest.mark.parametrize("name", [name for name in ODD_NAMES if name not in NOT_OF_AZURE])
@@ -109,26 +116,46 @@ class TestAzureStore(RemoteStoreConformance):
         super().test_an_odd_name_is_listed_read_and_deleted_as_itself(store, outside, name)
 
 
-# What the service itself does not take, besides the control characters that no store here is asked for.
+# What the service itself does not take, besides the control characters that no store here is asked
+# for.
 _nameable = key_sets.map(lambda keys: {key for key in keys if not set(key) & set("\\\ufffe\uffff")})
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(keys=_nameable)
 def test_whatever_is_put_is_listed_and_read_back(store, keys):
     put_list_and_read(store, keys)
 
 
 @pytest.mark.parametrize(
-    "key", ["data/s\\x", "data/x.", "data/x./y", "data/...", "data/\x85c", "data/\uffff", "data/" + "x" * 1100]
+    "key",
+    [
+        "data/s\\x",
+        "data/x.",
+        "data/x./y",
+        "data/...",
+        "data/\x85c",
+        "data/\uffff",
+        "data/" + "x" * 1100,
+    ],
 )
-def test_a_key_that_azure_takes_for_another_is_neither_read_nor_written_nor_deleted(store, outside, key):
+def test_a_key_that_azure_takes_for_another_is_neither_read_nor_written_nor_deleted(
+    store, outside, key
+):
     neighbours = {"data/s/x", "data/x", "data/x/y", "data"}
     for neighbour in neighbours:
         outside.put(neighbour, b"x")
-    for ask in (store.read, store.head, lambda key: store.put(key, b""), lambda key: store.read_range(key, 0, 1)):
+    for ask in (
+        store.read,
+        store.head,
+        lambda key: store.put(key, b""),
+        lambda key: store.read_range(key, 0, 1),
+    ):
         with pytest.raises(
-            AddressError, match=r"Azure would take it for another name; it was neither read nor changed"
+            AddressError,
+            match=r"Azure would take it for another name; it was neither read nor changed",
         ):
             ask(key)
     (outcome,) = store.delete([key])
@@ -159,11 +186,25 @@ def test_a_blob_goes_with_its_snapshots(store, outside):
     assert not list(outside.client.list_blobs(include=["snapshots"]))
 
 
-@pytest.mark.parametrize("answer", [error(400, "InvalidInput"), error(404, "ResourceNotFound"), error(501, "APINotImplemented"), error(409, "FeatureNotSupported")])  # fmt: skip
-def test_where_there_is_no_bulk_deletion_keys_are_deleted_one_by_one(azurite_server, outside, proxy, faults, answer):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error(400, "InvalidInput"),
+        error(404, "ResourceNotFound"),
+        error(501, "APINotImplemented"),
+        error(409, "FeatureNotSupported"),
+    ],
+)
+def test_where_there_is_no_bulk_deletion_keys_are_deleted_one_by_one(
+    azurite_server, outside, proxy, faults, answer
+):
     options = azurite_server.options(azure_endpoint=f"{proxy.endpoint}/{ACCOUNT}")
     store = open_store(Namespace.parse(azurite.uri(outside.client, NS)), options)
-    proxy.meddle(lambda request, forward: answer if request.query.get("comp") == "batch" else forward(request))
+    proxy.meddle(
+        lambda request, forward: (
+            answer if request.query.get("comp") == "batch" else forward(request)
+        )
+    )
     for key in ("data/a", "data/b", "data/c", "data/leased"):
         outside.put(key, b"x")
     outside.client.get_blob_client(outside.before + "data/a").create_snapshot()
@@ -196,18 +237,23 @@ def test_a_whole_container_can_be_a_namespace(azurite_server, outside):
     assert store.delete(["data/x"]) == [DeleteOutcome("data/x", "deleted")]
 
 
-def test_the_checksum_is_the_md5_where_azure_has_one_and_null_for_an_upload_in_blocks(store, outside):
+def test_the_checksum_is_the_md5_where_azure_has_one_and_null_for_an_upload_in_blocks(
+    store, outside
+):
     outside.put("data/plain", b"abc")
     blob = outside.client.get_blob_client(outside.before + "data/blocks")
     blob.stage_block("one", b"abc")
     blob.commit_block_list([BlobBlock("one")])
     md5 = hashlib.md5(b"abc").hexdigest()
-    assert {key: row[2] for key, row in rows_of(store, "").items()} == {"data/plain": md5, "data/blocks": None}
+    assert {key: row[2] for key, row in rows_of(store, "").items()} == {
+        "data/plain": md5,
+        "data/blocks": None,
+    }
     assert (store.head("data/plain").checksum, store.head("data/blocks").checksum) == (md5, None)
 
 
 def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
-    monkeypatch.setattr(azure, "_SPOOLED_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
     data = os.urandom(7 << 20)
     with store.open_sink("big") as sink:
         sink.write(data)
@@ -246,7 +292,9 @@ def test_a_missing_container_is_a_wrong_setting_and_never_an_absent_object(azuri
     ):
         with pytest.raises(SettingsError, match="there is no such container"):
             ask()
-    assert store.delete(["data/x"]) == [DeleteOutcome("data/x", "failed", "HTTP 404 ContainerNotFound")]
+    assert store.delete(["data/x"]) == [
+        DeleteOutcome("data/x", "failed", "HTTP 404 ContainerNotFound")
+    ]
 
 
 def test_soft_delete_is_noticed_and_said(azurite_server, store):
@@ -255,7 +303,8 @@ def test_soft_delete_is_noticed_and_said(azurite_server, store):
     service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=5))
     try:
         assert store.undelete_hint() == (
-            "The account has soft delete, so that for 5 days a deleted blob can be undeleted; what is kept takes up its space."
+            "The account has soft delete, so that for 5 days a deleted blob can be undeleted; "
+            "what is kept takes up its space."
         )
     finally:
         service.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
@@ -319,7 +368,8 @@ def test_an_expired_signature_is_refused_with_a_next_step(azurite_server, outsid
     store, token = with_sas(azurite_server, outside, "rcwdl", ends=timedelta(hours=-1))
     for ask in (lambda: list(store.list("")), lambda: store.read("x"), lambda: store.put("x", b"")):
         with pytest.raises(
-            PermissionDeniedError, match=r"the store refuses \(HTTP 403 AuthorizationFailure\).*have not expired"
+            PermissionDeniedError,
+            match=r"the store refuses \(HTTP 403 AuthorizationFailure\).*have not expired",
         ) as refusal:
             ask()
         assert token not in str(refusal.value)
@@ -329,9 +379,12 @@ def test_an_expired_signature_is_refused_with_a_next_step(azurite_server, outsid
 def test_a_wrong_account_key_is_refused_by_name(azurite_server, outside):
     wrong = base64.b64encode(b"not the key of this account, really not").decode()
     store = open_store(
-        Namespace.parse(azurite.uri(outside.client, NS)), azurite_server.options(azure_account_key=wrong)
+        Namespace.parse(azurite.uri(outside.client, NS)),
+        azurite_server.options(azure_account_key=wrong),
     )
-    with pytest.raises(PermissionDeniedError, match="whether key or SAS are this account's") as refusal:
+    with pytest.raises(
+        PermissionDeniedError, match="whether key or SAS are this account's"
+    ) as refusal:
         list(store.list(""))
     assert wrong not in str(refusal.value)
 
@@ -345,14 +398,27 @@ def tls(tmp_path_factory):
     begun = datetime.now(UTC) - timedelta(days=1)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + timedelta(days=3))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    more = ("--cert", str(folder / "cert.pem"), "--key", str(folder / "key.pem"), "--oauth", "basic")
+    more = (
+        "--cert",
+        str(folder / "cert.pem"),
+        "--key",
+        str(folder / "key.pem"),
+        "--oauth",
+        "basic",
+    )
     with azurite.azurite(folder, *more) as server:
         yield server, folder / "cert.pem"
 
@@ -362,9 +428,18 @@ class Identity:
 
     def get_token(self, *_scopes: str, **_: object) -> AccessToken:
         now = int(time.time())
-        claims = {"iss": "https://sts.windows.net/t/", "aud": "https://storage.azure.com", "nbf": now - 60, "iat": now - 60, "exp": now + 600}  # fmt: skip
+        claims = {
+            "iss": "https://sts.windows.net/t/",
+            "aud": "https://storage.azure.com",
+            "nbf": now - 60,
+            "iat": now - 60,
+            "exp": now + 600,
+        }
         parts = [{"alg": "RS256", "typ": "JWT"}, claims]
-        encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+        encoded = [
+            base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+            for part in parts
+        ]
         return AccessToken(".".join([*encoded, "c2lnbmVk"]), now + 600)
 
 
@@ -376,7 +451,8 @@ def test_an_identity_with_tokens_does_everything_a_key_does(tls, monkeypatch):
         server.endpoint, credential=AzureNamedKeyCredential(ACCOUNT, ACCOUNT_KEY)
     ).create_container("with-tokens")
     store = open_store(
-        Namespace.parse(azurite.uri(container, NS)), server.options(azure_account_key=None, max_retries=0)
+        Namespace.parse(azurite.uri(container, NS)),
+        server.options(azure_account_key=None, max_retries=0),
     )
     store.put("data/a", b"x")
     store.put("data/b", b"y")

@@ -7,12 +7,13 @@ import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 
 import pytest
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
-from spark_core.storage.undo import Lost
+from spark_core.storage.undo import Lost, brought_back
 from tests.support.azure_faults import error
 from tests.support.azurite import ACCOUNT_KEY
 from tests.support.scripted_s3 import Answer, scripted_s3
@@ -28,56 +29,79 @@ def date(at):
 
 def blob(name=NAME, size=7, at=WRITTEN, *, deleted=True, version=None, snapshot=None, content=None):
     """One entry of a listing that shows what is hidden."""
-    md5 = (
-        ""
-        if content is None
-        else f"<Content-MD5>{base64.b64encode(hashlib.md5(content).digest()).decode()}</Content-MD5>"
-    )
+    md5 = ""
+    if content is not None:
+        digest = base64.b64encode(hashlib.md5(content).digest()).decode()
+        md5 = f"<Content-MD5>{digest}</Content-MD5>"
     return (
         f"<Blob><Name>{name}</Name>"
         + (f"<Snapshot>{snapshot}</Snapshot>" if snapshot else "")
         + (f"<VersionId>{version}</VersionId>" if version else "")
         + ("<Deleted>true</Deleted>" if deleted else "")
-        + f"<Properties><Last-Modified>{date(at)}</Last-Modified><Etag>0x8D{size}</Etag><Content-Length>{size}</Content-Length>"
-        f"{md5}<BlobType>BlockBlob</BlobType></Properties></Blob>"
+        + f"<Properties><Last-Modified>{date(at)}</Last-Modified><Etag>0x8D{size}</Etag>"
+        f"<Content-Length>{size}</Content-Length>{md5}<BlobType>BlockBlob</BlobType></Properties></Blob>"
     )
 
 
 class Account:
-    """An account with soft delete, as far as one blob needs it; `changes` are answers by the word in the request."""
+    """An account with soft delete, as far as one blob needs it.
+
+    `changes` are answers by the word in the request.
+    """
 
     def __init__(self, *hidden, **changes):
         self.hidden, self.changes, self.asked, self.live = hidden, changes, [], False
 
     def __call__(self, request):
         self.asked.append(request)
-        what = request.query.get("comp", "copy" if "x-ms-copy-source" in request.headers else request.method)
+        what = request.query.get(
+            "comp", "copy" if "x-ms-copy-source" in request.headers else request.method
+        )
         if what in self.changes:
             return self.changes[what]
         if what == "list":
-            body = f"<EnumerationResults><Blobs>{''.join(self.hidden)}</Blobs><NextMarker/></EnumerationResults>"
-            return Answer(200, f'<?xml version="1.0"?>{body}'.encode(), {"Content-Type": "application/xml"})
+            blobs = "".join(self.hidden)
+            body = f"<EnumerationResults><Blobs>{blobs}</Blobs><NextMarker/></EnumerationResults>"
+            return Answer(
+                200, f'<?xml version="1.0"?>{body}'.encode(), {"Content-Type": "application/xml"}
+            )
         if what in ("undelete", "copy"):
-            self.live = self.live or what == "copy" or not any("<VersionId>" in one for one in self.hidden)
-            return Answer(202 if what == "copy" else 200, b"", {"x-ms-copy-status": "success", "x-ms-copy-id": "1"})
+            self.live = (
+                self.live or what == "copy" or not any("<VersionId>" in one for one in self.hidden)
+            )
+            return Answer(
+                202 if what == "copy" else 200,
+                b"",
+                {"x-ms-copy-status": "success", "x-ms-copy-id": "1"},
+            )
         if not self.live:
             return error(404, "BlobNotFound")
-        told = {"Content-Length": "7", "Last-Modified": date(WRITTEN), "ETag": '"0x8D7"', "x-ms-blob-type": "BlockBlob"}
+        told = {
+            "Content-Length": "7",
+            "Last-Modified": date(WRITTEN),
+            "ETag": '"0x8D7"',
+            "x-ms-blob-type": "BlockBlob",
+        }
         return Answer(200, b"content", told)
 
     def sent(self, word):
-        return [one for one in self.asked if word in one.target or word in {name.lower() for name in one.headers}]
+        return [
+            one
+            for one in self.asked
+            if word in one.target or word in {name.lower() for name in one.headers}
+        ]
 
 
 KEY = {"azure_account_key": ACCOUNT_KEY}
 
 
-def undelete(account, lost=LOST, credential=KEY, **more):
+def undelete(account, lost=LOST, credential=KEY, *, dry_run=False):
     with scripted_s3(account) as endpoint:
-        options = StoreOptions(azure_endpoint=f"{endpoint}/acc", allow_http=True, max_retries=0, **credential)
+        options = StoreOptions(
+            azure_endpoint=f"{endpoint}/acc", allow_http=True, max_retries=0, **credential
+        )
         store = open_store(Namespace.parse("https://acc.blob.core.windows.net/box/a/ns"), options)
-        (outcome,) = store.undelete([lost], **more)
-    return outcome
+        return brought_back(store, lost, partial(store.find_deleted, lost), dry_run=dry_run)
 
 
 def test_a_soft_deleted_blob_is_undeleted():
@@ -93,12 +117,15 @@ def test_a_soft_deleted_blob_is_undeleted():
 def test_the_version_that_was_deleted_is_copied_to_its_place_and_only_where_nothing_is():
     older, wanted = "2026-11-01T00:00:00.0000000Z", "2026-11-20T02:00:00.0000000Z"
     account = Account(
-        blob(deleted=False, version=older, at=WRITTEN - timedelta(days=19)), blob(deleted=False, version=wanted)
+        blob(deleted=False, version=older, at=WRITTEN - timedelta(days=19)),
+        blob(deleted=False, version=wanted),
     )
     assert undelete(account).outcome == "restored"
     (request,) = account.sent("x-ms-copy-source")
     headers = {name.lower(): value for name, value in request.headers.items()}
-    assert headers["x-ms-copy-source"].endswith(f"/acc/box/{NAME}?versionid={wanted.replace(':', '%3A')}")
+    assert headers["x-ms-copy-source"].endswith(
+        f"/acc/box/{NAME}?versionid={wanted.replace(':', '%3A')}"
+    )
     assert headers["if-none-match"] == "*"
     assert account.sent("comp=undelete") == []
 
@@ -111,7 +138,8 @@ def test_a_signature_signs_the_source_of_a_copy_as_well_and_is_told_to_nobody():
     source = {name.lower(): value for name, value in request.headers.items()}["x-ms-copy-source"]
     assert source.endswith(f"/acc/box/{NAME}?versionid=v1&sv=2024-01-01&sig=s3cr3t%2F")
     refused = undelete(
-        Account(blob(deleted=False, version="v1"), copy=error(403, "AuthorizationFailure")), credential=sas
+        Account(blob(deleted=False, version="v1"), copy=error(403, "AuthorizationFailure")),
+        credential=sas,
     )
     assert refused.outcome == "failed"
     assert "s3cr3t" not in refused.error
@@ -146,7 +174,10 @@ def test_what_was_not_deleted_is_not_brought_back(hidden, kept):
     ("changes", "cause"),
     [
         ({"list": error(403, "AuthorizationPermissionMismatch")}, "Storage Blob Data Reader"),
-        ({"undelete": error(403, "AuthorizationPermissionMismatch")}, "Storage Blob Data Contributor"),
+        (
+            {"undelete": error(403, "AuthorizationPermissionMismatch")},
+            "Storage Blob Data Contributor",
+        ),
         ({"undelete": error(404, "BlobNotFound")}, "no such object"),
         ({"list": error(409, "FeatureNotSupportedForAccount")}, "FeatureNotSupportedForAccount"),
     ],

@@ -1,4 +1,6 @@
-"""A store that is sent to other machines takes the credentials of this one along, when it should and as they are then."""
+"""A store that is sent to other machines takes the credentials of this one along, when it should
+and as they are then.
+"""
 
 import json
 import os
@@ -12,7 +14,6 @@ from botocore.credentials import Credentials, RefreshableCredentials
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
 from spark_core.storage import StoreOptions, open_store
-from spark_core.storage.credentials import travelling
 from spark_core.storage.local import LocalStore
 
 S3 = Namespace.parse("s3://bucket/lake")
@@ -35,7 +36,8 @@ def machine(monkeypatch, tmp_path):
 
 
 def _sent(namespace, **options):
-    return travelling(StoreOptions(**{"carry_credentials": "auto", **options}), namespace)
+    store = open_store(namespace, StoreOptions(**{"carry_credentials": "auto", **options}))
+    return pickle.loads(pickle.dumps(store)).options
 
 
 def _aws(options):
@@ -56,7 +58,7 @@ def test_keys_of_the_environment_go_along_and_the_receiver_sends_nothing_further
 def test_nothing_goes_along_where_it_is_not_asked_for(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    assert travelling(StoreOptions(), S3) == StoreOptions()
+    assert _sent(S3, carry_credentials="never") == StoreOptions()
 
 
 def test_each_journey_begins_with_the_credentials_of_its_moment(monkeypatch):
@@ -68,11 +70,19 @@ def test_each_journey_begins_with_the_credentials_of_its_moment(monkeypatch):
 
 
 def test_a_profile_goes_along_as_what_it_says(machine):
-    (machine / "credentials").write_text("[lake]\naws_access_key_id = AKIAP\naws_secret_access_key = profiled\n")
-    (machine / "config").write_text("[profile lake]\nregion = eu-north-1\nendpoint_url = https://minio.example.com\n")
+    (machine / "credentials").write_text(
+        "[lake]\naws_access_key_id = AKIAP\naws_secret_access_key = profiled\n"
+    )
+    (machine / "config").write_text(
+        "[profile lake]\nregion = eu-north-1\nendpoint_url = https://minio.example.com\n"
+    )
     sent = _sent(S3, s3_profile="lake")
     assert _aws(sent) == ("AKIAP", "profiled", None)
-    assert (sent.s3_profile, sent.s3_region, sent.s3_endpoint) == (None, "eu-north-1", "https://minio.example.com")
+    assert (sent.s3_profile, sent.s3_region, sent.s3_endpoint) == (
+        None,
+        "eu-north-1",
+        "https://minio.example.com",
+    )
 
 
 def test_a_profile_that_does_not_exist_is_refused():
@@ -84,23 +94,36 @@ def test_the_endpoint_of_the_environment_goes_along_and_that_of_aws_does_not(mon
     assert _sent(S3).s3_endpoint is None
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://minio.example.com")
     assert _sent(S3).s3_endpoint == "https://minio.example.com"
-    assert _sent(S3, s3_endpoint="https://other.example.com").s3_endpoint == "https://other.example.com"
+    assert (
+        _sent(S3, s3_endpoint="https://other.example.com").s3_endpoint
+        == "https://other.example.com"
+    )
 
 
-def test_a_machine_whose_environment_names_another_endpoint_still_means_the_drivers_store(monkeypatch):
+def test_a_machine_whose_environment_names_another_endpoint_still_means_the_drivers_store(
+    monkeypatch,
+):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     driver = open_store(S3, StoreOptions(carry_credentials="auto", s3_region="eu-north-1"))
     sent = pickle.dumps(driver)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://mirror.example.com")
     there = pickle.loads(sent)._clients
-    assert there.boto.meta.endpoint_url == there.objects.config["endpoint"] == "https://s3.eu-north-1.amazonaws.com"
+    assert (
+        there.boto.meta.endpoint_url
+        == there.objects.config["endpoint"]
+        == "https://s3.eu-north-1.amazonaws.com"
+    )
 
 
 def test_explicit_keys_stay_what_they_are(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    assert _aws(_sent(S3, s3_access_key_id="own", s3_secret_access_key="mine")) == ("own", "mine", None)
+    assert _aws(_sent(S3, s3_access_key_id="own", s3_secret_access_key="mine")) == (
+        "own",
+        "mine",
+        None,
+    )
 
 
 def _found(monkeypatch, credentials):
@@ -122,7 +145,12 @@ def test_temporary_keys_are_renewed_before_a_journey(monkeypatch):
     def renewed():
         # Less than botocore's 15 minutes: due for renewal whenever somebody asks.
         ends = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()
-        return {"access_key": "ASIA", "secret_key": "s", "token": f"token {next(life)}", "expiry_time": ends}
+        return {
+            "access_key": "ASIA",
+            "secret_key": "s",
+            "token": f"token {next(life)}",
+            "expiry_time": ends,
+        }
 
     credentials = RefreshableCredentials.create_from_metadata(renewed(), renewed, "sso")
     _found(monkeypatch, credentials)
@@ -133,10 +161,22 @@ def test_temporary_keys_are_renewed_before_a_journey(monkeypatch):
     ("variables", "field", "value"),
     [
         ({"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}, "azure_account_key", "a2V5"),
-        ({"AZURE_STORAGE_KEY": "a2V5", "AZURE_STORAGE_ACCOUNT": "account"}, "azure_account_key", "a2V5"),
-        ({"AZURE_STORAGE_KEY": "a2V5", "AZURE_STORAGE_ACCOUNT": "another"}, "azure_account_key", None),
+        (
+            {"AZURE_STORAGE_KEY": "a2V5", "AZURE_STORAGE_ACCOUNT": "account"},
+            "azure_account_key",
+            "a2V5",
+        ),
+        (
+            {"AZURE_STORAGE_KEY": "a2V5", "AZURE_STORAGE_ACCOUNT": "another"},
+            "azure_account_key",
+            None,
+        ),
         ({"AZURE_STORAGE_SAS_TOKEN": "sig=x"}, "azure_sas_token", "sig=x"),
-        ({"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_CLIENT_SECRET": "s"}, "azure_client_secret", "s"),
+        (
+            {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t", "AZURE_CLIENT_SECRET": "s"},
+            "azure_client_secret",
+            "s",
+        ),
         ({"AZURE_CLIENT_SECRET": "s"}, "azure_client_secret", None),
     ],
 )
@@ -173,12 +213,16 @@ def test_google_credentials_that_name_something_of_the_machine_stay(machine, mon
 
 
 @pytest.mark.parametrize("content", [None, "PRIVATE but no json", "[]"])
-def test_a_google_key_file_that_cannot_be_read_is_refused_without_a_word_of_it(machine, monkeypatch, content):
+def test_a_google_key_file_that_cannot_be_read_is_refused_without_a_word_of_it(
+    machine, monkeypatch, content
+):
     path = machine / "key.json"
     if content is not None:
         path.write_text(content)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
-    with pytest.raises(SettingsError, match=r"Google credentials file .*key\.json cannot be read") as refused:
+    with pytest.raises(
+        SettingsError, match=r"Google credentials file .*key\.json cannot be read"
+    ) as refused:
         _sent(GCS)
     assert "PRIVATE" not in str(refused.value)
 
@@ -193,4 +237,7 @@ def test_a_pickled_store_carries_what_it_should(monkeypatch, tmp_path):
     from spark_core.storage.s3.store import S3Store
 
     there = pickle.loads(pickle.dumps(S3Store(S3, StoreOptions(carry_credentials="auto"))))
-    assert (there.options.s3_access_key_id, there.options.s3_secret_access_key) == ("AKIA1", "secret")
+    assert (there.options.s3_access_key_id, there.options.s3_secret_access_key) == (
+        "AKIA1",
+        "secret",
+    )

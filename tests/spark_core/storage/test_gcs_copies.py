@@ -7,15 +7,20 @@ import json
 import pytest
 
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import IncompleteReadError, ObjectExistsError, PermissionDeniedError, TransientError
+from spark_core.errors import (
+    IncompleteReadError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    TransientError,
+)
 from spark_core.storage import open_store
 from spark_core.storage.contract import StoreOptions
-from spark_core.storage.copies import Sight
 from spark_core.storage.gcs import clients as gcs_clients
+from spark_core.storage.objects import Description
 from tests.support.gcs_faults import error
 from tests.support.scripted_s3 import Answer, scripted_s3
 
-SOURCE = Sight("data/s/a", 30, "17", {"crc32c": "AAAAAA=="})
+SOURCE = Description("data/s/a", 30, "17", {"crc32c": "AAAAAA=="})
 
 
 def told(**answer) -> Answer:
@@ -25,12 +30,20 @@ def told(**answer) -> Answer:
 def rewritten(so_far: int | None = None, token: str = "t") -> Answer:
     if so_far is None:
         return told(kind="storage#rewriteResponse", done=True)
-    return told(kind="storage#rewriteResponse", done=False, rewriteToken=token, totalBytesRewritten=str(so_far))
+    return told(
+        kind="storage#rewriteResponse",
+        done=False,
+        rewriteToken=token,
+        totalBytesRewritten=str(so_far),
+    )
 
 
 @pytest.fixture
 def transfer(monkeypatch):
-    """Run a copy against scripted answers; the target exists when they say so. Gives the requests."""
+    """Run a copy against scripted answers; the target exists when they say so.
+
+    Gives the requests.
+    """
     monkeypatch.setattr(gcs_clients, "FIRST_WAIT_SECONDS", 0.01)
 
     def run(*answers, target=None):
@@ -62,9 +75,14 @@ def test_the_very_generation_that_was_seen_is_copied_and_only_where_nothing_is(t
         == "/storage/v1/b/bucket/o/a%2Fns%2Fdata%2Fs%2Fa/rewriteTo/b/bucket/o/a%2Fns%2Fcopy%2Fb"
     )
     conditions = {
-        name: request.query[name] for name in ("sourceGeneration", "ifSourceGenerationMatch", "ifGenerationMatch")
+        name: request.query[name]
+        for name in ("sourceGeneration", "ifSourceGenerationMatch", "ifGenerationMatch")
     }
-    assert conditions == {"sourceGeneration": "17", "ifSourceGenerationMatch": "17", "ifGenerationMatch": "0"}
+    assert conditions == {
+        "sourceGeneration": "17",
+        "ifSourceGenerationMatch": "17",
+        "ifGenerationMatch": "0",
+    }
 
 
 def test_a_large_object_is_copied_in_as_many_calls_as_google_wants(transfer):
@@ -73,7 +91,9 @@ def test_a_large_object_is_copied_in_as_many_calls_as_google_wants(transfer):
 
 
 def test_a_copy_that_does_not_go_on_ends(transfer):
-    with pytest.raises(TransientError, match=r"20 requests in a row copied nothing \(10 of 30 bytes are\)"):
+    with pytest.raises(
+        TransientError, match=r"20 requests in a row copied nothing \(10 of 30 bytes are\)"
+    ):
         transfer(rewritten(10))
     assert len(transfer.asked) == 21
 
@@ -103,13 +123,15 @@ def test_of_two_conditions_the_one_that_failed_is_told(transfer):
 
 
 def test_a_refusal_names_what_to_allow(transfer):
-    with pytest.raises(PermissionDeniedError, match=r"Allow storage\.objects\.get and storage\.objects\.create"):
+    with pytest.raises(
+        PermissionDeniedError, match=r"Allow storage\.objects\.get and storage\.objects\.create"
+    ):
         transfer(error(403, "forbidden"))
 
 
 @pytest.mark.parametrize("answer", [{}, {"size": "3"}, {"size": "x", "generation": "1"}, [], None])
 def test_a_description_that_is_none_proves_nothing(answer):
-    from spark_core.storage.gcs.copies import sight_of
+    from spark_core.storage.gcs.copies import description_of
 
     with pytest.raises(IncompleteReadError, match="does not describe an object"):
-        sight_of(answer, "data/s/a", "gs://b/")
+        description_of(answer, "data/s/a", "gs://b/")

@@ -1,4 +1,6 @@
-"""Who the GCS client is: never nobody, never without TLS, and what happens when that ends in the middle."""
+"""Who the GCS client is: never nobody, never without TLS, and what happens when that ends in the
+middle.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ def private_key():
 
 
 class Google:
-    """A token service and a bucket behind TLS, both scripted; each token is good for so many requests."""
+    """A token service and a bucket behind TLS, both scripted.
+
+    Each token is good for so many requests.
+    """
 
     def __init__(self) -> None:
         self.life = 1_000_000
@@ -61,10 +66,16 @@ class Google:
 
     def token(self, request) -> Answer:
         if self.given >= self.refused_after:
-            return Answer(400, b'{"error": "invalid_grant", "error_description": "TOKEN-SECRET expired"}')
+            return Answer(
+                400, b'{"error": "invalid_grant", "error_description": "TOKEN-SECRET expired"}'
+            )
         self.given += 1
         self.used = 0
-        told = {"access_token": f"TOKEN-SECRET-{self.given}", "expires_in": 3600, "token_type": "Bearer"}
+        told = {
+            "access_token": f"TOKEN-SECRET-{self.given}",
+            "expires_in": 3600,
+            "token_type": "Bearer",
+        }
         return Answer(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
 
     def bucket(self, request) -> Answer:
@@ -75,7 +86,11 @@ class Google:
             return error(401, "authError")
         if kind_of(request) == "delete":
             return batch_answer(*((part, Answer(204)) for part in parts_of(request)))
-        return Answer(200, b'{"kind": "storage#objects"}') if kind_of(request) == "list" else stored(b"data")
+        return (
+            Answer(200, b'{"kind": "storage#objects"}')
+            if kind_of(request) == "list"
+            else stored(b"data")
+        )
 
 
 @pytest.fixture
@@ -109,7 +124,8 @@ def with_file(google, path, content=None, **changes):
     """A store whose options name a key file."""
     path.write_text(json.dumps(google.service_account if content is None else content))
     return open_store(
-        NAMESPACE, StoreOptions(**{**vars(google.options), "gcs_service_account_file": str(path), **changes})
+        NAMESPACE,
+        StoreOptions(**{**vars(google.options), "gcs_service_account_file": str(path), **changes}),
     )
 
 
@@ -117,12 +133,17 @@ def test_a_service_account_is_taken_from_its_key_file(google, machine):
     store = with_file(google, machine / "key.json")
     assert list(store.list("")) == []
     assert store.read("data/x") == b"data"
-    assert [outcome.outcome for outcome in store.delete(["data/x", "data/y"])] == ["deleted", "deleted"]
+    assert [outcome.outcome for outcome in store.delete(["data/x", "data/y"])] == [
+        "deleted",
+        "deleted",
+    ]
     assert set(google.seen) == {"Bearer TOKEN-SECRET-1"}
 
 
 def test_a_key_that_came_along_needs_no_file(google):
-    options = StoreOptions(**{**vars(google.options), "gcs_service_account_key": json.dumps(google.service_account)})
+    options = StoreOptions(
+        **{**vars(google.options), "gcs_service_account_key": json.dumps(google.service_account)}
+    )
     store = pickle.loads(pickle.dumps(open_store(NAMESPACE, options)))
     assert store.read("data/x") == b"data"
     assert "PRIVATE KEY" not in repr(options)
@@ -149,7 +170,9 @@ def test_a_token_that_ran_out_is_renewed_without_a_word(google, machine):
     assert google.given == 3
 
 
-def test_credentials_that_end_in_the_middle_are_refused_by_name_and_without_a_secret(google, machine):
+def test_credentials_that_end_in_the_middle_are_refused_by_name_and_without_a_secret(
+    google, machine
+):
     google.life, google.refused_after = 2, 1
     store = with_file(google, machine / "key.json")
     assert store.read("data/x") == b"data"
@@ -163,7 +186,9 @@ def test_credentials_that_end_in_the_middle_are_refused_by_name_and_without_a_se
         lambda: store.put("data/x", b""),
         lambda: store.put_if_absent("data/x", b""),
     ):
-        with pytest.raises(PermissionDeniedError, match=r"gives no token .*RefreshError.*log in again") as told:
+        with pytest.raises(
+            PermissionDeniedError, match=r"gives no token .*RefreshError.*log in again"
+        ) as told:
             ask()
         everything = "".join(traceback.format_exception(told.value)) + repr(told.value.__context__)
         assert "TOKEN-SECRET" not in everything
@@ -180,7 +205,9 @@ def test_a_token_service_that_is_not_there_is_a_passing_failure(google, machine)
         with_file(google, machine / "key.json", elsewhere, max_retries=0).read("data/x")
 
 
-def test_an_endpoint_whose_certificate_nobody_trusts_is_a_passing_failure(google, machine, monkeypatch):
+def test_an_endpoint_whose_certificate_nobody_trusts_is_a_passing_failure(
+    google, machine, monkeypatch
+):
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
     with pytest.raises(TransientError, match=r"SSLError.*REQUESTS_CA_BUNDLE"):
         with_file(google, machine / "key.json", max_retries=0).read("data/x")
@@ -189,10 +216,13 @@ def test_an_endpoint_whose_certificate_nobody_trusts_is_a_passing_failure(google
 def test_nobody_is_anonymous_but_at_an_emulator(google, monkeypatch):
     for options in (StoreOptions(), google.options):
         with pytest.raises(
-            SettingsError, match=r"usual Google chain gives none.*gcloud auth\s+application-default login"
+            SettingsError,
+            match=r"usual Google chain gives none.*gcloud auth\s+application-default login",
         ):
             open_store(NAMESPACE, options).read("data/x")
-    monkeypatch.setattr(gcs_clients.google.auth, "default", lambda **_: (AnonymousCredentials(), None))
+    monkeypatch.setattr(
+        gcs_clients.google.auth, "default", lambda **_: (AnonymousCredentials(), None)
+    )
     with pytest.raises(SettingsError, match="gives anonymous ones"):
         open_store(NAMESPACE, google.options).read("data/x")
     assert google.seen == []
@@ -214,8 +244,8 @@ def test_no_token_is_sent_without_tls(machine, google):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "KEYSECRET", "[]", "5", '{"type": "KEYSECRET"}', '{"type": "service_account", "private_key": "KEYSECRET"}',
-     '{"type": "authorized_user", "refresh_token": "KEYSECRET"}', '{"type": "external_account", "audience": "KEYSECRET"}'],
+    ["", "KEYSECRET", "[]", "5", '{"type": "KEYSECRET"}', '{"type": "service_account", "private_key": "KEYSECRET"}',  # noqa: E501 - a row of data
+     '{"type": "authorized_user", "refresh_token": "KEYSECRET"}', '{"type": "external_account", "audience": "KEYSECRET"}'],  # noqa: E501 - a row of data
 )  # fmt: skip
 def test_a_key_that_is_none_is_refused_without_a_word_of_it(machine, content):
     path = machine / "key.json"
@@ -227,12 +257,18 @@ def test_a_key_that_is_none_is_refused_without_a_word_of_it(machine, content):
         with pytest.raises(SettingsError, match="credentials for GCS") as told:
             open_store(NAMESPACE, options).read("data/x")
         assert named in str(told.value)
-        assert "KEYSECRET" not in "".join(traceback.format_exception(told.value)) + repr(told.value.__context__)
+        assert "KEYSECRET" not in "".join(traceback.format_exception(told.value)) + repr(
+            told.value.__context__
+        )
 
 
 def test_a_key_file_that_is_not_there_is_named(machine):
-    with pytest.raises(SettingsError, match=r"none\.json gives none that can be used \(FileNotFoundError\)"):
-        open_store(NAMESPACE, StoreOptions(gcs_service_account_file=str(machine / "none.json"))).read("x")
+    with pytest.raises(
+        SettingsError, match=r"none\.json gives none that can be used \(FileNotFoundError\)"
+    ):
+        open_store(
+            NAMESPACE, StoreOptions(gcs_service_account_file=str(machine / "none.json"))
+        ).read("x")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +298,10 @@ def test_an_endpoint_that_only_the_environment_names_is_refused(monkeypatch, nam
 def test_google_itself_is_reached_without_an_endpoint(google):
     options = StoreOptions(gcs_service_account_key=json.dumps(google.service_account))
     clients = open_clients(options, os.getpid())
-    assert clients.object_url("b", "ns/data/a b") == "https://storage.googleapis.com/storage/v1/b/b/o/ns%2Fdata%2Fa%20b"
+    assert (
+        clients.object_url("b", "ns/data/a b")
+        == "https://storage.googleapis.com/storage/v1/b/b/o/ns%2Fdata%2Fa%20b"
+    )
     assert clients.client._connection.API_BASE_URL == "https://storage.googleapis.com"
     elsewhere = {**google.service_account, "universe_domain": "example.goog"}
     other = open_clients(StoreOptions(gcs_service_account_key=json.dumps(elsewhere)), os.getpid())
@@ -282,6 +321,8 @@ def test_without_the_extra_a_namespace_names_what_to_install():
         "except SettingsError as error:\n"
         "    print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
     assert "need Google's client" in told
     assert 'pip install "lakegc[gcs]"' in told

@@ -1,12 +1,13 @@
-"""What a GCS that fails, refuses or lies does to the client: an error by name, never emptiness, never a secret."""
+"""What a GCS that fails, refuses or lies does to the client.
+
+An error by name, never emptiness, never a secret.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 import random
-import threading
-import traceback
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -28,6 +29,8 @@ from spark_core.errors import (
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs.batch import batch_answers, batch_request
+from tests.support.failing_store import ACTIONS as SHARED
+from tests.support.failing_store import everything_told, require_passing_after_silence, told_server
 from tests.support.gcs_faults import batch_answer, error, kind_of, name_in, parts_of, stored
 from tests.support.scripted_s3 import Answer, Request, scripted_s3
 
@@ -56,9 +59,8 @@ def store_at(endpoint: str, **changes):
 
 @pytest.fixture(scope="module")
 def stage():
-    told = {"answer": lambda _request: Answer(500)}
-    with scripted_s3(lambda request: told["answer"](request)) as endpoint:  # noqa: PLW0108 - looked up at each request
-        yield told, endpoint
+    with told_server(store_at) as answer:
+        yield answer
 
 
 @pytest.fixture(params=["obstore", "google"])
@@ -73,26 +75,10 @@ def reading(request, monkeypatch):
 
 @pytest.fixture
 def answering(stage, reading):
-    """Give a store whose server answers as told from now on."""
-    told, endpoint = stage
-
-    def answer(answers, **changes):
-        told["answer"] = answers if callable(answers) else lambda _request: answers
-        return store_at(endpoint, **changes)
-
-    return answer
+    return stage
 
 
-ACTIONS = {
-    "list": lambda store: list(store.list("data/")),
-    "children": lambda store: store.children("data/"),
-    "head": lambda store: store.head("data/x"),
-    "read": lambda store: store.read("data/x"),
-    "range": lambda store: store.read_range("data/x", 0, 4),
-    "parquet": lambda store: list(store.read_parquet("data/x")),
-    "put": lambda store: store.put("data/x", b"x"),
-    "put_if_absent": lambda store: store.put_if_absent("data/x", b"x"),
-}
+ACTIONS = {**SHARED, "head": lambda store: store.head("data/x")}
 PERMISSION = {
     "list": "storage.objects.list",
     "children": "storage.objects.list",
@@ -104,21 +90,25 @@ PERMISSION = {
 def revealing(status: int, reason: str) -> Answer:
     """An error whose text says what must not be told."""
     answer = error(status, reason)
-    return Answer(answer.status, answer.body.replace(b"as scripted", SECRET.encode()), answer.headers)
-
-
-def everything_told(failure: BaseException) -> str:
-    return "".join(traceback.format_exception(failure)) + repr(failure.__context__) + repr(failure.__cause__)
+    return Answer(
+        answer.status, answer.body.replace(b"as scripted", SECRET.encode()), answer.headers
+    )
 
 
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_says_what_to_do_and_nothing_that_is_secret(answering, action, status):
     store = answering(revealing(status, "forbidden"))
-    with pytest.raises(PermissionDeniedError, match=rf"the store refuses \(HTTP {status} forbidden\)") as refusal:
+    with pytest.raises(
+        PermissionDeniedError, match=rf"the store refuses \(HTTP {status} forbidden\)"
+    ) as refusal:
         ACTIONS[action](store)
     text = str(refusal.value)
-    wanted = PERMISSION.get(action, "storage.objects.get") if status == 403 else "does not take these credentials"
+    wanted = (
+        PERMISSION.get(action, "storage.objects.get")
+        if status == 403
+        else "does not take these credentials"
+    )
     assert wanted in refusal.value.next_step
     assert store.root in text
     assert SECRET not in everything_told(refusal.value)
@@ -137,7 +127,11 @@ def test_a_refused_head_is_no_absent_object(answering):
 
 
 def test_an_absent_object_in_a_bucket_that_may_not_be_listed_is_no_absent_object(answering):
-    store = answering(lambda request: error(403, "forbidden") if kind_of(request) == "list" else error(404, "notFound"))
+    store = answering(
+        lambda request: (
+            error(403, "forbidden") if kind_of(request) == "list" else error(404, "notFound")
+        )
+    )
     with pytest.raises(PermissionDeniedError, match=r"storage\.objects\.list"):
         store.exists("data/x")
 
@@ -169,17 +163,7 @@ def test_a_store_that_is_not_there_is_a_passing_failure(action):
 
 @pytest.mark.parametrize("action", ["list", "read", "put"])
 def test_a_store_that_does_not_answer_in_time_is_a_passing_failure(answering, action):
-    release = threading.Event()
-
-    def silent(_request):
-        release.wait(10)
-        return Answer(503)
-
-    try:
-        with pytest.raises(TransientError, match="no answer"):
-            ACTIONS[action](answering(silent, read_timeout=timedelta(milliseconds=300)))
-    finally:
-        release.set()
+    require_passing_after_silence(answering, action)
 
 
 def page(*names: str, token: str | None = None, **more) -> Answer:
@@ -192,7 +176,12 @@ def page(*names: str, token: str | None = None, **more) -> Answer:
         }
         for name in names
     ]
-    told = {"kind": "storage#objects", "items": items, **({"nextPageToken": token} if token else {}), **more}
+    told = {
+        "kind": "storage#objects",
+        "items": items,
+        **({"nextPageToken": token} if token else {}),
+        **more,
+    }
     return Answer(200, json.dumps(told).encode(), {"Content-Type": "application/json"})
 
 
@@ -209,13 +198,19 @@ OBJECT = Answer(200, b'{"name": "ns/data/x", "size": "5", "updated": "2026-11-21
         ("range", Answer(206, b"data")),
     ],
 )
-def test_a_request_is_sent_again_when_it_failed_in_passing_and_no_oftener_than_told(answering, action, good):
+def test_a_request_is_sent_again_when_it_failed_in_passing_and_no_oftener_than_told(
+    answering, action, good
+):
     for failures, retries in ((1, 1), (3, 3)):
         answers = iter([*[error(503, "backendError")] * failures, good])
-        ACTIONS[action](answering(lambda _request, answers=answers: next(answers), max_retries=retries))
+        ACTIONS[action](
+            answering(lambda _request, answers=answers: next(answers), max_retries=retries)
+        )
         assert next(answers, None) is None
     sent = itertools.count()
-    store = answering(lambda _request: [next(sent), error(429, "rateLimitExceeded")][1], max_retries=2)
+    store = answering(
+        lambda _request: [next(sent), error(429, "rateLimitExceeded")][1], max_retries=2
+    )
     with pytest.raises(TransientError):
         ACTIONS[action](store)
     assert next(sent) == 3
@@ -256,7 +251,9 @@ def test_a_body_that_is_cut_off_is_asked_for_anew_from_its_beginning(answering):
 
 def test_bytes_that_do_not_fit_the_stores_checksum_are_never_taken_for_the_object(answering):
     with pytest.raises(TransientError, match="DataCorruption"):
-        answering(Answer(200, b"other", {"X-Goog-Hash": "crc32c=AAAAAA==,md5=CY9rzUYh03PK3k6DJie09g=="})).read("data/x")
+        answering(
+            Answer(200, b"other", {"X-Goog-Hash": "crc32c=AAAAAA==,md5=CY9rzUYh03PK3k6DJie09g=="})
+        ).read("data/x")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +261,8 @@ def test_bytes_that_do_not_fit_the_stores_checksum_are_never_taken_for_the_objec
     [
         (Answer(206, b"ab"), "ends before byte 4"),
         (Answer(416, b"no"), "ends before byte 4"),
-        # A store that ignores the range sends the whole object, which may be as long as what was asked for.
+        # A store that ignores the range sends the whole object, which may be as long as what was
+        # asked for.
         (Answer(200, b"abcd"), r"sent something else \(HTTP 200\)"),
     ],
 )
@@ -290,9 +288,11 @@ def test_a_missing_object_is_one_only_in_a_bucket_that_is_there(answering):
         assert failure.value.__context__ is None
     assert store.requests == {"read": 2, "list": 1}
     with pytest.raises(IncompleteReadError, match="no listing"):
-        answering(lambda request: Answer(200, b"{}") if kind_of(request) == "list" else error(404, "notFound")).read(
-            "x"
-        )
+        answering(
+            lambda request: (
+                Answer(200, b"{}") if kind_of(request) == "list" else error(404, "notFound")
+            )
+        ).read("x")
 
 
 def test_a_bad_request_is_a_wrong_setting(answering):
@@ -332,7 +332,11 @@ def test_a_page_without_objects_is_not_the_end(answering):
 
 
 def test_a_listing_that_breaks_in_the_middle_raises(answering):
-    store = answering(lambda request: error(500, "") if "pageToken" in request.query else page("data/x", token="1"))
+    store = answering(
+        lambda request: (
+            error(500, "") if "pageToken" in request.query else page("data/x", token="1")
+        )
+    )
     with pytest.raises(TransientError):
         list(store.list("data/"))
 
@@ -409,8 +413,12 @@ def test_an_object_without_a_whole_md5_has_no_checksum(answering, md5):
 def test_the_age_of_an_object_is_that_of_its_last_change(answering):
     body = page("data/x").body
     (batch,) = answering(Answer(200, body)).list("data/")
-    assert batch.column("last_modified")[0].as_py().isoformat() == "2026-11-21T09:11:07.123000+00:00"
-    assert answering(OBJECT).head("data/x").last_modified == batch.column("last_modified")[0].as_py()
+    assert (
+        batch.column("last_modified")[0].as_py().isoformat() == "2026-11-21T09:11:07.123000+00:00"
+    )
+    assert (
+        answering(OBJECT).head("data/x").last_modified == batch.column("last_modified")[0].as_py()
+    )
 
 
 def batches(said):
@@ -470,12 +478,24 @@ def test_only_what_could_not_be_done_now_is_sent_again(answering, no_waiting):
     def busy(name: str) -> Answer:
         sent.append(name)
         left[name] -= 1
-        return error(503 if name.endswith("1") else 429, "rateLimitExceeded") if left[name] >= 0 else Answer(204)
+        return (
+            error(503 if name.endswith("1") else 429, "rateLimitExceeded")
+            if left[name] >= 0
+            else Answer(204)
+        )
 
-    outcomes = answering(batches(busy), max_retries=3).delete([f"data/{number}" for number in range(5)])
+    outcomes = answering(batches(busy), max_retries=3).delete(
+        [f"data/{number}" for number in range(5)]
+    )
     assert [outcome.outcome for outcome in outcomes] == ["deleted"] * 4 + ["failed"]
     assert outcomes[4].error == "HTTP 429 rateLimitExceeded"
-    assert Counter(sent) == {"ns/data/0": 1, "ns/data/1": 2, "ns/data/2": 1, "ns/data/3": 3, "ns/data/4": 4}
+    assert Counter(sent) == {
+        "ns/data/0": 1,
+        "ns/data/1": 2,
+        "ns/data/2": 1,
+        "ns/data/3": 3,
+        "ns/data/4": 4,
+    }
     assert len(no_waiting) == 3
 
 
@@ -486,29 +506,49 @@ def test_only_what_could_not_be_done_now_is_sent_again(answering, no_waiting):
         (revealing(401, "authError"), "refused", "HTTP 401 authError"),
         (revealing(503, "backendError"), "failed", "HTTP 503 backendError"),
         (Answer(404, b"404 page not found"), "failed", "HTTP 404"),
-        (Answer(200, b"--x", {"Content-Type": "multipart/mixed; boundary=x"}, cut=2), "failed", "no answer"),
-        (Answer(200, b"<html>busy</html>", {"Content-Type": "text/html"}), "failed", "does not mention the key"),
-        (Answer(200, b"", {"Content-Type": "multipart/mixed; boundary=x"}), "failed", "does not mention the key"),
+        (
+            Answer(200, b"--x", {"Content-Type": "multipart/mixed; boundary=x"}, cut=2),
+            "failed",
+            "no answer",
+        ),
+        (
+            Answer(200, b"<html>busy</html>", {"Content-Type": "text/html"}),
+            "failed",
+            "does not mention the key",
+        ),
+        (
+            Answer(200, b"", {"Content-Type": "multipart/mixed; boundary=x"}),
+            "failed",
+            "does not mention the key",
+        ),
         (Answer(200, b""), "failed", "does not mention the key"),
         (Answer(200, b'{"kind": "storage#objects"}'), "failed", "does not mention the key"),
     ],
 )
 def test_a_deletion_that_was_not_confirmed_is_never_taken_for_done(answering, told, outcome, text):
     outcomes = answering(told).delete(["data/a", "data/b"])
-    assert [(told.key, told.outcome) for told in outcomes] == [("data/a", outcome), ("data/b", outcome)]
+    assert [(told.key, told.outcome) for told in outcomes] == [
+        ("data/a", outcome),
+        ("data/b", outcome),
+    ]
     assert all(text in told.error and SECRET not in told.error for told in outcomes)
 
 
 def test_a_store_that_is_not_there_fails_each_key():
     outcomes = store_at("http://127.0.0.1:1").delete(["data/a", "data/b"])
-    assert [(told.outcome, told.error) for told in outcomes] == [("failed", "no answer ConnectionError")] * 2
+    assert [(told.outcome, told.error) for told in outcomes] == [
+        ("failed", "no answer ConnectionError")
+    ] * 2
 
 
 def test_an_answer_for_keys_that_nobody_asked_for_is_dropped(answering):
     def strange(request: Request) -> Answer:
         (part,) = parts_of(request)
         return batch_answer(
-            *((part.replace(b"lakegc+0", tag), Answer(204)) for tag in (b"lakegc+1", b"lakegc+99", b"0", b"lakegc+x"))
+            *(
+                (part.replace(b"lakegc+0", tag), Answer(204))
+                for tag in (b"lakegc+1", b"lakegc+99", b"0", b"lakegc+x")
+            )
         )
 
     assert answering(strange).delete(["data/a"]) == [
@@ -523,7 +563,9 @@ def test_a_redirect_is_not_followed(answering, reading, status):
     with scripted_s3(lambda request: paths.append(request.path) or Answer(500)) as elsewhere:
         moved = Answer(status, b"", {"Location": f"{elsewhere}/batch/storage/v1"})
         store = answering(moved)
-        assert store.delete(["data/a"]) == [DeleteOutcome("data/a", "failed", "no answer TooManyRedirects")]
+        assert store.delete(["data/a"]) == [
+            DeleteOutcome("data/a", "failed", "no answer TooManyRedirects")
+        ]
         for action in ACTIONS.keys() - ({"read"} if reading == "obstore" else set()):
             with pytest.raises(TransientError, match="TooManyRedirects"):
                 ACTIONS[action](answering(moved))
@@ -544,7 +586,9 @@ def test_a_key_that_is_answered_twice_is_not_confirmed(answering, statuses):
 def test_one_failed_request_of_several_fails_only_its_own_keys(answering, monkeypatch):
     def second_fails(request: Request) -> Answer:
         names = [unquote(name_in(part)) for part in parts_of(request)]
-        return error(500, "") if "ns/data/3" in names else batches(lambda _name: Answer(204))(request)
+        return (
+            error(500, "") if "ns/data/3" in names else batches(lambda _name: Answer(204))(request)
+        )
 
     store = answering(second_fails)
     monkeypatch.setattr(type(store), "delete_batch_size", 3)
@@ -567,27 +611,45 @@ def test_google_gets_at_most_a_hundred_calls_in_one_request_and_only_paths(answe
 
 
 def test_a_batch_is_read_back_as_it_was_written():
-    content_type, body = batch_request(["https://host/storage/v1/b/b/o/a", "https://host/storage/v1/b/b/o/c%2Fd"])
+    content_type, body = batch_request(
+        ["https://host/storage/v1/b/b/o/a", "https://host/storage/v1/b/b/o/c%2Fd"]
+    )
     request = Request("POST", "/batch/storage/v1", {}, body, headers={"Content-Type": content_type})
     parts = parts_of(request)
     assert [name_in(part) for part in parts] == ["a", "c%2Fd"]
     told = batch_answer((parts[1], error(403, "forbidden")), (parts[0], Answer(204)))
     answers = batch_answers(told.headers["Content-Type"], told.body)
-    assert {number: str(answer) for number, answer in answers.items()} == {0: "HTTP 204", 1: "HTTP 403 forbidden"}
-
-
-@given(statuses=st.lists(st.sampled_from([204, 403, 404, 503]), min_size=4, max_size=4), data=st.data())
-def test_an_answer_that_is_cut_off_says_of_each_key_what_the_whole_one_says_or_nothing(statuses, data):
-    content_type, body = batch_request([f"https://host/storage/v1/b/b/o/{number}" for number in range(4)])
-    parts = parts_of(Request("POST", "/batch/storage/v1", {}, body, headers={"Content-Type": content_type}))
-    whole = batch_answer(*((part, error(status, "said")) for part, status in zip(parts, statuses, strict=True)))
-    cut = whole.body[: data.draw(st.integers(0, len(whole.body)))]
-    told = batch_answers(whole.headers["Content-Type"], cut)
-    assert {number: answer.status for number, answer in told.items()}.items() <= dict(enumerate(statuses)).items()
+    assert {number: str(answer) for number, answer in answers.items()} == {
+        0: "HTTP 204",
+        1: "HTTP 403 forbidden",
+    }
 
 
 @given(
-    content_type=st.text(st.characters(exclude_categories=["Cs", "Cc"])) | st.just("multipart/mixed; boundary=x"),
+    statuses=st.lists(st.sampled_from([204, 403, 404, 503]), min_size=4, max_size=4), data=st.data()
+)
+def test_an_answer_that_is_cut_off_says_of_each_key_what_the_whole_one_says_or_nothing(
+    statuses, data
+):
+    content_type, body = batch_request(
+        [f"https://host/storage/v1/b/b/o/{number}" for number in range(4)]
+    )
+    parts = parts_of(
+        Request("POST", "/batch/storage/v1", {}, body, headers={"Content-Type": content_type})
+    )
+    whole = batch_answer(
+        *((part, error(status, "said")) for part, status in zip(parts, statuses, strict=True))
+    )
+    cut = whole.body[: data.draw(st.integers(0, len(whole.body)))]
+    told = batch_answers(whole.headers["Content-Type"], cut)
+    assert {number: answer.status for number, answer in told.items()}.items() <= dict(
+        enumerate(statuses)
+    ).items()
+
+
+@given(
+    content_type=st.text(st.characters(exclude_categories=["Cs", "Cc"]))
+    | st.just("multipart/mixed; boundary=x"),
     body=st.binary(),
 )
 def test_an_answer_that_is_no_batch_says_nothing(content_type, body):
@@ -598,14 +660,26 @@ def test_an_answer_that_is_no_batch_says_nothing(content_type, body):
     ("told", "hint"),
     [
         ({}, None),
-        ({"softDeletePolicy": {"retentionDurationSeconds": "0"}, "versioning": {"enabled": False}}, None),
+        (
+            {
+                "softDeletePolicy": {"retentionDurationSeconds": "0"},
+                "versioning": {"enabled": False},
+            },
+            None,
+        ),
         (
             {"softDeletePolicy": {"retentionDurationSeconds": "604800"}},
-            "Soft delete: deleted objects can be restored for 7 days. Until then they are paid for.",
+            (
+                "Soft delete: deleted objects can be restored for 7 days. Until then they are paid "
+                "for."
+            ),
         ),
         (
             {"versioning": {"enabled": True}},
-            "Versioning: deleted objects stay as noncurrent versions until a lifecycle rule removes them. Until then they are paid for.",
+            (
+                "Versioning: deleted objects stay as noncurrent versions until a lifecycle rule "
+                "removes them. Until then they are paid for."
+            ),
         ),
     ],
 )
@@ -622,6 +696,35 @@ def test_a_bucket_that_keeps_what_is_deleted_is_noticed(answering, told, hint):
 
 def test_a_bucket_that_may_not_be_described_gives_no_hint(answering):
     assert answering(error(403, "forbidden")).undelete_hint() is None
-    for body in (b"", b"[]", b'{"softDeletePolicy": {"retentionDurationSeconds": "long"}}', b'{"versioning": 5}'):
+    for body in (
+        b"",
+        b"[]",
+        b'{"softDeletePolicy": {"retentionDurationSeconds": "long"}}',
+        b'{"versioning": 5}',
+    ):
         with pytest.raises(IncompleteReadError, match="no answer of GCS"):
             answering(Answer(200, body)).undelete_hint()
+
+
+@pytest.mark.parametrize(
+    ("told", "keeps"),
+    [
+        ({}, None),
+        ({"softDeletePolicy": {"retentionDurationSeconds": "0"}}, False),
+        ({"softDeletePolicy": {"retentionDurationSeconds": "604800"}}, True),
+        (
+            {
+                "softDeletePolicy": {"retentionDurationSeconds": "0"},
+                "versioning": {"enabled": True},
+            },
+            True,
+        ),
+        ([], None),
+    ],
+)
+def test_only_a_bucket_that_says_so_keeps_nothing(answering, told, keeps):
+    assert answering(Answer(200, json.dumps(told).encode())).after_deletion().keeps is keeps
+
+
+def test_a_bucket_that_may_not_be_described_is_not_known_to_keep_nothing(answering):
+    assert answering(error(403, "forbidden")).after_deletion().keeps is None

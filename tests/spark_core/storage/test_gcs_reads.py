@@ -1,4 +1,6 @@
-"""Who reads objects on GCS: obstore where the ETag proves what came, and Google's client for everything else."""
+"""Who reads objects on GCS: obstore where the ETag proves what came, and Google's client for
+everything else.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,12 @@ def bucket(monkeypatch):
 
 
 def store_at(endpoint: str, **changes):
-    options = {"gcs_endpoint": endpoint, "allow_http": True, "max_retries": 0, "read_timeout": timedelta(seconds=2)}
+    options = {
+        "gcs_endpoint": endpoint,
+        "allow_http": True,
+        "max_retries": 0,
+        "read_timeout": timedelta(seconds=2),
+    }
     return open_store(Namespace.parse("gs://bucket/ns"), StoreOptions(**{**options, **changes}))
 
 
@@ -60,11 +67,21 @@ def test_what_its_etag_proves_is_read_with_one_request(bucket):
 def test_google_is_told_not_to_unpack_what_is_stored_compressed(bucket):
     running, store = bucket
     store.read("data/x")
-    assert (running.headers["accept-encoding"], running.headers["user-agent"]) == ("gzip", "lakegc (gzip)")
+    assert (running.headers["accept-encoding"], running.headers["user-agent"]) == (
+        "gzip",
+        "lakegc (gzip)",
+    )
 
 
 @pytest.mark.parametrize(
-    "tag", [hashlib.md5(b"other").hexdigest(), "CKih16GjycICEAE=", "", None, hashlib.md5(b"data").hexdigest()[:-1]]
+    "tag",
+    [
+        hashlib.md5(b"other").hexdigest(),
+        "CKih16GjycICEAE=",
+        "",
+        None,
+        hashlib.md5(b"data").hexdigest()[:-1],
+    ],
 )
 def test_what_no_etag_proves_is_asked_of_googles_client_from_then_on(bucket, tag):
     running, store = bucket
@@ -81,7 +98,9 @@ def test_what_no_etag_proves_is_asked_of_googles_client_from_then_on(bucket, tag
 def test_bytes_that_fit_neither_checksum_are_never_taken_for_the_object(bucket):
     running, store = bucket
     running.xml = Answer(200, b"wrong", running.xml.headers)
-    running.json = Answer(200, b"wrong", {"X-Goog-Hash": "crc32c=AAAAAA==,md5=CY9rzUYh03PK3k6DJie09g=="})
+    running.json = Answer(
+        200, b"wrong", {"X-Goog-Hash": "crc32c=AAAAAA==,md5=CY9rzUYh03PK3k6DJie09g=="}
+    )
     with pytest.raises(TransientError, match="DataCorruption"):
         store.read("data/x")
 
@@ -103,10 +122,16 @@ def test_a_scope_that_is_too_narrow_is_told_as_by_googles_client(bucket):
         b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access denied.</Message>"
         b"<Details>Provided scope(s) are not authorized</Details></Error>",
     )
-    with pytest.raises(PermissionDeniedError, match=r"HTTP 403 insufficientScopes.*too narrow a scope"):
+    with pytest.raises(
+        PermissionDeniedError, match=r"HTTP 403 insufficientScopes.*too narrow a scope"
+    ):
         store.read("data/x")
-    running.xml = Answer(403, b"<Error><Code>AccessDenied</Code><Message>Access denied.</Message></Error>")
-    with pytest.raises(PermissionDeniedError, match=r"HTTP 403 AccessDenied.*Allow storage\.objects\.get"):
+    running.xml = Answer(
+        403, b"<Error><Code>AccessDenied</Code><Message>Access denied.</Message></Error>"
+    )
+    with pytest.raises(
+        PermissionDeniedError, match=r"HTTP 403 AccessDenied.*Allow storage\.objects\.get"
+    ):
         store.read("data/x")
     assert running.seen == ["xml", "xml"]
 

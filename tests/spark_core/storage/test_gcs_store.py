@@ -1,7 +1,7 @@
 """GCS on an emulator: the contract, and what only GCS can answer.
 
-The emulator lacks what is tested with scripted answers in `test_gcs_failures`: permissions, throttling, soft delete,
-objects without an MD5, and the life of tokens.
+The emulator lacks what is tested with scripted answers in `test_gcs_failures`: permissions,
+throttling, soft delete, objects without an MD5, and the life of tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage import DeleteOutcome, open_store
+from spark_core.storage import DeleteOutcome, open_store, remote
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs import store as gcs
 from tests.support.fault_proxy import fault_proxy
@@ -55,7 +55,10 @@ class Bucket:
         self.bucket.blob(self.before + key).delete()
 
     def keys(self) -> set[str]:
-        return {blob.name.removeprefix(self.before) for blob in self.bucket.list_blobs(prefix=self.before)}
+        return {
+            blob.name.removeprefix(self.before)
+            for blob in self.bucket.list_blobs(prefix=self.before)
+        }
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +98,18 @@ def faults(gcs_proxy, outside):
 
 
 class TestGcsStore(OrderedStoreConformance):
-    """All strange keys: Google itself takes no carriage return, line feed, `.` or `..` as a whole name; the emulator does."""
+    """All strange keys: Google itself takes no carriage return, line feed, `.` or `..` as a whole
+    name; the emulator does.
+    """
 
-    # The emulator does not know the condition of a rewrite; that it is sent is tested in `test_gcs_copies`.
+    # The emulator does not know the condition of a rewrite; that it is sent is tested in
+    # `test_gcs_copies`.
     conditional_copies = False
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(near, keys):
     put_list_and_read(near, keys)
@@ -114,7 +122,9 @@ def test_one_level_names_keys_that_cannot_be_named_everywhere_as_they_are(near, 
     assert prefixes == ["data/../", "data/./", "data//", "data/s/"]
     assert objects["key"].to_pylist() == ["data/"]
     assert set(near.children("data/s/")[1]["key"].to_pylist()) == {
-        key for key in [*STRANGE_KEYS, "data/s/plain"] if key.startswith("data/s/") and "/" not in key[len("data/s/") :]
+        key
+        for key in [*STRANGE_KEYS, "data/s/plain"]
+        if key.startswith("data/s/") and "/" not in key[len("data/s/") :]
     }
 
 
@@ -145,7 +155,7 @@ def test_a_namespace_with_an_odd_path_is_that_path(gcs_server, outside, path):
 
 
 def test_a_listing_comes_in_batches_of_bounded_size(store, outside, faults, monkeypatch):
-    monkeypatch.setattr(gcs, "LISTING_BATCH_ROWS", 12)
+    monkeypatch.setattr(remote, "LISTING_BATCH_ROWS", 12)
     for number in range(30):
         outside.put(f"data/s{number % 3}/{number:03}", b"")
     faults.pages_of(5)
@@ -163,18 +173,24 @@ def test_more_than_one_batch_is_deleted_and_what_was_gone_is_told_apart(near, ou
     for key in there:
         outside.put(key, b"")
     asked = [f"data/s/{number:03}" for number in range(150)]
-    assert near.delete(asked) == [DeleteOutcome(key, "deleted" if key in there else "already_gone") for key in asked]
+    assert near.delete(asked) == [
+        DeleteOutcome(key, "deleted" if key in there else "already_gone") for key in asked
+    ]
     assert near.requests["delete"] == 2
     assert outside.keys() == set()
 
 
 def test_the_checksum_is_the_md5_in_hex(near, outside):
     outside.put("data/plain", b"abc")
-    assert near.head("data/plain").checksum == hashlib.md5(b"abc").hexdigest() == rows_of(near, "")["data/plain"][2]
+    assert (
+        near.head("data/plain").checksum
+        == hashlib.md5(b"abc").hexdigest()
+        == rows_of(near, "")["data/plain"][2]
+    )
 
 
 def test_a_large_file_goes_in_chunks_and_comes_spooled(near, monkeypatch):
-    monkeypatch.setattr(gcs, "_SPOOLED_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
     monkeypatch.setattr(gcs, "_CHUNK_BYTES", 4 << 20)
     data = os.urandom(11 << 20)
     with near.open_sink("big") as sink:
@@ -229,7 +245,10 @@ def test_a_missing_bucket_is_a_wrong_setting_and_never_an_absent_object(gcs_serv
         with pytest.raises(SettingsError, match="there is no such bucket"):
             ask()
     (outcome,) = store.delete(["data/x"])
-    assert (outcome.outcome, outcome.error) == ("failed", "HTTP 404, and whether the bucket is there could not be told")
+    assert (outcome.outcome, outcome.error) == (
+        "failed",
+        "HTTP 404, and whether the bucket is there could not be told",
+    )
 
 
 def test_a_forked_process_opens_its_own_connections(near, outside):

@@ -1,10 +1,13 @@
-"""Deleted objects of GCS: from versions on the emulator, from soft delete (which it lacks) with scripted answers."""
+"""Deleted objects of GCS: from versions on the emulator, from soft delete (which it lacks) with
+scripted answers.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -12,7 +15,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs import undelete as gcs_undelete
-from spark_core.storage.undo import Lost
+from spark_core.storage.undo import Lost, brought_back
 from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import error
 from tests.support.scripted_s3 import Answer, scripted_s3
@@ -21,9 +24,8 @@ WRITTEN = datetime(2026, 11, 20, 2, tzinfo=UTC)
 LOST = Lost("data/s/a", 7, WRITTEN)
 
 
-def outcome_of(store, lost, **more):
-    (outcome,) = store.undelete([lost], **more)
-    return outcome
+def outcome_of(store, lost, *, dry_run=False):
+    return brought_back(store, lost, partial(store.find_deleted, lost), dry_run=dry_run)
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -76,7 +78,9 @@ class Bucket:
                 return told(kind="storage#objects", items=self.hidden)
             return told(kind="storage#objects")
         if request.path.endswith("/restore"):
-            self.live = next(one for one in self.hidden if one["generation"] == request.query["generation"])
+            self.live = next(
+                one for one in self.hidden if one["generation"] == request.query["generation"]
+            )
             return told(generation="12")
         return told(**self.live) if self.live else error(404, "notFound")
 
@@ -95,7 +99,11 @@ def serve(monkeypatch):
 
 def test_a_soft_deleted_object_is_restored_where_nothing_is(serve):
     bucket = Bucket(
-        [item(generation=10, at=WRITTEN - timedelta(days=1)), item(), item("a/ns/data/s/ab", generation=12)]
+        [
+            item(generation=10, at=WRITTEN - timedelta(days=1)),
+            item(),
+            item("a/ns/data/s/ab", generation=12),
+        ]
     )
     assert serve(bucket).outcome == "restored"
     (request,) = [one for one in bucket.asked if one.method == "POST"]
@@ -111,12 +119,18 @@ def test_a_soft_deleted_object_is_restored_where_nothing_is(serve):
 def test_what_was_not_deleted_is_not_restored(serve, hidden):
     bucket = Bucket(hidden)
     outcome = serve(bucket)
-    assert (outcome.outcome, "must be on before a sweep" in outcome.error) == ("not_restorable", True)
+    assert (outcome.outcome, "must be on before a sweep" in outcome.error) == (
+        "not_restorable",
+        True,
+    )
     assert [one for one in bucket.asked if one.method == "POST"] == []
 
 
 def test_a_generation_whose_metadata_changed_is_known_by_the_time_of_its_creation(serve):
-    assert serve(Bucket([{**item(), "updated": (WRITTEN + timedelta(days=3)).isoformat()}])).outcome == "restored"
+    assert (
+        serve(Bucket([{**item(), "updated": (WRITTEN + timedelta(days=3)).isoformat()}])).outcome
+        == "restored"
+    )
 
 
 def test_without_the_policy_there_is_nothing_to_restore_and_no_error(serve):
@@ -128,9 +142,15 @@ def test_without_the_policy_there_is_nothing_to_restore_and_no_error(serve):
     ("answers", "cause"),
     [
         ({"softDeleted": error(403, "forbidden")}, "Allow storage.objects.list"),
-        ({"restore": error(403, "forbidden")}, "Allow storage.objects.restore and storage.objects.create"),
+        (
+            {"restore": error(403, "forbidden")},
+            "Allow storage.objects.restore and storage.objects.create",
+        ),
         ({"versions": Answer(200, b"<html>")}, "could not be listed to their end"),
-        ({"versions": told(kind="storage#objects", nextPageToken="x")}, "could not be listed to their end"),
+        (
+            {"versions": told(kind="storage#objects", nextPageToken="x")},
+            "could not be listed to their end",
+        ),
     ],
     ids=["listing", "restoring", "page", "endless"],
 )

@@ -1,4 +1,7 @@
-"""A listing that goes backwards is found, wherever its pages are cut; one in the order of bytes never is."""
+"""A listing that goes backwards is found, wherever its pages are cut.
+
+One in the order of bytes never is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
-from spark_core.storage.order import InOrder
+from spark_core.storage.listing_order import InOrder
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 

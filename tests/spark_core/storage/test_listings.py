@@ -15,6 +15,7 @@ from spark_core.errors import IncompleteReadError, TransientError
 from spark_core.storage import listings
 from spark_core.storage.contract import ListedPage
 from spark_core.storage.listings import listed, listed_together
+from tests.support.examples import examples
 from tests.support.memory_store import MemoryStore
 from tests.support.paged_store import PagedStore
 
@@ -31,12 +32,14 @@ def names(seconds, folder: str = SLICE) -> list[str]:
 
 
 def listing(store, folders=(SLICE,), threads: int = 8) -> list[str]:
-    return [key for batch in listed(store, folders, threads=threads) for key in batch["key"].to_pylist()]
+    return [
+        key for batch in listed(store, folders, threads=threads) for key in batch["key"].to_pylist()
+    ]
 
 
 @pytest.fixture
 def rounds(monkeypatch):
-    """How often answers were waited for, when all requests that are under way take the same time."""
+    """How often answers were waited for, when all requests under way take the same time."""
     counted = []
 
     def wait(futures, return_when):
@@ -54,7 +57,9 @@ def evenly(pages: int, size: int, span: float, seed: int = 0) -> list[float]:
 
 @pytest.mark.parametrize("span", [3600, 600, 60])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_more_than_a_quarter_of_the_pages_of_a_full_slice_come_one_after_the_other(rounds, span, seed):
+def test_no_more_than_a_quarter_of_the_pages_of_a_full_slice_come_one_after_the_other(
+    rounds, span, seed
+):
     keys = names(evenly(50, 100, span, seed))
     store = PagedStore(keys, 100)
     assert sorted(listing(store)) == keys
@@ -71,7 +76,9 @@ def test_a_slice_written_in_one_second_is_only_slower(rounds):
     assert store.requests["list"] <= 10 + 3
 
 
-@pytest.mark.parametrize(("threads", "folders", "most"), [(1, 1, 50), (2, 1, 30), (8, 2, 20), (8, 8, 50)])
+@pytest.mark.parametrize(
+    ("threads", "folders", "most"), [(1, 1, 50), (2, 1, 30), (8, 2, 20), (8, 8, 50)]
+)
 def test_a_listing_is_cut_only_while_there_are_threads_to_spare(rounds, threads, folders, most):
     folder_names = [f"data/g05al00000000000000{number}/" for number in range(folders)]
     keys = [key for folder in folder_names for key in names(evenly(50, 20, 3600), folder)]
@@ -83,7 +90,9 @@ def test_a_listing_is_cut_only_while_there_are_threads_to_spare(rounds, threads,
         assert store.requests["list"] == folders * 50
 
 
-@pytest.mark.parametrize(("objects", "requests"), [(0, 1), (1, 1), (19, 1), (20, 1), (21, 3), (40, 3)])
+@pytest.mark.parametrize(
+    ("objects", "requests"), [(0, 1), (1, 1), (19, 1), (20, 1), (21, 3), (40, 3)]
+)
 def test_a_short_slice_costs_at_most_a_request_more(objects, requests):
     keys = names([number * 10 for number in range(objects)])
     store = PagedStore(keys, 20)
@@ -121,7 +130,10 @@ def test_each_page_leads_to_one_cut_at_most(monkeypatch):
 @pytest.mark.parametrize("folder", ["data/!ab/", "data/repo-main:0c3e/"])
 def test_names_that_do_not_begin_with_their_time_are_read_page_by_page(folder):
     below = [f"{letter}/{xid(T + number)}" for letter in "abcd" for number in range(10)]
-    for keys in ([folder + name for name in below], [f"{folder}name-{number:03}" for number in range(40)]):
+    for keys in (
+        [folder + name for name in below],
+        [f"{folder}name-{number:03}" for number in range(40)],
+    ):
         store = PagedStore(keys, 4)
         assert sorted(listing(store, [folder])) == sorted(keys)
         assert store.requests["list"] == 10
@@ -130,7 +142,8 @@ def test_names_that_do_not_begin_with_their_time_are_read_page_by_page(folder):
 def test_a_cut_lies_behind_all_names_of_earlier_seconds_and_before_those_of_its_own():
     for second in (1, T, LAST_SECOND):
         # The last of all ids of a second: seven characters hold its 32 bits and three more.
-        latest = f"{first_id(second - 1)[:6]}{ALPHABET[ALPHABET.index(first_id(second - 1)[6]) + 7]}{'v' * 12}g"
+        before = first_id(second - 1)
+        latest = f"{before[:6]}{ALPHABET[ALPHABET.index(before[6]) + 7]}{'v' * 12}g"
         assert xid_seconds(latest) == second - 1
         assert latest < first_id(second) < xid(second)
         assert xid_seconds(xid(second)) == second
@@ -140,7 +153,9 @@ moments = st.integers(0, 40)
 keys_of_a_slice = st.sets(
     st.one_of(
         st.builds(lambda second, number: xid(T + second, number), moments, st.integers(0, 9)),
-        st.builds(lambda second, number: f"{xid(T + second, number)},sig-_", moments, st.integers(0, 2)),
+        st.builds(
+            lambda second, number: f"{xid(T + second, number)},sig-_", moments, st.integers(0, 2)
+        ),
         # The very names at which is cut, and strangers before, between and behind the ids.
         st.builds(lambda second: first_id(T + second), moments),
         st.text(st.sampled_from("!0cg~/\u00e9\U0001f600\uffee"), min_size=1, max_size=3),
@@ -149,12 +164,14 @@ keys_of_a_slice = st.sets(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 300), deadline=None)
 @given(st.data())
 def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_come(data):
     folders = ["data/a/", "data/b/"]
     keys = {folder + name for folder in folders for name in data.draw(keys_of_a_slice)}
-    store = PagedStore([*keys, "data/", "data/a", "data/a0/x", "data/c/x"], data.draw(st.integers(1, 5)))
+    store = PagedStore(
+        [*keys, "data/", "data/a", "data/a0/x", "data/c/x"], data.draw(st.integers(1, 5))
+    )
     draw = data.draw(st.randoms(use_true_random=False))
     is_anywhere = data.draw(st.booleans())
 
@@ -169,7 +186,11 @@ def test_a_listing_is_the_same_wherever_it_is_cut_and_in_whatever_order_answers_
         patch.setattr(listings, "wait", wait)
         if is_anywhere:
             patch.setattr(listings._Stretch, "cut", cut)
-            patch.setattr(listings, "first_id", lambda second: draw.choice([first_id(second), xid(second), "", "~"]))
+            patch.setattr(
+                listings,
+                "first_id",
+                lambda second: draw.choice([first_id(second), xid(second), "", "~"]),
+            )
         found = listing(store, folders, data.draw(st.integers(1, 6)))
     assert sorted(found) == sorted(keys)
 
@@ -183,7 +204,9 @@ def cut_at(monkeypatch, second: int) -> None:
     )
 
 
-def test_a_page_that_leaves_out_only_the_name_where_the_next_stretch_begins_is_refused(monkeypatch, rounds):
+def test_a_page_that_leaves_out_only_the_name_where_the_next_stretch_begins_is_refused(
+    monkeypatch, rounds
+):
     cut_at(monkeypatch, 50)
     keys = names(range(100))
     store = PagedStore(keys, 10)
@@ -212,14 +235,18 @@ def test_an_empty_page_is_no_proof_that_an_object_was_deleted(monkeypatch, round
 
 @pytest.mark.parametrize("is_cut_first", [False, True])
 @pytest.mark.parametrize("written", [1, 2, 25])
-def test_what_is_written_behind_the_end_meanwhile_spoils_nothing(monkeypatch, is_cut_first, written):
+def test_what_is_written_behind_the_end_meanwhile_spoils_nothing(
+    monkeypatch, is_cut_first, written
+):
     cut_at(monkeypatch, 50)
     keys, new = names(range(20)), names(range(51 - written // 2, 51 - written // 2 + written))
     store = PagedStore(keys, 10)
 
     def wait(futures, return_when):
         concurrent.futures.wait(futures)
-        return sorted(futures, key=lambda one: isinstance(futures[one], listings._Cut) != is_cut_first)[:1], None
+        return sorted(
+            futures, key=lambda one: isinstance(futures[one], listings._Cut) != is_cut_first
+        )[:1], None
 
     def pages(prefix, *, after=""):
         # The last page of those that there were is answered, then the cut.
@@ -263,7 +290,9 @@ def test_a_page_that_leaves_out_where_the_next_stretch_begins_is_refused(monkeyp
         listing(store)
 
 
-def test_a_listing_that_ends_before_the_next_stretch_is_asked_for_again_from_there(monkeypatch, rounds):
+def test_a_listing_that_ends_before_the_next_stretch_is_asked_for_again_from_there(
+    monkeypatch, rounds
+):
     cut_at(monkeypatch, 50)
     keys = names(range(100))
     store = PagedStore(keys, 10)
@@ -296,7 +325,9 @@ def test_where_the_next_stretch_begins_may_be_deleted_meanwhile(monkeypatch, rou
         return page
 
     store.answered = answered
-    assert sorted(listing(store)) == keys, "listed before it went, as any object of a listing may be"
+    assert sorted(listing(store)) == keys, (
+        "listed before it went, as any object of a listing may be"
+    )
 
 
 def test_what_was_deleted_last_of_all_leaves_the_listing_whole(monkeypatch, rounds):
@@ -332,7 +363,9 @@ def test_names_that_are_written_meanwhile_spoil_nothing():
 
 
 def failing_at(store, request):
-    """Let a request of a store fail; tells whether that was one for a page, or one that guessed a name to list from."""
+    """Let a request of a store fail; tells whether that was one for a page, or one that guessed a
+    name to list from.
+    """
     left, failed = iter(range(100)), []
 
     def answered(after, number, page):
@@ -378,11 +411,15 @@ PARENT = "_lakefs/retention/gc/"
 
 
 def together(store, *folders) -> list[str]:
-    return [key for batch in listed_together(store, PARENT, folders) for key in batch["key"].to_pylist()]
+    return [
+        key for batch in listed_together(store, PARENT, folders) for key in batch["key"].to_pylist()
+    ]
 
 
 def in_folders(**sizes) -> list[str]:
-    return [f"{PARENT}{folder}/{number:05}" for folder, size in sizes.items() for number in range(size)]
+    return [
+        f"{PARENT}{folder}/{number:05}" for folder, size in sizes.items() for number in range(size)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -394,25 +431,32 @@ def in_folders(**sizes) -> list[str]:
         (1_000_000, 2),
     ],
 )
-def test_folders_beside_each_other_are_one_listing_that_jumps_over_what_lies_between(between, requests):
+def test_folders_beside_each_other_are_one_listing_that_jumps_over_what_lies_between(
+    between, requests
+):
     keys = in_folders(addresses=3, commits=2, reports=4)
     store = PagedStore([*keys, *in_folders(quarantine=min(between, 5_000), a=1, z=1)], 1_000)
     assert together(store, "reports", "addresses", "commits", "empty") == keys
     assert store.requests["list"] == requests
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80, 200))
 @given(
     st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 9)),
     st.sets(st.sampled_from("abcdefgh"), min_size=1),
     st.integers(1, 12),
 )
 def test_folders_together_hold_what_each_holds(sizes, wanted, page):
-    store = PagedStore([*in_folders(**sizes), "_lakefs/retention/gc", "_lakefs/retention/gd/a/1", "data/a/1"], page)
+    store = PagedStore(
+        [*in_folders(**sizes), "_lakefs/retention/gc", "_lakefs/retention/gd/a/1", "data/a/1"], page
+    )
     found = together(store, *wanted)
     requests = store.requests.pop("list")
     apart = [
-        key for name in sorted(wanted) for batch in store.list(f"{PARENT}{name}/") for key in batch["key"].to_pylist()
+        key
+        for name in sorted(wanted)
+        for batch in store.list(f"{PARENT}{name}/")
+        for key in batch["key"].to_pylist()
     ]
     assert found == apart
     # One more at most where a page ends with a folder.

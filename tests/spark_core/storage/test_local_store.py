@@ -24,7 +24,13 @@ from spark_core.errors import (
 from spark_core.storage import DeleteOutcome, StoreOptions, contract, deletion, local, open_store
 from tests.support import golden
 from tests.support.fault_proxy import Once
-from tests.support.store_conformance import STRANGE_KEYS, StoreConformance, key_sets, put_list_and_read, rows_of
+from tests.support.store_conformance import (
+    STRANGE_KEYS,
+    StoreConformance,
+    key_sets,
+    put_list_and_read,
+    rows_of,
+)
 
 NAMESPACE = Namespace.parse("local://obs/repo", server_path="/srv/bs")
 
@@ -42,7 +48,9 @@ class Directory:
         (self.path / key).unlink()
 
     def keys(self) -> set[str]:
-        return {str(file.relative_to(self.path)) for file in self.path.rglob("*") if not file.is_dir()}
+        return {
+            str(file.relative_to(self.path)) for file in self.path.rglob("*") if not file.is_dir()
+        }
 
 
 class LocalFaults:
@@ -116,7 +124,9 @@ class TestLocalStore(StoreConformance):
     strange_keys = tuple(key for key in STRANGE_KEYS if not FOLDED_SEGMENT_PATTERN.search(key))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(store, keys):
     put_list_and_read(store, keys)
@@ -174,7 +184,9 @@ def test_a_link_in_a_namespace_is_named_and_not_followed(store, link):
 
 def test_a_deletion_never_goes_through_a_link(store, link, outside, tmp_path):
     outcomes = store.delete([link, f"{link}/b"])
-    assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [("refused", "'link' is a symbolic link")] * 2
+    assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [
+        ("refused", "'link' is a symbolic link")
+    ] * 2
     assert (tmp_path / "secret" / "b").read_bytes() == b"live elsewhere"
     assert (outside.path / link).is_symlink()
 
@@ -212,7 +224,9 @@ def test_a_name_that_is_no_text_is_refused_by_name(store, outside):
 def test_what_is_neither_file_nor_directory_is_refused_by_name(store, outside):
     outside.put("data/s/a", b"x")
     os.mkfifo(outside.path / "data" / "s" / "pipe")
-    with pytest.raises(IncompleteReadError, match="'data/s/pipe', which is neither a file nor a directory"):
+    with pytest.raises(
+        IncompleteReadError, match="'data/s/pipe', which is neither a file nor a directory"
+    ):
         list(store.list("data/"))
     with pytest.raises(NotFoundError):
         store.read("data/s/pipe")
@@ -221,7 +235,9 @@ def test_what_is_neither_file_nor_directory_is_refused_by_name(store, outside):
     ]
 
 
-def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_without_asking(store, outside, monkeypatch):
+def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_without_asking(
+    store, outside, monkeypatch
+):
     class PassedError(Exception):
         """What a sweep raises when the time is over that it may delete in."""
 
@@ -249,7 +265,9 @@ def test_a_mount_that_hangs_in_the_middle_of_a_batch_lets_no_later_file_go_witho
 
 def test_a_directory_is_never_deleted(store, outside):
     (outside.path / "data" / "s").mkdir(parents=True)
-    assert store.delete(["data/s"]) == [DeleteOutcome("data/s", "refused", "it is a directory or no plain file")]
+    assert store.delete(["data/s"]) == [
+        DeleteOutcome("data/s", "refused", "it is a directory or no plain file")
+    ]
     assert (outside.path / "data" / "s").is_dir()
 
 
@@ -270,7 +288,9 @@ def test_a_missing_file_is_already_gone(store, outside):
 
 
 @pytest.mark.parametrize("mounted", ["obs", "obs/repo", "obs/repo/data"])
-def test_a_mount_that_went_away_was_taken_for_a_file_that_is_gone(store, outside, tmp_path, mounted):
+def test_a_mount_that_went_away_was_taken_for_a_file_that_is_gone(
+    store, outside, tmp_path, mounted
+):
     outside.put("data/s/a", b"x")
     (tmp_path / mounted).rename(tmp_path / "unmounted")
     (outcome,) = store.delete(["data/s/a"])
@@ -294,8 +314,15 @@ def test_where_the_namespace_is_not_there_it_is_neither_empty_nor_made(store, ou
     assert list(store.list("data/")) == [], "a fresh repository"
     assert store.children("data/")[0] == []
     outside.path.rmdir()
-    for ask in (lambda: list(store.list("")), lambda: store.put("_lakefs/x", b""), lambda: store.exists("_lakefs/x")):
-        with pytest.raises(TransientError, match=r"the directory of .*repo/ is not there: a mount may have gone away"):
+    for ask in (
+        lambda: list(store.list("")),
+        lambda: store.put("_lakefs/x", b""),
+        lambda: store.exists("_lakefs/x"),
+    ):
+        with pytest.raises(
+            TransientError,
+            match=r"the directory of .*repo/ is not there: a mount may have gone away",
+        ):
             ask()
     assert not outside.path.exists()
 
@@ -393,11 +420,15 @@ def test_a_store_works_in_a_forked_process(store):
 def test_a_recorded_namespace_is_listed_as_recorded(name, tmp_path):
     golden.unpack(name, tmp_path)
     store = open_store(
-        Namespace.parse("local://namespace", server_path="/srv/bs"), StoreOptions(local_path=str(tmp_path))
+        Namespace.parse("local://namespace", server_path="/srv/bs"),
+        StoreOptions(local_path=str(tmp_path)),
     )
     record = golden.expected(name)
     wanted = {address: (size, modified) for address, size, modified in record["listing"]}
-    found = {key: (size, modified.timestamp()) for key, (size, modified, _) in rows_of(store, "data/").items()}
+    found = {
+        key: (size, modified.timestamp())
+        for key, (size, modified, _) in rows_of(store, "data/").items()
+    }
     assert found.keys() == wanted.keys()
     for key, (size, modified) in wanted.items():
         assert found[key][0] == size
@@ -407,7 +438,9 @@ def test_a_recorded_namespace_is_listed_as_recorded(name, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
-def test_a_file_system_that_takes_two_normal_forms_for_one_name_is_refused(store, outside, monkeypatch, form):
+def test_a_file_system_that_takes_two_normal_forms_for_one_name_is_refused(
+    store, outside, monkeypatch, form
+):
     name = unicodedata.normalize(form, "\u00e9")
     outside.put(f"data/s/{name}", b"x")
     outside.put("data/s/plain", b"x")
@@ -418,5 +451,7 @@ def test_a_file_system_that_takes_two_normal_forms_for_one_name_is_refused(store
         return stat(unicodedata.normalize(form, path) if isinstance(path, str) else path, **more)
 
     monkeypatch.setattr(local.os, "stat", folding)
-    with pytest.raises(IncompleteReadError, match=r"also finds as .*tells the normal forms of Unicode apart"):
+    with pytest.raises(
+        IncompleteReadError, match=r"also finds as .*tells the normal forms of Unicode apart"
+    ):
         rows_of(store, "data/")

@@ -1,4 +1,7 @@
-"""Ways to a bucket: an assumed role, the bucket in the host, another region, versions; proved by what goes over the wire."""
+"""Ways to a bucket: an assumed role, the bucket in the host, another region, versions.
+
+Proved by what goes over the wire.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ def fresh():
 def role_store(s3_server, s3_proxy, fresh):
     def opened(**changes):
         options = s3_server.options(
-            s3_endpoint=s3_proxy.endpoint, s3_sts_endpoint=s3_proxy.endpoint, s3_role_arn=ROLE, **changes
+            s3_endpoint=s3_proxy.endpoint,
+            s3_sts_endpoint=s3_proxy.endpoint,
+            s3_role_arn=ROLE,
+            **changes,
         )
         return open_store(Namespace.parse(f"s3://{s3_server.bucket()}/ns"), options)
 
@@ -97,7 +103,11 @@ def test_a_role_is_assumed_anew_where_a_store_travels_to(role_store, tmp_path):
     (tmp_path / "store").write_bytes(pickle.dumps(store))
     bare = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     told = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "store")], capture_output=True, text=True, check=True, env=bare
+        [sys.executable, "-c", code, str(tmp_path / "store")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=bare,
     )
     assert told.stdout == "x\n"
 
@@ -130,7 +140,11 @@ def test_a_role_that_may_not_be_assumed_any_more_is_told_in_the_middle_of_the_wo
     credentials = store._clients.objects.credential_provider.credentials
     monkeypatch.setattr(credentials, "_time_fetcher", lambda: now() + timedelta(minutes=59))
     monkeypatch.setattr(botocore.credentials, "_local_now", lambda: now() + timedelta(minutes=59))
-    s3_proxy.meddle(lambda request, forward: denied() if b"Action=AssumeRole" in request.body else forward(request))
+    s3_proxy.meddle(
+        lambda request, forward: (
+            denied() if b"Action=AssumeRole" in request.body else forward(request)
+        )
+    )
     with pytest.raises(PermissionDeniedError, match="the role cannot be assumed any more"):
         rows_of(store, "")
     assert [outcome.outcome for outcome in store.delete(["data/a"])] == ["refused"]
@@ -138,7 +152,8 @@ def test_a_role_that_may_not_be_assumed_any_more_is_told_in_the_middle_of_the_wo
 
 def denied(status=403, code="AccessDenied"):
     body = (
-        '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+        "<ErrorResponse "
+        'xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
         f"<Code>{code}</Code><Message>as scripted</Message></Error></ErrorResponse>"
     )
     return Answer(status, body.encode())
@@ -147,7 +162,11 @@ def denied(status=403, code="AccessDenied"):
 @pytest.mark.parametrize(
     ("answer", "kind", "text"),
     [
-        (denied(), PermissionDeniedError, "cannot be assumed .HTTP 403 AccessDenied.*sts:AssumeRole"),
+        (
+            denied(),
+            PermissionDeniedError,
+            "cannot be assumed .HTTP 403 AccessDenied.*sts:AssumeRole",
+        ),
         (denied(403, "InvalidClientTokenId"), PermissionDeniedError, "cannot be assumed"),
         (denied(400, "ValidationError"), SettingsError, "Look at the role's name"),
         (denied(500, "InternalFailure"), TransientError, "run again"),
@@ -166,11 +185,15 @@ def test_an_endpoint_of_the_token_service_without_tls_is_refused(s3_server):
     with pytest.raises(SettingsError, match=r"s3_sts_endpoint http://sts\.example\.com sends"):
         open_store(
             Namespace.parse("s3://bucket/ns"),
-            s3_server.options(s3_endpoint=None, s3_sts_endpoint="http://sts.example.com", allow_http=False),
+            s3_server.options(
+                s3_endpoint=None, s3_sts_endpoint="http://sts.example.com", allow_http=False
+            ),
         )
 
 
-def test_the_host_style_reaches_the_bucket_in_the_host_with_both_clients(s3_server, fresh, monkeypatch):
+def test_the_host_style_reaches_the_bucket_in_the_host_with_both_clients(
+    s3_server, fresh, monkeypatch
+):
     hosts = set()
 
     def note(request, forward):
@@ -186,7 +209,9 @@ def test_the_host_style_reaches_the_bucket_in_the_host_with_both_clients(s3_serv
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         options = s3_server.options(
-            s3_endpoint="http://s3.us-east-1.amazonaws.com", s3_path_style=False, s3_region="us-east-1"
+            s3_endpoint="http://s3.us-east-1.amazonaws.com",
+            s3_path_style=False,
+            s3_region="us-east-1",
         )
         use_everything(open_store(Namespace.parse(f"s3://{bucket}/ns"), options))
     assert hosts == {f"{bucket}.s3.us-east-1.amazonaws.com"}
@@ -196,12 +221,22 @@ def test_the_host_style_reaches_the_bucket_in_the_host_with_both_clients(s3_serv
 def test_a_bucket_in_another_region_is_told_with_its_region(fresh, code):
     def elsewhere(request):
         told = error(400 if code.startswith("Auth") else 301, code, "<Region>eu-west-3</Region>")
-        return Answer(told.status, b"" if request.method == "HEAD" else told.body, {"x-amz-bucket-region": "eu-west-3"})
+        return Answer(
+            told.status,
+            b"" if request.method == "HEAD" else told.body,
+            {"x-amz-bucket-region": "eu-west-3"},
+        )
 
     with scripted_s3(elsewhere) as endpoint:
         store = store_at(endpoint)
-        for ask in (lambda: rows_of(store, ""), lambda: store.read("x"), lambda: store.put("x", b"")):
-            with pytest.raises(SettingsError, match=r'another region, eu-west-3 .*Set s3_region = "eu-west-3"'):
+        for ask in (
+            lambda: rows_of(store, ""),
+            lambda: store.read("x"),
+            lambda: store.put("x", b""),
+        ):
+            with pytest.raises(
+                SettingsError, match=r'another region, eu-west-3 .*Set s3_region = "eu-west-3"'
+            ):
                 ask()
 
 
@@ -217,16 +252,37 @@ def test_a_bucket_that_keeps_versions_says_so(s3_server):
         "Filter": {"Prefix": ""},
         "NoncurrentVersionExpiration": {"NoncurrentDays": 9},
     }
-    client.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [rule]})
+    client.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": [rule]}
+    )
     assert "may end that 9 days after the deletion" in store.undelete_hint()
     client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
     assert "kept versions once" in store.undelete_hint()
 
 
 def test_a_bucket_that_does_not_say_whether_it_keeps_versions_gives_no_hint(fresh):
-    for answer in (error(403, "AccessDenied"), error(501, "NotImplemented"), Answer(200, b"<html>")):
+    for answer in (
+        error(403, "AccessDenied"),
+        error(501, "NotImplemented"),
+        Answer(200, b"<html>"),
+    ):
         with scripted_s3(lambda _request, answer=answer: answer) as endpoint:
             assert store_at(endpoint).undelete_hint() is None
+
+
+def test_only_a_bucket_that_never_had_versions_is_read_as_keeping_nothing(s3_server, fresh):
+    client, bucket = s3_server.client(), s3_server.bucket()
+    store = open_store(Namespace.parse(f"s3://{bucket}/ns"), s3_server.options())
+    assert store.after_deletion().keeps is False
+    for status in ("Enabled", "Suspended"):
+        client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+        assert store.after_deletion().keeps is True
+        assert status in store.after_deletion().words
+    for answer in (error(403, "AccessDenied"), error(501, "NotImplemented")):
+        with scripted_s3(lambda _request, answer=answer: answer) as endpoint:
+            said = store_at(endpoint).after_deletion()
+            assert said.keeps is None
+            assert "allow s3:GetBucketVersioning" in said.words
 
 
 def test_a_read_is_never_led_away_from_tls(fresh, tmp_path, monkeypatch):
@@ -240,7 +296,12 @@ def test_a_read_is_never_led_away_from_tls(fresh, tmp_path, monkeypatch):
 
         with scripted_s3(lead_away, certificate=chain) as endpoint:
             store = store_at(endpoint, allow_http=False)
-            for ask in (store.read, store.head, store.exists, lambda key: store.read_range(key, 0, 4)):
+            for ask in (
+                store.read,
+                store.head,
+                store.exists,
+                lambda key: store.read_range(key, 0, 4),
+            ):
                 with pytest.raises((TransientError, SettingsError)):
                     ask("data/x")
 
@@ -251,7 +312,9 @@ def test_every_request_of_obstore_is_signed_whatever_its_own_variables_say(fresh
 
     def note(request):
         seen.append({name.lower() for name in request.headers})
-        return Answer(200, b"data", {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'})
+        return Answer(
+            200, b"data", {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'}
+        )
 
     with scripted_s3(note) as endpoint:
         assert store_at(endpoint).read("data/x") == b"data"

@@ -1,4 +1,6 @@
-"""The bulk request of S3: with every checksum that a store may ask for, and the same before a sweep as in it."""
+"""The bulk request of S3: with every checksum that a store may ask for, and the same before a sweep
+as in it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def store_at(endpoint, **changes):
     options = {"max_retries": 0, "allow_http": True, "s3_region": "us-east-1"}
     keys = {"s3_access_key_id": ACCESS_KEY_ID, "s3_secret_access_key": SECRET_ACCESS_KEY}
     return open_store(
-        Namespace.parse("s3://bucket/ns"), StoreOptions(s3_endpoint=endpoint, **{**options, **keys, **changes})
+        Namespace.parse("s3://bucket/ns"),
+        StoreOptions(s3_endpoint=endpoint, **{**options, **keys, **changes}),
     )
 
 
@@ -87,7 +90,9 @@ def test_a_request_that_the_client_sends_again_has_content_md5_too():
         return error(503, "SlowDown") if len(asked) == 1 else deleted(request)
 
     with answering(stumble) as endpoint:
-        assert store_at(endpoint, max_retries=1).delete(["data/s/x"]) == [DeleteOutcome("data/s/x", "deleted")]
+        assert store_at(endpoint, max_retries=1).delete(["data/s/x"]) == [
+            DeleteOutcome("data/s/x", "deleted")
+        ]
     assert ["content-md5" in headers for headers in asked] == [True, True]
 
 
@@ -103,13 +108,19 @@ def test_a_store_that_takes_no_bulk_deletion_is_found_before_a_sweep_by_name(ref
 
 
 def test_the_probe_of_an_own_object_names_a_bulk_deletion_that_is_not_taken_too():
-    text = r"the store does not take the request that deletes \(HTTP 501 NotImplemented\).*DeleteObjects"
-    for probe in (probes.write_read_delete, lambda store: probes.honours_conditional_put(store, layout.CLOCK)):
+    text = (
+        r"the store does not take the request that deletes \(HTTP 501 "
+        r"NotImplemented\).*DeleteObjects"
+    )
+    for probe in (
+        probes.write_read_delete,
+        lambda store: probes.honours_conditional_put(store, layout.CLOCK),
+    ):
         with a_bucket(knows_no_bulk=True) as (_, store), pytest.raises(SettingsError, match=text):
             probe(store)
 
 
-def test_the_probe_asks_by_the_request_of_a_sweep_and_of_one_that_is_refused_without_the_condition():
+def test_the_probe_asks_by_the_request_of_a_sweep_and_learns_if_a_condition_is_needed():
     asked = []
 
     def refuse_conditions(request):
@@ -124,8 +135,13 @@ def test_the_probe_asks_by_the_request_of_a_sweep_and_of_one_that_is_refused_wit
 
 
 def test_a_bulk_answer_about_another_name_is_no_consent():
-    other = Answer(200, b"<DeleteResult><Deleted><Key>ns/data/another</Key></Deleted></DeleteResult>")
-    with answering(other) as endpoint, pytest.raises(TransientError, match="does not mention the key"):
+    other = Answer(
+        200, b"<DeleteResult><Deleted><Key>ns/data/another</Key></Deleted></DeleteResult>"
+    )
+    with (
+        answering(other) as endpoint,
+        pytest.raises(TransientError, match="does not mention the key"),
+    ):
         probes.require_deletable(store_at(endpoint))
 
 
@@ -138,9 +154,12 @@ def test_a_bulk_answer_about_another_name_is_no_consent():
         ("NoSuchKey", "failed", "the store's answer does not mention the key"),
     ],
 )
-def test_an_error_of_no_key_in_particular_holds_for_those_that_are_not_named(key, code, outcome, error):
+def test_an_error_of_no_key_in_particular_holds_for_those_that_are_not_named(
+    key, code, outcome, error
+):
     body = (
-        f"<DeleteResult><Deleted><Key>ns/data/a</Key></Deleted><Error>{key}<Code>{code}</Code></Error></DeleteResult>"
+        f"<DeleteResult><Deleted><Key>ns/data/a</Key></Deleted><Error>{key}<Code>{code}</Code>"
+        "</Error></DeleteResult>"
     )
     with answering(Answer(200, body.encode())) as endpoint:
         outcomes = store_at(endpoint).delete(["data/a", "data/b"])
@@ -157,5 +176,7 @@ def test_what_was_throttled_without_naming_a_key_is_asked_for_again(monkeypatch)
         return busy if len(asked) == 1 else deleted(request)
 
     with answering(answer) as endpoint:
-        assert store_at(endpoint, max_retries=1).delete(["data/a"]) == [DeleteOutcome("data/a", "deleted")]
+        assert store_at(endpoint, max_retries=1).delete(["data/a"]) == [
+            DeleteOutcome("data/a", "deleted")
+        ]
     assert len(asked) == 2

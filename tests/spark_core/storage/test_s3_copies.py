@@ -10,11 +10,17 @@ import pytest
 from moto.s3 import models
 
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import NotFoundError, ObjectExistsError, PermissionDeniedError, SettingsError, TransientError
+from spark_core.errors import (
+    NotFoundError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    SettingsError,
+    TransientError,
+)
 from spark_core.storage import open_store
 from spark_core.storage.copies import same_content
 from spark_core.storage.s3 import copies as s3_copies
-from spark_core.storage.s3.copies import sight_of
+from spark_core.storage.s3.copies import description_of
 from tests.support.s3_faults import is_copy
 from tests.support.scripted_s3 import Answer, error
 
@@ -68,7 +74,9 @@ def uploads(client, bucket):
 
 
 def reads(asked):
-    return [request for request in asked if request.method == "GET" and "list-type" not in request.query]
+    return [
+        request for request in asked if request.method == "GET" and "list-type" not in request.query
+    ]
 
 
 def test_a_copy_is_asked_for_on_both_conditions_and_its_bytes_stay_in_the_store(store, asked):
@@ -102,7 +110,9 @@ def test_a_store_that_knows_no_condition_for_copies_copies_without_it(store, s3_
 def test_an_error_that_comes_with_200_is_an_error(store, s3_proxy, client, bucket):
     store.put("data/s/a", CONTENT)
     said = error(500, "InternalError").body
-    s3_proxy.meddle(lambda request, forward: Answer(200, said) if is_copy(request) else forward(request))
+    s3_proxy.meddle(
+        lambda request, forward: Answer(200, said) if is_copy(request) else forward(request)
+    )
     with pytest.raises(TransientError, match=r"copy 'data/s/a'.*InternalError"):
         store.copy("data/s/a", "copy")
     assert not store.exists("copy")
@@ -111,7 +121,9 @@ def test_an_error_that_comes_with_200_is_an_error(store, s3_proxy, client, bucke
 def test_a_success_that_copied_nothing_is_no_copy(store, s3_proxy):
     store.put("data/s/a", CONTENT)
     said = b'<?xml version="1.0"?><CopyObjectResult><ETag>"x"</ETag></CopyObjectResult>'
-    s3_proxy.meddle(lambda request, forward: Answer(200, said) if is_copy(request) else forward(request))
+    s3_proxy.meddle(
+        lambda request, forward: Answer(200, said) if is_copy(request) else forward(request)
+    )
     with pytest.raises(NotFoundError, match="no such object"):
         store.copy("data/s/a", "copy")
 
@@ -155,10 +167,14 @@ def test_what_is_too_large_for_one_request_is_copied_in_parts(store, asked, uplo
     content = (CONTENT * 2)[:size]
     store.put("data/s/a", content)
     copy = store.copy("data/s/a", "copy")
-    spans = sorted(request.headers.get("x-amz-copy-source-range", "") for request in asked if is_copy(request))
+    spans = sorted(
+        request.headers.get("x-amz-copy-source-range", "") for request in asked if is_copy(request)
+    )
     assert len(spans) == max(parts, 1)
     if parts:
-        begins = sorted(tuple(map(int, re.fullmatch(r"bytes=(\d+)-(\d+)", span).groups())) for span in spans)
+        begins = sorted(
+            tuple(map(int, re.fullmatch(r"bytes=(\d+)-(\d+)", span).groups())) for span in spans
+        )
         assert [begin for begin, _ in begins] == list(range(0, size, 3_000))
         assert begins[-1][1] == size - 1
     assert store.read("copy") == content
@@ -166,11 +182,17 @@ def test_what_is_too_large_for_one_request_is_copied_in_parts(store, asked, uplo
     assert uploads() == []
 
 
-def test_a_part_that_fails_leaves_neither_an_object_nor_an_upload(store, s3_proxy, small_parts, uploads):
+def test_a_part_that_fails_leaves_neither_an_object_nor_an_upload(
+    store, s3_proxy, small_parts, uploads
+):
     store.put("data/s/a", CONTENT)
 
     def third_part_fails(request, forward):
-        return error(403, "AccessDenied") if request.query.get("partNumber") == "3" else forward(request)
+        return (
+            error(403, "AccessDenied")
+            if request.query.get("partNumber") == "3"
+            else forward(request)
+        )
 
     s3_proxy.meddle(third_part_fails)
     with pytest.raises(PermissionDeniedError, match="the store refuses"):
@@ -179,7 +201,9 @@ def test_a_part_that_fails_leaves_neither_an_object_nor_an_upload(store, s3_prox
     assert uploads() == []
 
 
-def test_an_original_that_changes_between_two_parts_is_found_out(store, s3_proxy, small_parts, client, bucket):
+def test_an_original_that_changes_between_two_parts_is_found_out(
+    store, s3_proxy, small_parts, client, bucket
+):
     store.put("data/s/a", CONTENT)
 
     def changed(request, forward):
@@ -193,18 +217,26 @@ def test_an_original_that_changes_between_two_parts_is_found_out(store, s3_proxy
     assert store.read("data/s/a") == CONTENT[::-1]
 
 
-def test_the_tag_of_an_upload_in_parts_is_no_checksum_so_the_bytes_are_compared(store, client, bucket, asked):
+def test_the_tag_of_an_upload_in_parts_is_no_checksum_so_the_bytes_are_compared(
+    store, client, bucket, asked
+):
     begun = client.create_multipart_upload(Bucket=bucket, Key="a/ns/data/s/a")["UploadId"]
     where = {"Bucket": bucket, "Key": "a/ns/data/s/a", "UploadId": begun}
     part = client.upload_part(**where, PartNumber=1, Body=CONTENT)
-    client.complete_multipart_upload(**where, MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]})
-    assert "-1" in store.sight("data/s/a").version
-    assert "md5" not in store.sight("data/s/a").digests
+    client.complete_multipart_upload(
+        **where, MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]}
+    )
+    assert "-1" in store.describe("data/s/a").version
+    assert "md5" not in store.describe("data/s/a").digests
     store.copy("data/s/a", "copy")
     assert len(reads(asked)) == 2
 
 
-HEAD = {"ETag": f'"{"a" * 32}"', "ContentLength": 3, "LastModified": datetime(2026, 11, 20, tzinfo=UTC)}
+HEAD = {
+    "ETag": f'"{"a" * 32}"',
+    "ContentLength": 3,
+    "LastModified": datetime(2026, 11, 20, tzinfo=UTC),
+}
 
 
 @pytest.mark.parametrize(
@@ -225,19 +257,22 @@ HEAD = {"ETag": f'"{"a" * 32}"', "ContentLength": 3, "LastModified": datetime(20
     ids=["plain", "AES256", "KMS", "DSSE", "customer", "parts", "whole", "of parts"],
 )
 def test_only_what_depends_on_the_content_alone_is_a_checksum(more, digests):
-    assert sight_of("data/s/a", {**HEAD, **more}).digests == digests
+    assert description_of("data/s/a", {**HEAD, **more}).digests == digests
 
 
 def test_an_object_written_again_with_the_same_content_is_another_version():
     later = {**HEAD, "LastModified": datetime(2026, 11, 20, 0, 0, 1, tzinfo=UTC)}
-    assert sight_of("a", HEAD).version != sight_of("a", later).version
-    assert sight_of("a", {**HEAD, "VersionId": "1"}).version != sight_of("a", {**HEAD, "VersionId": "2"}).version
+    assert description_of("a", HEAD).version != description_of("a", later).version
+    assert (
+        description_of("a", {**HEAD, "VersionId": "1"}).version
+        != description_of("a", {**HEAD, "VersionId": "2"}).version
+    )
 
 
 def test_checksums_that_differ_are_doubt_and_the_bytes_decide(store):
     store.put("data/s/a", CONTENT)
     store.put("data/s/b", CONTENT)
-    one, other = store.sight("data/s/a"), store.sight("data/s/b")
+    one, other = store.describe("data/s/a"), store.describe("data/s/b")
     # As where a store encrypts what it keeps without saying so.
     differing = type(other)(other.key, other.size_bytes, other.version, {"md5": "0" * 32})
     assert same_content(store, one, differing)

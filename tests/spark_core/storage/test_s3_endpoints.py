@@ -1,4 +1,7 @@
-"""Whether two endpoints may lead to one store: a number leads to any name, and a bare name to any domain."""
+"""Whether two endpoints may lead to one store.
+
+A number leads to any name, and a bare name to any domain.
+"""
 
 import pytest
 

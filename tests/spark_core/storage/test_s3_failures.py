@@ -1,10 +1,8 @@
-"""What a store that fails, refuses or lies does to the client: an error by name, never emptiness, never a secret."""
+"""A store that fails, refuses or lies: the client raises an error by name and shows no secret."""
 
 from __future__ import annotations
 
 import itertools
-import threading
-import traceback
 import tracemalloc
 from datetime import timedelta
 
@@ -19,15 +17,21 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store
-from spark_core.storage.s3 import store as s3
-from tests.support.scripted_s3 import Answer, error, scripted_s3
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store, remote
+from tests.support.failing_store import (
+    ACTIONS,
+    everything_told,
+    require_passing_after_silence,
+    told_server,
+)
+from tests.support.scripted_s3 import Answer, error
 
 KEY_ID, SECRET = "AKIASCRIPTEDKEY00000", "scripted-SECRET-access-key"
 
 # What the real S3 puts into the body when a signature is wrong.
 REVEALING = (
-    f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId><StringToSign>AWS4-HMAC-SHA256 {SECRET}</StringToSign>"
+    f"<AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId>"
+    f"<StringToSign>AWS4-HMAC-SHA256 {SECRET}</StringToSign>"
     f"<SignatureProvided>{SECRET}</SignatureProvided>"
 )
 
@@ -47,34 +51,11 @@ def store_at(endpoint: str, **changes):
 
 
 @pytest.fixture(scope="module")
-def stage():
-    """One server for the module: clients are slow to open, and stores of one endpoint share them."""
-    told = {"answer": lambda _request: Answer(500)}
-    with scripted_s3(lambda request: told["answer"](request)) as endpoint:  # noqa: PLW0108 - looked up at each request
-        yield told, endpoint
+def answering():
+    with told_server(store_at) as answer:
+        yield answer
 
 
-@pytest.fixture
-def answering(stage):
-    """Give a store whose server answers as told from now on."""
-    told, endpoint = stage
-
-    def answer(answers, **changes):
-        told["answer"] = answers if callable(answers) else lambda _request: answers
-        return store_at(endpoint, **changes)
-
-    return answer
-
-
-ACTIONS = {
-    "list": lambda store: list(store.list("data/")),
-    "children": lambda store: store.children("data/"),
-    "read": lambda store: store.read("data/x"),
-    "range": lambda store: store.read_range("data/x", 0, 4),
-    "parquet": lambda store: list(store.read_parquet("data/x")),
-    "put": lambda store: store.put("data/x", b"x"),
-    "put_if_absent": lambda store: store.put_if_absent("data/x", b"x"),
-}
 PERMISSION = {
     "list": "s3:ListBucket",
     "children": "s3:ListBucket",
@@ -83,15 +64,13 @@ PERMISSION = {
 }
 
 
-def everything_told(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error)) + repr(error.__context__) + repr(error.__cause__)
-
-
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_says_which_permission_is_missing(answering, action, status):
     store = answering(error(status, "AccessDenied", REVEALING))
-    with pytest.raises(PermissionDeniedError, match=rf"the store refuses \(HTTP {status} AccessDenied\)") as refusal:
+    with pytest.raises(
+        PermissionDeniedError, match=rf"the store refuses \(HTTP {status} AccessDenied\)"
+    ) as refusal:
         ACTIONS[action](store)
     text = str(refusal.value)
     assert PERMISSION.get(action, "s3:GetObject") in refusal.value.next_step
@@ -115,7 +94,9 @@ def test_a_refused_head_is_no_absent_object(answering):
 
 
 def test_an_absent_object_in_a_bucket_that_may_not_be_listed_is_no_absent_object(answering):
-    store = answering(lambda request: Answer(404) if request.method == "HEAD" else error(403, "AccessDenied"))
+    store = answering(
+        lambda request: Answer(404) if request.method == "HEAD" else error(403, "AccessDenied")
+    )
     with pytest.raises(PermissionDeniedError, match="s3:ListBucket"):
         store.exists("data/x")
 
@@ -138,7 +119,9 @@ def test_every_listing_stays_below_the_namespace_to_which_a_policy_may_limit_it(
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize(("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (502, ""), (504, "Gateway")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (500, "InternalError"), (502, ""), (504, "Gateway")]
+)
 def test_a_store_that_cannot_now_is_a_passing_failure(answering, action, status, code):
     with pytest.raises(TransientError, match=f"HTTP {status}") as failure:
         ACTIONS[action](answering(error(status, code)))
@@ -155,22 +138,15 @@ def test_a_store_that_is_not_there_is_a_passing_failure(action):
 
 @pytest.mark.parametrize("action", ["list", "read", "put"])
 def test_a_store_that_does_not_answer_in_time_is_a_passing_failure(answering, action):
-    release = threading.Event()
-
-    def silent(_request):
-        release.wait(10)
-        return Answer(503)
-
-    try:
-        with pytest.raises(TransientError, match="no answer"):
-            ACTIONS[action](answering(silent, read_timeout=timedelta(milliseconds=300)))
-    finally:
-        release.set()
+    require_passing_after_silence(answering, action)
 
 
 def test_a_request_is_sent_again_when_it_failed_in_passing(answering):
     for action, good in (
-        ("read", Answer(200, b"data", {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'})),
+        (
+            "read",
+            Answer(200, b"data", {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"'}),
+        ),
         ("list", page(0, 1)),
     ):
         answers = iter([error(503, "SlowDown"), good])
@@ -187,7 +163,9 @@ def test_a_deletion_that_the_client_repeats_by_itself_keeps_the_pace(answering):
         asked.append(request)
         return next(answers)
 
-    outcomes = answering(answer, max_retries=1).delete(["data/x"], pace=lambda: paced.append(len(asked)))
+    outcomes = answering(answer, max_retries=1).delete(
+        ["data/x"], pace=lambda: paced.append(len(asked))
+    )
     assert outcomes == [DeleteOutcome("data/x", "deleted")]
     assert paced == [0, 1], "once before each request"
 
@@ -240,7 +218,11 @@ def test_a_body_that_is_cut_off_is_never_taken_for_the_object(answering, action)
 
 
 def test_a_range_that_comes_short_is_never_taken_for_it(answering):
-    headers = {"Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT", "ETag": '"x"', "Content-Range": "bytes 0-1/2"}
+    headers = {
+        "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT",
+        "ETag": '"x"',
+        "Content-Range": "bytes 0-1/2",
+    }
     with pytest.raises(IncompleteReadError, match="ends before byte 4"):
         answering(Answer(206, b"ab", headers)).read_range("data/x", 0, 4)
 
@@ -258,13 +240,17 @@ def test_not_found_where_nothing_was_looked_up_is_no_absence(answering, action):
         ACTIONS[action](answering(Answer(404, b"404 page not found")))
 
 
-@pytest.mark.parametrize(("status", "code"), [(301, "PermanentRedirect"), (400, "AuthorizationHeaderMalformed")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(301, "PermanentRedirect"), (400, "AuthorizationHeaderMalformed")]
+)
 def test_a_wrong_region_or_endpoint_is_a_wrong_setting(answering, status, code):
     def elsewhere(request):
         return Answer(status) if request.method == "HEAD" else error(status, code)
 
     for action in ("list", "put"):
-        with pytest.raises(SettingsError, match="Look at the region, the endpoint and the path style"):
+        with pytest.raises(
+            SettingsError, match="Look at the region, the endpoint and the path style"
+        ):
             ACTIONS[action](answering(elsewhere))
 
 
@@ -279,7 +265,14 @@ def test_a_lost_condition_is_another_writer(answering):
         answering(error(412, "PreconditionFailed")).put_if_absent("lease", b"x")
 
 
-def page(number: int, pages: int, *, rows: int = 1000, token: str | None = "", truncated: bool | None = None) -> Answer:
+def page(
+    number: int,
+    pages: int,
+    *,
+    rows: int = 1000,
+    token: str | None = "",
+    truncated: bool | None = None,
+) -> Answer:
     contents = "".join(
         f"<Contents><Key>ns/data/ft6rufhksdu8nmvqvqhg/dc0k8e9ksd{number:05}{row:05}</Key><LastModified>2026-11-21T09:11:07.000Z"
         "</LastModified><ETag>&quot;9dd4e461268c8034f5c8564e155c67a6&quot;</ETag><Size>5</Size></Contents>"
@@ -287,7 +280,11 @@ def page(number: int, pages: int, *, rows: int = 1000, token: str | None = "", t
     )
     more = number + 1 < pages if truncated is None else truncated
     next_token = str(number + 1) if token == "" else token
-    tail = f"<NextContinuationToken>{next_token}</NextContinuationToken>" if more and next_token else ""
+    tail = (
+        f"<NextContinuationToken>{next_token}</NextContinuationToken>"
+        if more and next_token
+        else ""
+    )
     return Answer(
         body=f'<?xml version="1.0"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name>'
         f"<EncodingType>url</EncodingType><IsTruncated>{str(more).lower()}</IsTruncated>{contents}{tail}</ListBucketResult>".encode()
@@ -295,10 +292,12 @@ def page(number: int, pages: int, *, rows: int = 1000, token: str | None = "", t
 
 
 def test_a_listing_of_any_length_stays_small_in_memory(answering, monkeypatch):
-    monkeypatch.setattr(s3, "LISTING_BATCH_ROWS", 2000)
+    monkeypatch.setattr(remote, "LISTING_BATCH_ROWS", 2000)
 
     def peak(pages: int) -> int:
-        store = answering(lambda request: page(int(request.query.get("continuation-token", 0)), pages))
+        store = answering(
+            lambda request: page(int(request.query.get("continuation-token", 0)), pages)
+        )
         tracemalloc.start()
         try:
             rows = [batch.num_rows for batch in store.list("data/")]
@@ -329,7 +328,8 @@ def test_more_without_a_token_is_an_error_and_not_the_end(answering, action):
 @pytest.mark.parametrize("action", ["list", "children"])
 def test_a_listing_that_ends_and_goes_on_is_an_error(answering, action):
     whole = page(0, 1, rows=1).body.replace(
-        b"</ListBucketResult>", b"<NextContinuationToken>2</NextContinuationToken></ListBucketResult>"
+        b"</ListBucketResult>",
+        b"<NextContinuationToken>2</NextContinuationToken></ListBucketResult>",
     )
     with pytest.raises(IncompleteReadError, match="says that it ends and where it goes on"):
         ACTIONS[action](answering(Answer(body=whole)))
@@ -342,18 +342,23 @@ def test_a_store_that_ignores_where_to_go_on_is_an_error(answering):
         list(store.list("data/"))
 
 
-def test_a_store_that_answers_for_keys_that_nobody_asked_for_is_asked_no_more(answering, monkeypatch):
+def test_a_store_that_answers_for_keys_that_nobody_asked_for_is_asked_no_more(
+    answering, monkeypatch
+):
     asked = []
 
     def trimming(request):
         asked.append(request.body)
-        return deletion("<Deleted><Key>ns/data/a</Key></Deleted>", "<Deleted><Key>ns/data/trimmed</Key></Deleted>")
+        return deletion(
+            "<Deleted><Key>ns/data/a</Key></Deleted>",
+            "<Deleted><Key>ns/data/trimmed</Key></Deleted>",
+        )
 
     store = answering(trimming)
     monkeypatch.setattr(type(store), "delete_batch_size", 2)
     outcomes = store.delete(["data/a", "data/trimmed ", "data/b"])
     assert [outcome.outcome for outcome in outcomes] == ["deleted", "failed", "refused"]
-    assert "'ns/data/trimmed', which nobody asked for" in outcomes[2].error
+    assert "'ns/data/trimmed', which was not in the request" in outcomes[2].error
     assert [outcome.outcome for outcome in store.delete(["data/c"])] == ["refused"]
     assert len(asked) == 1
 
@@ -415,7 +420,8 @@ def test_a_key_that_is_not_text_is_refused(answering):
 def deletion(*entries: str) -> Answer:
     return Answer(
         body=(
-            '<?xml version="1.0"?><DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">' + "".join(entries)
+            '<?xml version="1.0"?><DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+            + "".join(entries)
         ).encode()
         + b"</DeleteResult>"
     )
@@ -440,7 +446,9 @@ def test_each_key_gets_the_stores_own_answer(answering):
 def test_a_deletion_that_was_refused_is_told_so_for_every_key(answering):
     for status, code in ((403, "AccessDenied"), (401, "ExpiredToken")):
         outcomes = answering(error(status, code, REVEALING)).delete(["data/a", "data/b"])
-        assert outcomes == [DeleteOutcome(key, "refused", f"HTTP {status} {code}") for key in ("data/a", "data/b")]
+        assert outcomes == [
+            DeleteOutcome(key, "refused", f"HTTP {status} {code}") for key in ("data/a", "data/b")
+        ]
 
 
 @pytest.mark.parametrize(
@@ -454,14 +462,19 @@ def test_a_deletion_that_was_refused_is_told_so_for_every_key(answering):
 )
 def test_a_deletion_that_was_not_confirmed_failed_for_every_key(answering, told, text):
     outcomes = answering(told).delete(["data/a", "data/b"])
-    assert [(outcome.key, outcome.outcome) for outcome in outcomes] == [("data/a", "failed"), ("data/b", "failed")]
+    assert [(outcome.key, outcome.outcome) for outcome in outcomes] == [
+        ("data/a", "failed"),
+        ("data/b", "failed"),
+    ]
     assert all(text in outcome.error and SECRET not in outcome.error for outcome in outcomes)
 
 
 def test_one_failed_request_of_several_fails_only_its_own_keys(answering, monkeypatch):
     def second_fails(request):
         if b"ns/data/0" in request.body:
-            return deletion(*(f"<Deleted><Key>ns/data/{number}</Key></Deleted>" for number in range(3)))
+            return deletion(
+                *(f"<Deleted><Key>ns/data/{number}</Key></Deleted>" for number in range(3))
+            )
         return error(500, "InternalError")
 
     store = answering(second_fails)
@@ -471,7 +484,7 @@ def test_one_failed_request_of_several_fails_only_its_own_keys(answering, monkey
 
 
 def test_an_error_inside_a_success_is_still_an_error(answering):
-    """S3 may begin an answer with 200 and find the error later; the client's own look for that must go on working."""
+    """S3 may begin an answer with 200 and find an error later; the client still notices that."""
     body = error(500, "InternalError").body
     for action in ("list", "children"):
         with pytest.raises(TransientError, match="InternalError"):

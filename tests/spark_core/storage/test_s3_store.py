@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import tempfile
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_address
 
 import pytest
@@ -19,13 +21,18 @@ from moto.s3.models import s3_backends
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import NotFoundError, SettingsError, TransientError
-from spark_core.storage import DeleteOutcome, StoreOptions, open_store
+from spark_core.storage import DeleteOutcome, StoreOptions, open_store, remote
 from spark_core.storage.s3 import clients as s3_clients
-from spark_core.storage.s3 import store as s3
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.s3_faults import S3Faults
 from tests.support.scripted_s3 import error, scripted_s3
-from tests.support.store_conformance import STRANGE_KEYS, OrderedStoreConformance, key_sets, put_list_and_read, rows_of
+from tests.support.store_conformance import (
+    STRANGE_KEYS,
+    OrderedStoreConformance,
+    key_sets,
+    put_list_and_read,
+    rows_of,
+)
 
 
 class Bucket:
@@ -44,8 +51,14 @@ class Bucket:
         self.client.delete_object(Bucket=self.bucket, Key=self.before + key)
 
     def keys(self) -> set[str]:
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=self.before)
-        return {entry["Key"].removeprefix(self.before) for page in pages for entry in page.get("Contents", [])}
+        pages = self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=self.before
+        )
+        return {
+            entry["Key"].removeprefix(self.before)
+            for page in pages
+            for entry in page.get("Contents", [])
+        }
 
 
 @pytest.fixture(scope="session")
@@ -77,7 +90,9 @@ class TestS3Store(OrderedStoreConformance):
     conditional_copies = False
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(keys=key_sets)
 def test_whatever_is_put_is_listed_and_read_back(store, keys):
     put_list_and_read(store, keys)
@@ -90,7 +105,9 @@ def test_one_level_names_keys_that_cannot_be_named_everywhere_as_they_are(store,
     assert prefixes == ["data/../", "data/./", "data//", "data/s/"]
     assert objects["key"].to_pylist() == ["data/"]
     assert set(store.children("data/s/")[1]["key"].to_pylist()) == {
-        key for key in [*STRANGE_KEYS, "data/s/plain"] if key.startswith("data/s/") and "/" not in key[len("data/s/") :]
+        key
+        for key in [*STRANGE_KEYS, "data/s/plain"]
+        if key.startswith("data/s/") and "/" not in key[len("data/s/") :]
     }
 
 
@@ -111,12 +128,12 @@ def test_a_whole_bucket_can_be_a_namespace(s3_server, outside):
 
 
 def test_a_listing_of_many_pages_is_whole_and_comes_in_batches(store, outside, monkeypatch):
-    monkeypatch.setattr(s3, "LISTING_BATCH_ROWS", 40)
+    monkeypatch.setattr(remote, "LISTING_BATCH_ROWS", 40)
     keys = {f"data/s{number % 3}/{number:03}" for number in range(110)}
     for key in keys:
         outside.put(key, b"")
-    pages = store._pages
-    monkeypatch.setattr(store, "_pages", lambda prefix, **more: pages(prefix, MaxKeys=15, **more))
+    boto = store._clients.boto
+    monkeypatch.setattr(boto, "list_objects_v2", partial(boto.list_objects_v2, MaxKeys=15))
     assert set(rows_of(store, "data/")) == keys
     assert [batch.num_rows for batch in store.list("data/")] == [45, 45, 20]
     assert store.children("data/")[0] == ["data/s0/", "data/s1/", "data/s2/"]
@@ -137,7 +154,7 @@ def test_the_checksum_is_the_md5_of_a_plain_upload_and_null_for_one_in_parts(sto
 
 
 def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
-    monkeypatch.setattr(s3, "_SPOOLED_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
     data = os.urandom(7 << 20)
     with store.open_sink("big") as sink:
         sink.write(data)
@@ -148,8 +165,25 @@ def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
         assert source.read() == data
 
 
+def test_a_large_file_leaves_memory_while_it_comes(store, monkeypatch):
+    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
+    store.put("big", bytes(20 << 20))
+    held, rollover = [], tempfile.SpooledTemporaryFile.rollover
+
+    def moved(file):
+        held.append(file.tell())
+        rollover(file)
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", moved)
+    with store.open_source("big"):
+        pass
+    assert held[0] < 20 << 20
+
+
 def test_a_versioned_bucket_gets_a_marker_and_the_key_is_gone(store, outside):
-    outside.client.put_bucket_versioning(Bucket=outside.bucket, VersioningConfiguration={"Status": "Enabled"})
+    outside.client.put_bucket_versioning(
+        Bucket=outside.bucket, VersioningConfiguration={"Status": "Enabled"}
+    )
     outside.put("data/a", b"x")
     assert store.delete(["data/a"]) == [DeleteOutcome("data/a", "deleted")]
     assert outside.keys() == set()
@@ -188,7 +222,9 @@ def test_the_region_is_found_and_travels_along(s3_server, client):
 
 def test_a_given_region_is_taken_and_not_asked_for(s3_server, outside, monkeypatch):
     monkeypatch.setattr(s3_clients, "_region_of", None)
-    store = open_store(Namespace.parse(f"s3://{outside.bucket}/ns"), s3_server.options(s3_region="eu-north-1"))
+    store = open_store(
+        Namespace.parse(f"s3://{outside.bucket}/ns"), s3_server.options(s3_region="eu-north-1")
+    )
     assert store._clients.region == "eu-north-1"
 
 
@@ -207,7 +243,9 @@ def no_aws(monkeypatch, tmp_path):
     s3_clients._boto.cache_clear()
 
 
-def test_credentials_endpoint_and_region_come_from_the_environment(s3_server, outside, no_aws, monkeypatch):
+def test_credentials_endpoint_and_region_come_from_the_environment(
+    s3_server, outside, no_aws, monkeypatch
+):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3_server.endpoint)
@@ -228,7 +266,9 @@ def test_credentials_come_from_a_profile(s3_server, outside, no_aws):
     assert store._clients.objects.credential_provider()["access_key_id"] == ACCESS_KEY_ID
 
 
-def test_explicit_keys_are_not_mixed_with_a_token_of_the_environment(s3_server, outside, no_aws, monkeypatch):
+def test_explicit_keys_are_not_mixed_with_a_token_of_the_environment(
+    s3_server, outside, no_aws, monkeypatch
+):
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-another-identity")
     store = open_store(Namespace.parse(f"s3://{outside.bucket}/ns"), s3_server.options())
     given = store._clients.objects.credential_provider()
@@ -238,14 +278,17 @@ def test_explicit_keys_are_not_mixed_with_a_token_of_the_environment(s3_server, 
 
 def test_no_credentials_is_a_wrong_setting(s3_server, no_aws):
     store = open_store(
-        Namespace.parse("s3://bucket/ns"), s3_server.options(s3_access_key_id=None, s3_secret_access_key=None)
+        Namespace.parse("s3://bucket/ns"),
+        s3_server.options(s3_access_key_id=None, s3_secret_access_key=None),
     )
     with pytest.raises(SettingsError, match="no credentials for S3 were found"):
         list(store.list(""))
 
 
 def test_an_unknown_profile_is_a_wrong_setting(s3_server, no_aws):
-    options = s3_server.options(s3_access_key_id=None, s3_secret_access_key=None, s3_profile="nobody")
+    options = s3_server.options(
+        s3_access_key_id=None, s3_secret_access_key=None, s3_profile="nobody"
+    )
     store = open_store(Namespace.parse("s3://bucket/ns"), options)
     with pytest.raises(SettingsError, match="the AWS configuration cannot be used"):
         store.read("x")
@@ -258,8 +301,8 @@ def test_an_unknown_profile_is_a_wrong_setting(s3_server, no_aws):
         ({"s3_endpoint": "minio:9000"}, "is no URL of the form"),
         ({"s3_endpoint": "https://user:SECRET@minio:9000"}, "is no URL of the form"),
         ({"s3_endpoint": "https://minio:9000?token=SECRET"}, "is no URL of the form"),
-        ({"s3_secret_access_key": None}, "only one is set"),
-        ({"s3_access_key_id": None}, "only one is set"),
+        ({"s3_secret_access_key": None}, "only one of the S3 access key id and its secret is set"),
+        ({"s3_access_key_id": None}, "only one of the S3 access key id and its secret is set"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused_at_once(s3_server, changes, text):
@@ -269,8 +312,13 @@ def test_options_that_contradict_each_other_are_refused_at_once(s3_server, chang
 
 
 def test_the_host_style_puts_the_bucket_into_the_host(s3_server):
-    store = open_store(Namespace.parse("s3://bucket/ns"), s3_server.options(s3_path_style=False, s3_region="us-east-1"))
-    assert store._clients.objects.config["endpoint"] == s3_server.endpoint.replace("://", "://bucket.")
+    store = open_store(
+        Namespace.parse("s3://bucket/ns"),
+        s3_server.options(s3_path_style=False, s3_region="us-east-1"),
+    )
+    assert store._clients.objects.config["endpoint"] == s3_server.endpoint.replace(
+        "://", "://bucket."
+    )
     assert store._clients.boto.meta.config.s3["addressing_style"] == "virtual"
 
 
@@ -280,7 +328,9 @@ def test_a_private_certificate_authority_is_trusted_by_both_clients(tmp_path, mo
     begun = datetime.now(UTC) - timedelta(days=1)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + timedelta(days=3))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     chain = tmp_path / "chain.pem"
@@ -288,7 +338,12 @@ def test_a_private_certificate_authority_is_trusted_by_both_clients(tmp_path, mo
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     chain.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    options = {"s3_region": "us-east-1", "s3_access_key_id": "a", "s3_secret_access_key": "b", "max_retries": 0}
+    options = {
+        "s3_region": "us-east-1",
+        "s3_access_key_id": "a",
+        "s3_secret_access_key": "b",
+        "max_retries": 0,
+    }
     with scripted_s3(lambda _request: error(404, "NoSuchKey"), certificate=chain) as endpoint:
         for bundle, read, listed in (
             (None, TransientError, TransientError),
@@ -296,7 +351,9 @@ def test_a_private_certificate_authority_is_trusted_by_both_clients(tmp_path, mo
         ):
             if bundle:
                 monkeypatch.setenv("AWS_CA_BUNDLE", bundle)
-            store = open_store(Namespace.parse("s3://bucket/ns"), StoreOptions(s3_endpoint=endpoint, **options))
+            store = open_store(
+                Namespace.parse("s3://bucket/ns"), StoreOptions(s3_endpoint=endpoint, **options)
+            )
             s3_clients._session.cache_clear()
             s3_clients._boto.cache_clear()
             with pytest.raises(read):
@@ -313,7 +370,9 @@ def test_aws_itself_is_reached_in_the_buckets_region():
 
 
 def test_options_show_no_credential():
-    options = StoreOptions(s3_access_key_id="KEYID", s3_secret_access_key="SECRET", s3_session_token="TOKEN")
+    options = StoreOptions(
+        s3_access_key_id="KEYID", s3_secret_access_key="SECRET", s3_session_token="TOKEN"
+    )
     assert not [word for word in ("KEYID", "SECRET", "TOKEN") if word in f"{options!r} {options}"]
 
 

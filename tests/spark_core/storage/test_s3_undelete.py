@@ -1,17 +1,21 @@
-"""Deleted objects of a bucket with versions come back; nothing else does, and nothing is overwritten."""
+"""Deleted objects of a bucket with versions come back.
+
+Nothing else does, and nothing is overwritten.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.storage import open_store
 from spark_core.storage.s3 import undelete as s3_undelete
-from spark_core.storage.undo import Lost
+from spark_core.storage.undo import Lost, brought_back
 from tests.support.s3_faults import is_copy
 from tests.support.scripted_s3 import error
 
@@ -45,7 +49,9 @@ def lose(store):
 
     def lost(key="data/s/a", content=b"content"):
         store.put(key, content)
-        info = next(row for batch in store.list("data/") for row in batch.to_pylist() if row["key"] == key)
+        info = next(
+            row for batch in store.list("data/") for row in batch.to_pylist() if row["key"] == key
+        )
         assert store.delete([key])[0].outcome == "deleted"
         assert not store.exists(key)
         return Lost(key, info["size_bytes"], info["last_modified"], info["checksum"])
@@ -53,8 +59,8 @@ def lose(store):
     return lost
 
 
-def outcome_of(store, lost, **more):
-    (outcome,) = store.undelete([lost], **more)
+def outcome_of(store, lost, *, dry_run=False):
+    outcome = brought_back(store, lost, partial(store.find_deleted, lost), dry_run=dry_run)
     assert outcome.key == lost.key
     return outcome
 
@@ -78,16 +84,25 @@ def test_an_object_that_was_deleted_more_than_once_comes_back(store, lose, clien
     assert store.read(lost.key) == b"content"
 
 
-def test_an_object_whose_marker_may_not_be_removed_is_copied_back_from_its_version(store, lose, s3_proxy):
+def test_an_object_whose_marker_may_not_be_removed_is_copied_back_from_its_version(
+    store, lose, s3_proxy
+):
     lost = lose()
     refuse = error(403, "AccessDenied")
-    s3_proxy.meddle(lambda request, forward: refuse if request.method == "DELETE" else forward(request))
+    s3_proxy.meddle(
+        lambda request, forward: refuse if request.method == "DELETE" else forward(request)
+    )
     assert outcome_of(store, lost).outcome == "restored"
     assert store.read(lost.key) == b"content"
 
 
-def test_a_marker_without_an_id_of_its_own_is_not_removed_but_the_version_copied(store, lose, s3_proxy):
-    """As where versions are suspended: an object that is written meanwhile gets the same id, and would be deleted for good."""
+def test_a_marker_without_an_id_of_its_own_is_not_removed_but_the_version_copied(
+    store, lose, s3_proxy
+):
+    """As where versions are suspended.
+
+    An object that is written meanwhile gets the same id, and would be deleted for good.
+    """
     lost = lose()
     asked = []
 
@@ -96,7 +111,9 @@ def test_a_marker_without_an_id_of_its_own_is_not_removed_but_the_version_copied
         answer = forward(request)
         if "versions" not in request.query:
             return answer
-        body = re.sub(rb"(<DeleteMarker>.*?<VersionId>)[^<]*", rb"\1null", answer.body, flags=re.DOTALL)
+        body = re.sub(
+            rb"(<DeleteMarker>.*?<VersionId>)[^<]*", rb"\1null", answer.body, flags=re.DOTALL
+        )
         assert body != answer.body
         return replace(answer, body=body)
 
@@ -163,7 +180,11 @@ def test_a_key_of_many_versions_is_read_to_its_end(store, lose, s3_proxy):
     def in_small_pages(request, forward):
         if "versions" not in request.query:
             return forward(request)
-        return forward(replace(request, target=f"{request.path}?{urlencode({**request.query, 'max-keys': '2'})}"))
+        return forward(
+            replace(
+                request, target=f"{request.path}?{urlencode({**request.query, 'max-keys': '2'})}"
+            )
+        )
 
     s3_proxy.meddle(in_small_pages)
     assert outcome_of(store, replace(lost, last_modified=None)).outcome == "restored"
@@ -183,7 +204,9 @@ def test_a_bucket_without_versions_says_what_would_have_helped(s3_server):
 def test_a_store_that_refuses_to_tell_its_versions_is_no_store_without_any(store, lose, s3_proxy):
     lost = lose()
     refuse = error(403, "AccessDenied")
-    s3_proxy.meddle(lambda request, forward: refuse if "versions" in request.query else forward(request))
+    s3_proxy.meddle(
+        lambda request, forward: refuse if "versions" in request.query else forward(request)
+    )
     outcome = outcome_of(store, lost)
     assert (outcome.outcome, "Allow s3:ListBucketVersions" in outcome.error) == ("failed", True)
 

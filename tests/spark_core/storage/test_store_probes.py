@@ -1,4 +1,6 @@
-"""What is learned of a store by trying, and that trying leaves nothing behind and touches nobody's object."""
+"""What is learned of a store by trying, and that trying leaves nothing behind and touches nobody's
+object.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from tests.support.scripted_s3 import Answer, error, scripted_s3
 
 NOBODY = 65_534
 DELETED = '<?xml version="1.0"?><DeleteResult><Deleted><Key>{}</Key>{}</Deleted></DeleteResult>'
-DENIED = "<DeleteResult><Error><Key>{}</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+DENIED = (
+    "<DeleteResult><Error><Key>{}</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
+    "</DeleteResult>"
+)
 
 
 @pytest.fixture
@@ -53,7 +58,13 @@ def without_privileges():
 class _Versioned:
     """A scripted S3 bucket that keeps versions: a deletion without one leaves a delete marker."""
 
-    def __init__(self, *, knows_conditions: str | None = "NoSuchKey", may_delete=True, may_delete_versions=True):
+    def __init__(
+        self,
+        *,
+        knows_conditions: str | None = "NoSuchKey",
+        may_delete=True,
+        may_delete_versions=True,
+    ):
         self.knows_conditions = knows_conditions
         self.may_delete = may_delete
         self.may_delete_versions = may_delete_versions
@@ -77,12 +88,17 @@ class _Versioned:
         if conditional and self.knows_conditions == "refused":
             return error(400, "MalformedXML")
         if conditional and self.knows_conditions:
-            return Answer(200, DENIED.replace("AccessDenied", self.knows_conditions).format(key).encode())
+            return Answer(
+                200, DENIED.replace("AccessDenied", self.knows_conditions).format(key).encode()
+            )
         return self._marked(key)
 
     def _marked(self, key):
         self.markers.append(f"v{len(self.asked)}")
-        more = f"<DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>{self.markers[-1]}</DeleteMarkerVersionId>"
+        more = (
+            f"<DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>{self.markers[-1]}"
+            "</DeleteMarkerVersionId>"
+        )
         return Answer(200, DELETED.format(key, more).encode())
 
 
@@ -144,8 +160,11 @@ def test_a_bucket_that_may_be_listed_but_not_deleted_in_is_refused_before_anythi
 
 
 def test_a_bucket_that_does_not_answer_the_question_is_no_refusal_and_no_consent():
-    text = r"could not say whether it may be \(HTTP 500 InternalError\)"
-    with bucket(lambda _: error(500, "InternalError")) as store, pytest.raises(TransientError, match=text):
+    text = r"did not say whether it is allowed \(HTTP 500 InternalError\)"
+    with (
+        bucket(lambda _: error(500, "InternalError")) as store,
+        pytest.raises(TransientError, match=text),
+    ):
         probes.require_deletable(store)
 
 
@@ -185,7 +204,9 @@ def test_a_local_folder_that_this_user_may_not_change_is_named():
             pytest.raises(PermissionDeniedError, match=r"denied in data/s2/, one of 1") as refusal,
         ):
             probes.require_deletable(store)
-        assert "Allow changing its folders (w and x) for them on local://repo/data/" in str(refusal.value)
+        assert "Allow changing its folders (w and x) for them on local://repo/data/" in str(
+            refusal.value
+        )
         assert held(store) == ["data/s1/x", "data/s2/y"]
 
 
@@ -213,7 +234,8 @@ class _Caching(LocalStore):
 
 def test_a_store_that_does_not_let_lakegc_delete_its_own_objects_is_told(local):
     with pytest.raises(
-        PermissionDeniedError, match=r"was written and read, and the store does not delete it \(AccessD"
+        PermissionDeniedError,
+        match=r"was written and read, and the store does not delete it \(AccessD",
     ):
         probes.write_read_delete(_Keeping(local.namespace, local.options))
 
@@ -228,7 +250,9 @@ class _Late(LocalStore):
 
     def head(self, key):
         found = super().head(key)
-        return type(found)(found.key, found.size_bytes, datetime.now(UTC) - timedelta(hours=2), found.checksum)
+        return type(found)(
+            found.key, found.size_bytes, datetime.now(UTC) - timedelta(hours=2), found.checksum
+        )
 
 
 def test_the_clock_of_a_store_is_read_off_one_object_of_lakegcs_own(local):

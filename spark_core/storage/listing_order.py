@@ -1,8 +1,8 @@
-"""Listings in order: the one property of a listing by which a page that came twice, or a jump back, can be seen.
+"""Listings in order: the property that reveals a repeated page or a jump back.
 
-S3, Azure Blob and GCS list by the bytes of the name. So can a listing that
-goes backwards not be whole: a cache before the store answered for another
-page, or the store loses its place, and what it skipped would never be missed.
+S3, Azure Blob and GCS list by the bytes of the name. So a listing that goes backwards cannot be
+whole: a cache before the store answered for another page, or the store lost its place. Nobody would
+miss the names that it skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class InOrder:
         self._last: str | None = None
 
     def require(self, names: pa.StringArray | Sequence[str]) -> None:
-        """Refuse a page that does not go on where the one before ended.
+        """Refuse a page that does not go on after the end of the page before.
 
         Raises:
             IncompleteReadError: If a name is not greater, byte by byte, than the one before it.
@@ -35,26 +35,30 @@ class InOrder:
         page = pa.array(names, pa.string()) if not isinstance(names, pa.Array) else names
         if not len(page):
             return
-        before = pa.concat_arrays([pa.array([self._last], pa.string()), page.slice(0, len(page) - 1)])
-        # Arrow compares strings by their bytes; the first name of all has nothing before it.
+        before = pa.concat_arrays(
+            [pa.array([self._last], pa.string()), page.slice(0, len(page) - 1)]
+        )
+        # Arrow compares strings by their bytes. The first name of all has no name before it.
         ascends = pc.fill_null(pc.less(before, page), True)
         if not pc.all(ascends).as_py():
             at = pc.index(ascends, False).as_py()
             raise IncompleteReadError(
-                f"the listing of {self._where} is not in order: {page[at].as_py()!r} came after {before[at].as_py()!r}. A page "
-                "came twice, or the store does not list by the bytes of the names, so it cannot be known to be whole",
+                f"the listing of {self._where} is not in order: {page[at].as_py()!r} came after "
+                f"{before[at].as_py()!r}. A page "
+                "came twice, or the store does not list by the bytes of the names, so it cannot "
+                "be known to be whole",
                 "Run again; if it stays so, look for a cache or proxy before the store.",
             )
         self._last = page[-1].as_py()
 
 
 def behind(batch: pa.RecordBatch, after: str) -> pa.RecordBatch:
-    """Return the objects of a page whose keys are greater than `after`: not every store leaves out the others."""
+    """Return a page's objects with keys greater than `after`; some stores list others, too."""
     return batch.filter(pc.greater(batch.column("key"), after)) if after else batch
 
 
 def gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Put small batches together to ones of at least `rows` rows; the last one may be smaller."""
+    """Join small batches into batches of at least `rows` rows; the last one may be smaller."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
