@@ -1,4 +1,4 @@
-"""What lakegc writes beside a repository and reads back: sealed documents, the tables of a run, the journal of a sweep.
+"""What lakegc writes and reads back: documents, the tables of a run, the journal of a sweep.
 
-Knows nothing of what they decide.
+This package knows nothing of the decisions in them.
 """

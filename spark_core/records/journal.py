@@ -1,4 +1,7 @@
-"""The journal of a sweep: which objects each lot is about to delete, written before it is sent, and what became of them, after."""
+"""The journal of a sweep: which objects each lot is about to delete, and what became of them.
+
+The first is written before the lot is sent, the second after.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import hashlib
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,43 +20,63 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_core import layout, schemas
 from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
-from spark_core.records.sealed import seal, unseal
+from spark_core.records.documents import Flag, OfAMark
 from spark_core.spark.tasks import read_partitions, together
 from spark_core.storage import ObjectStore
 
-JOURNAL_FORMAT = 2
-# Read as well: every format of a release (see `sealed`). 2: 0.1.0; 1 was never released.
-JOURNAL_FORMATS = (2,)
-
 _WAY_ON = (
-    "This is a file of lakegc's own, not of the server: the journal of a sweep. Bring it back as it was and run the same "
+    "This is a file of lakegc's own, not of the server: the journal of a sweep. Bring it back as "
+    "it was and run the same "
     "command again, or mark again under a new run key."
 )
 
-# A part holds a lot, of a thousand objects or ten, so a Spark task reads several of them.
+# A part holds a lot of ten to a thousand objects, so a Spark task reads several parts.
 _ROWS_OF_A_TASK = 100_000
 
 # intent-<sweep>.<round>.<task>.<attempt>.<number>-<rows>-<sha256>.parquet
 _PART = re.compile(
-    r"(?P<kind>intent|outcome)-(?P<sweep>[0-9a-f]+)(?P<batch>(?:\.\d+){4})-(?P<rows>\d+)-(?P<sha256>[0-9a-f]{64})\.parquet"
+    r"(?P<kind>intent|outcome)-(?P<sweep>[0-9a-f]+)(?P<batch>(?:\.\d+){4})"
+    r"-(?P<rows>\d+)-(?P<sha256>[0-9a-f]{64})\.parquet"
 )
-# What a local store leaves when its process is killed while it writes; never a whole part.
+# A file that a local store leaves if its process is killed while it writes; never a whole part.
 _UNFINISHED = re.compile(r"\.lakegc-[0-9a-f]+\.part")
 
 _READ = pa.schema([*schemas.JOURNAL, pa.field("sweep", pa.string(), nullable=False)])
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file of a journal, as its name tells it.
+class Plan(OfAMark):
+    """What ties a journal to what is swept.
+
+    Attributes:
+        run: Run key.
+        instance: Which instance of the repository is swept.
+        plan: sha256 of the manifest of the expired addresses.
+        quarantine: Whether objects are moved aside instead of deleted.
+    """
+
+    FORMAT: ClassVar[int] = 2
+    # 2: 0.1.0; 1 was never released.
+    FORMATS: ClassVar[tuple[int, ...]] = (2,)
+    CALLED: ClassVar[str] = "the plan of a journal"
+
+    run: str
+    instance: str
+    plan: str
+    quarantine: Flag
+
+
+@dataclass(frozen=True)
+class JournalPart:
+    """One file of a journal, as its name describes it.
 
     Attributes:
         key: Key in the store.
         kind: `intent` or `outcome`.
-        sweep: Which process wrote it.
-        batch: Which lot of that process.
+        sweep: The process that wrote it.
+        batch: The lot of that process.
         rows: Rows in it.
-        sha256: Of its bytes, in hex.
+        sha256: Hex digest of its bytes.
     """
 
     key: str
@@ -67,9 +91,8 @@ class Part:
 class Journal:
     """The journal of one run's sweeps; it travels to executors.
 
-    It never adds to what is deleted: that is always the plan's, less what the
-    journal shows as done. So a part that is lost costs a look at the store, and
-    one that is damaged ends the sweep.
+    It never adds to what is deleted: that is always the plan's objects, less those that the journal
+    shows as done. So a lost part costs a question to the store, and a damaged part ends the sweep.
 
     Attributes:
         store: Rooted at the namespace.
@@ -83,11 +106,11 @@ class Journal:
 
     @property
     def folder(self) -> str:
-        """Where it lies, ending in a slash."""
+        """Folder of the journal, ending in a slash."""
         return folder(self.run)
 
     def bind(self, instance: str, *, quarantine: bool = False) -> bool:
-        """Tie the journal to its plan, before the first lot; once and for good.
+        """Tie the journal to its plan, once and for good, before the first lot.
 
         Args:
             instance: Which instance of the repository is swept.
@@ -98,26 +121,31 @@ class Journal:
 
         Raises:
             ChainError: If it was begun for another plan.
-            UnsafePlanError: If it was begun with quarantine, or without, and is to go on otherwise.
-            CorruptTableError: If what ties it cannot be read.
+            UnsafePlanError: If it was begun with quarantine and is to go on without, or the
+                reverse.
+            CorruptTableError: If the stored plan cannot be read.
         """
         key = f"{self.folder}_plan.json"
-        begun = {"run": self.run, "instance": instance, "plan": self.plan, "quarantine": quarantine}
+        begun = Plan(self.run, instance, self.plan, quarantine)
         try:
-            self.store.put_if_absent(key, seal({"format": JOURNAL_FORMAT, **begun}))
+            self.store.put_if_absent(key, begun.to_json())
         except ObjectExistsError:
-            swept = unseal(self.store.read(key), name=key, formats=JOURNAL_FORMATS)
-            del swept["format"]
-            if swept == {**begun, "quarantine": not quarantine}:
+            swept = Plan.from_json(self.store.read(key), name=key)
+            if swept == replace(begun, quarantine=not quarantine):
                 raise UnsafePlanError(
-                    f"run {self.run} of {self.store.root} was begun with quarantine = {_word(not quarantine)} and is to go "
-                    f"on with quarantine = {_word(quarantine)}: its report could not say where its objects are",
-                    f"Set quarantine = {_word(not quarantine)} again, or mark again under a new run key.",
+                    f"run {self.run} of {self.store.root} was begun with quarantine = "
+                    f"{_word(not quarantine)} and is to go "
+                    f"on with quarantine = {_word(quarantine)}: its report could not say where "
+                    "its objects are",
+                    f"Set quarantine = {_word(not quarantine)} again, or mark again under a new "
+                    "run key.",
                 ) from None
             if swept != begun:
                 raise ChainError(
-                    f"run {self.run} of {self.store.root} was swept by another plan (its journal is of manifest "
-                    f"{str(swept['plan'])[:12]} of {swept['instance']!r}, stored is {self.plan[:12]} of {instance!r}): what is "
+                    f"run {self.run} of {self.store.root} was swept by another plan (its journal "
+                    "is of manifest "
+                    f"{swept.plan[:12]} of {swept.instance!r}, stored is {self.plan[:12]} of "
+                    f"{instance!r}): what is "
                     "gone cannot be told from its journal",
                     "Mark again under a new run key.",
                 ) from None
@@ -148,15 +176,16 @@ class Journal:
         try:
             self.store.put_if_absent(key, data)
         except ObjectExistsError:
-            # The name tells the bytes: the client sent the request twice, for want of the first answer.
+            # The name contains the digest of the bytes: the client sent the request twice, for want
+            # of the first answer.
             if self.store.read(key) != data:
                 raise
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[JournalPart]:
         """List the parts.
 
         Raises:
-            CorruptTableError: If something lies there that is none.
+            CorruptTableError: If something else lies there.
         """
         found = []
         for batch in self.store.list(self.folder):
@@ -168,48 +197,71 @@ class Journal:
                 if match is None:
                     raise CorruptTableError(key, None, "no part of a journal by its name", _WAY_ON)
                 found.append(
-                    Part(key, match["kind"], match["sweep"], match["batch"], int(match["rows"]), match["sha256"])
+                    JournalPart(
+                        key,
+                        match["kind"],
+                        match["sweep"],
+                        match["batch"],
+                        int(match["rows"]),
+                        match["sha256"],
+                    )
                 )
         return sorted(found, key=lambda part: part.key)
 
-    def frame(self, spark: SparkSession, parts: Sequence[Part]) -> DataFrame:
+    def frame(self, spark: SparkSession, parts: Sequence[JournalPart]) -> DataFrame:
         """Read parts as a frame.
 
         Args:
             spark: The session.
-            parts: Which.
+            parts: The parts to read.
 
         Returns:
-            Columns of `schemas.JOURNAL`, and `sweep`: which process wrote the row. A part whose bytes are not those
-            that were written raises CorruptTableError when it is read.
+            Columns of `schemas.JOURNAL`, and `sweep`: the process that wrote the row. A part whose
+            bytes are not those that were written raises CorruptTableError when it is read.
         """
         tasks = together(parts, lambda part: part.rows, _ROWS_OF_A_TASK)
-        return read_partitions(spark, _READ, tasks, partial(_read_all, self))
+        rows = sum(part.rows for part in parts)
+        return read_partitions(spark, _READ, tasks, partial(_read_all, self), rows=rows)
 
-    def read(self, part: Part) -> pa.RecordBatch:
-        """Read one part after its bytes were compared with its name.
+    def read(self, part: JournalPart) -> pa.RecordBatch:
+        """Read one part after comparing its bytes with its name.
 
         Returns:
             Columns of `schemas.JOURNAL`.
 
         Raises:
-            CorruptTableError: If it is damaged, under another's name, or of another plan.
+            CorruptTableError: If it is damaged, under another part's name, or of another plan.
         """
         data = self.store.read(part.key)
         digest = hashlib.sha256(data).hexdigest()
         if digest != part.sha256:
-            raise CorruptTableError(part.key, None, f"sha256 is {digest}, its name says {part.sha256}", _WAY_ON)
+            raise CorruptTableError(
+                part.key, None, f"sha256 is {digest}, its name says {part.sha256}", _WAY_ON
+            )
         table = pq.read_table(io.BytesIO(data))
         marks = table.schema.metadata or {}
-        wanted = {b"lakegc.plan": self.plan, b"lakegc.batch": f"{part.kind}-{part.sweep}{part.batch}"}
+        wanted = {
+            b"lakegc.plan": self.plan,
+            b"lakegc.batch": f"{part.kind}-{part.sweep}{part.batch}",
+        }
         for name, value in wanted.items():
             if marks.get(name) != value.encode():
                 raise CorruptTableError(
-                    part.key, None, f"its {name.decode()} is {marks.get(name)!r}, wanted {value}", _WAY_ON
+                    part.key,
+                    None,
+                    f"its {name.decode()} is {marks.get(name)!r}, wanted {value}",
+                    _WAY_ON,
                 )
         if table.num_rows != part.rows:
-            raise CorruptTableError(part.key, None, f"{table.num_rows} rows, its name says {part.rows}", _WAY_ON)
-        return table.select(schemas.JOURNAL.names).cast(schemas.JOURNAL).combine_chunks().to_batches()[0]
+            raise CorruptTableError(
+                part.key, None, f"{table.num_rows} rows, its name says {part.rows}", _WAY_ON
+            )
+        return (
+            table.select(schemas.JOURNAL.names)
+            .cast(schemas.JOURNAL)
+            .combine_chunks()
+            .to_batches()[0]
+        )
 
 
 def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
@@ -221,7 +273,9 @@ def folder(run: RunKey | str) -> str:
     return layout.of_run(layout.JOURNAL, run)
 
 
-def _read_all(journal: Journal, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+def _read_all(journal: Journal, parts: Sequence[JournalPart]) -> Iterator[pa.RecordBatch]:
     for part in parts:
         rows = journal.read(part)
-        yield pa.record_batch([*rows.columns, pa.array([part.sweep] * rows.num_rows, pa.string())], schema=_READ)
+        yield pa.record_batch(
+            [*rows.columns, pa.array([part.sweep] * rows.num_rows, pa.string())], schema=_READ
+        )

@@ -1,4 +1,6 @@
-"""The journal: bound to its plan, told apart part by part, and never believed when a bit of it is another."""
+"""The journal: bound to its plan, told apart part by part, and never believed when a bit of it is
+another.
+"""
 
 import random
 import re
@@ -50,7 +52,9 @@ def test_what_was_written_is_read_back_with_who_wrote_it(journal):
     journal.conclude("ab.1.0.7.0", entries(x="deleted", y="failed"))
     parts = {part.kind: part for part in journal.parts()}
     assert set(parts) == {"intent", "outcome"}
-    assert {(part.sweep, part.batch, part.rows) for part in parts.values()} == {("ab", ".1.0.7.0", 2)}
+    assert {(part.sweep, part.batch, part.rows) for part in parts.values()} == {
+        ("ab", ".1.0.7.0", 2)
+    }
     assert journal.read(parts["intent"]).equals(entries(x="intended", y="intended"))
     assert journal.read(parts["outcome"]).column("outcome").to_pylist() == ["deleted", "failed"]
 
@@ -93,7 +97,11 @@ def test_no_flipped_bit_and_no_cut_in_a_journal_is_read_as_something_else(journa
     journal.bind("repo")
     journal.intend("ab.1.0.7.0", entries(x="intended", y="intended"))
     journal.conclude("ab.1.0.7.0", entries(x="deleted", y="failed"))
-    keys = sorted(key for batch in journal.store.list(journal.folder) for key in batch.column("key").to_pylist())
+    keys = sorted(
+        key
+        for batch in journal.store.list(journal.folder)
+        for key in batch.column("key").to_pylist()
+    )
     assert len(keys) == 3
     chosen = random.Random(5)
     for _ in range(300):
@@ -103,7 +111,9 @@ def test_no_flipped_bit_and_no_cut_in_a_journal_is_read_as_something_else(journa
             damaged = data[: chosen.randrange(len(data))]
         else:
             place = chosen.randrange(len(data))
-            damaged = data[:place] + bytes([data[place] ^ (1 << chosen.randrange(8))]) + data[place + 1 :]
+            damaged = (
+                data[:place] + bytes([data[place] ^ (1 << chosen.randrange(8))]) + data[place + 1 :]
+            )
         journal.store.put(key, damaged)
         with pytest.raises(LakegcError, match=re.escape(key)):
             read_all(journal)
@@ -136,7 +146,11 @@ def test_a_part_is_never_written_over_another(journal):
 
 
 def test_the_folder_of_a_journal_lies_where_nothing_is_ever_collected(journal):
-    assert journal.folder == f"_lakefs/retention/gc/journal/run_id={journal.run}/" == journals.folder(journal.run)
+    assert (
+        journal.folder
+        == f"_lakefs/retention/gc/journal/run_id={journal.run}/"
+        == journals.folder(journal.run)
+    )
 
 
 @pytest.mark.parametrize("quarantine", [True, False])

@@ -1,4 +1,7 @@
-"""What a release has stored is read by every later one: a format that was raised blocks no namespace and ends no hold."""
+"""What a release has stored is read by every later one.
+
+A format that was raised blocks no namespace and ends no hold.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from spark_core import layout
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.lock import lease, lease_log
 from spark_core.mark import holds
-from spark_core.records.sealed import seal
+from spark_core.records.documents import seal
 from tests.support.memory_store import MemoryStore
 from tests.support.stored_formats import HOLD, KINDS, LEASE, recorded
 from tests.support.written_run import written_run
 
+# A report has no digest: whoever reads one makes it again.
+SEALED = [name for name in KINDS if name != "report"]
 EVERY_FORMAT = [(name, number) for name, kind in KINDS.items() for number in kind.formats]
 
 
@@ -24,7 +29,7 @@ EVERY_FORMAT = [(name, number) for name, kind in KINDS.items() for number in kin
 def raised(monkeypatch):
     """The next version of lakegc, which writes each document in another format."""
     for kind in KINDS.values():
-        monkeypatch.setattr(kind.module, kind.constant, kind.format + 1)
+        monkeypatch.setattr(kind.model, "FORMAT", kind.format + 1)
 
 
 @pytest.fixture
@@ -41,6 +46,47 @@ def in_format(data, number):
 def test_what_is_written_is_read_and_its_format_is_among_those_that_are(kind):
     assert kind.format in kind.formats
     assert kind.read(kind.write()) == kind.meaning
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_what_is_written_is_byte_for_byte_what_the_release_of_that_format_wrote(name):
+    """So an earlier lakegc in the same namespace reads it, and digests that others hold stay those
+    of what they name.
+    """
+    assert KINDS[name].write() == recorded(name, KINDS[name].format).read_bytes()
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_field_of_another_type_is_not_taken_for_what_it_may_have_meant(name):
+    document = _recorded(name)
+    for field, value in document.items():
+        for other in ("1", 1, True, ["1"], {"1": ["1"]}):
+            if field not in ("format", "min_age_seconds") and not isinstance(
+                other, type(other if value is None else value)
+            ):
+                _refused(name, {**document, field: other}, rf"not .* \(`{field}")
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_a_field_that_nobody_knows_or_that_is_missing_is_refused_by_name(name):
+    document = _recorded(name)
+    _refused(name, {**document, "more": 1}, "`more`")
+    for field in document.keys() - {"format", "taken_by", "earlier_until"}:
+        _refused(
+            name,
+            {each: document[each] for each in document if each != field},
+            f"`{field}`: Field required",
+        )
+
+
+def _recorded(name):
+    document = json.loads(recorded(name, KINDS[name].format).read_bytes())
+    return {field: value for field, value in document.items() if field != "sha256"}
+
+
+def _refused(name, document, text):
+    with pytest.raises(CorruptTableError, match=text):
+        KINDS[name].read(seal(document))
 
 
 @pytest.mark.parametrize(("name", "number"), EVERY_FORMAT)
@@ -62,7 +108,9 @@ def test_a_format_that_is_not_known_is_refused_by_name(kind, number):
 
 def test_the_lease_that_a_release_left_blocked_its_namespace_for_ever(run, raised):
     run.store.objects[LEASE.key] = recorded("lease", 1).read_bytes()
-    late = replace(run, environment=replace(run.environment, clock=_Later(run)), take_over=LEASE.owner.run)
+    late = replace(
+        run, environment=replace(run.environment, clock=_Later(run)), take_over=LEASE.owner.run
+    )
     with lease.acquire(late, take_over=LEASE.owner.run) as held:
         assert held.epoch == LEASE.epoch + 1
 
@@ -86,8 +134,13 @@ def test_a_hold_that_a_release_made_still_protects(run, raised):
 
 def test_a_lease_and_a_hold_from_the_future_say_in_which_format_they_are(run):
     run.store.objects[LEASE.key] = in_format(LEASE.to_json(), 9)
-    with pytest.raises(CorruptTableError, match=r"a lease of another lakegc, in format 9; use the one that wrote it"):
+    with pytest.raises(
+        CorruptTableError,
+        match=r"a lease of another lakegc, in format 9; use the one that wrote it",
+    ):
         lease_log.last_record(run.store)
     run.store.objects[layout.hold_key("audit")] = in_format(HOLD.to_json(), 9)
-    with pytest.raises(CorruptTableError, match=r"a hold of another lakegc, in format 9; use the one that wrote it"):
+    with pytest.raises(
+        CorruptTableError, match=r"a hold of another lakegc, in format 9; use the one that wrote it"
+    ):
         holds.load(run.store)

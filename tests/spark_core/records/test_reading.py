@@ -1,9 +1,13 @@
-"""A stored table read back as a frame: by the driver when it is small, else by executors, and the same either way."""
+"""A stored table read back as a frame.
+
+By the driver when it is small, else by executors, and the same either way.
+"""
 
 import pytest
 
 from spark_core.errors import CorruptTableError
-from spark_core.records import tables
+from spark_core.records import reading
+from spark_core.records.manifest import Part
 from spark_core.records.tables import NAMESPACE_SLICES
 from spark_core.spark.session import surfacing_errors
 from tests.support.written_run import OLD, written_run
@@ -11,7 +15,10 @@ from tests.support.written_run import OLD, written_run
 pytestmark = pytest.mark.spark
 
 OBJECTS = {f"data/s/{number}": (number, OLD) for number in range(7)}
-BY_EXECUTORS = {"a row too many": ("DRIVER_ROWS", len(OBJECTS) - 1), "a byte too many": ("DRIVER_BYTES", 1)}
+BY_EXECUTORS = {
+    "a row too many": ("DRIVER_ROWS", len(OBJECTS) - 1),
+    "a byte too many": ("DRIVER_BYTES", 1),
+}
 
 
 @pytest.fixture
@@ -27,9 +34,11 @@ def _damage(stored):
 
 
 @pytest.mark.parametrize("limit", BY_EXECUTORS)
-def test_driver_and_executors_read_the_same_rows_in_the_same_columns(stored, spark, monkeypatch, limit):
+def test_driver_and_executors_read_the_same_rows_in_the_same_columns(
+    stored, spark, monkeypatch, limit
+):
     small = stored.frame(spark)
-    monkeypatch.setattr(tables, *BY_EXECUTORS[limit])
+    monkeypatch.setattr(reading, *BY_EXECUTORS[limit])
     large = stored.frame(spark)
     assert "MapInArrow" not in _plan(small)
     assert "MapInArrow" in _plan(large)
@@ -50,10 +59,13 @@ def test_a_damaged_part_of_a_small_table_is_refused_before_there_is_a_frame(stor
 
 
 def test_a_damaged_part_of_a_larger_table_fails_whatever_reads_it(stored, spark, monkeypatch):
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     _damage(stored)
     frame = stored.frame(spark)
-    with pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"), surfacing_errors():
+    with (
+        pytest.raises(CorruptTableError, match=r"part-.*: sha256 is .*, the manifest says"),
+        surfacing_errors(),
+    ):
         frame.collect()
 
 
@@ -71,8 +83,14 @@ def test_a_small_table_without_a_row_has_its_columns(tmp_path, spark):
 
 def test_small_parts_are_read_by_one_task_and_none_is_left_out():
     rows = [10] * 200 + [99_000, 1_000_000, 60_000, 40_000, 1]
-    parts = [tables.Part(f"part-{number}", count, 1, "") for number, count in enumerate(rows)]
-    tasks = tables.together(parts)
+    parts = [Part(f"part-{number}", count, 1, "") for number, count in enumerate(rows)]
+    tasks = reading.together(parts)
     assert [part for task in tasks for part in task] == parts
-    assert [sum(part.rows for part in task) for task in tasks] == [2_000, 99_000, 1_000_000, 100_000, 1]
-    assert tables.together([]) == []
+    assert [sum(part.rows for part in task) for task in tasks] == [
+        2_000,
+        99_000,
+        1_000_000,
+        100_000,
+        1,
+    ]
+    assert reading.together([]) == []

@@ -8,8 +8,9 @@ import pytest
 
 from spark_core import layout, schemas
 from spark_core.errors import ChainError, ClosedPartitionError
-from spark_core.records import tables
-from spark_core.records.tables import ANYTHING, Draft
+from spark_core.records import tables, writing
+from spark_core.records.figures import Figures
+from spark_core.records.writing import ANYTHING, Draft, Target, Written
 from spark_core.storage.local import LocalStore
 from tests.support.passing_mark import COMMIT, keep_slices
 from tests.support.written_run import OLD, written_run
@@ -24,16 +25,23 @@ def test_a_table_of_a_mark_that_is_made_again_leaves_nothing_of_the_earlier_atte
     written.mark({"data/s/x": (4, OLD)})
     before = _stored(written.run)
     again = keep_slices(written.run)
-    left = {key for key in before & _stored(written.run) if "/slices/" in key and key.endswith(".parquet")}
+    left = {
+        key
+        for key in before & _stored(written.run)
+        if "/slices/" in key and key.endswith(".parquet")
+    }
     assert left <= {part.key for part in again.parts}
 
 
 def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
-    """A cluster may repeat a task while its first try is cut off and still writes; what is stored must stay as it was hashed."""
+    """A cluster may repeat a task while its first try is cut off and still writes.
+
+    What is stored must stay as it was hashed.
+    """
     run = written_run(tmp_path, spark=None).run
-    target = tables.Target(run.store, "_lakefs/x/", "attempt", schemas.STAGED_ADDRESSES, None)
+    target = Target(run.store, "_lakefs/x/", "attempt", schemas.STAGED_ADDRESSES, None)
     rows = pa.table({"address": ["data/s/x"], "created_at": [OLD]}).cast(schemas.STAGED_ADDRESSES)
-    tries = [tables.write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
+    tries = [writing.write_parts(target, 3, iter(rows.to_batches())) for _ in range(2)]
     keys = [part.key for receipt in tries for part in receipt.parts]
     assert len(set(keys)) == 2
     assert all(run.store.exists(key) for key in keys)
@@ -41,7 +49,16 @@ def test_a_task_that_runs_twice_never_writes_to_the_same_name(tmp_path):
 
 def _draft(run, replaces, address):
     rows = pa.Table.from_pylist(
-        [{"address": address, "size_bytes": 1, "outcome": "deleted", "error": None, "attempts": 1, "deleted_at": None}],
+        [
+            {
+                "address": address,
+                "size_bytes": 1,
+                "outcome": "deleted",
+                "error": None,
+                "attempts": 1,
+                "deleted_at": None,
+            }
+        ],
         schema=schemas.DELETION_REPORT,
     )
     return Draft(tables.DELETION_REPORT, rows, run.now(), (), replaces=replaces)
@@ -53,38 +70,46 @@ def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
     second = run.keep(_draft(run, first.sha256, "data/s/second"))
-    assert [row["address"] for batch in second.batches() for row in batch.to_pylist()] == ["data/s/second"]
-    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in second.manifest.parts}
+    assert [row["address"] for batch in second.batches() for row in batch.to_pylist()] == [
+        "data/s/second"
+    ]
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {
+        part.key for part in second.manifest.parts
+    }
 
 
 def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
     run = written_run(tmp_path, spark=None).run
-    write, others = tables.write_parts, []
+    write, others = writing.write_parts, []
 
     def slowly(target, *arguments):
         monkeypatch.undo()
         others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
         return write(target, *arguments)
 
-    monkeypatch.setattr(tables, "write_parts", slowly)
+    monkeypatch.setattr(writing, "write_parts", slowly)
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
-    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {
+        part.key for part in others
+    }
 
 
 def test_a_report_that_another_process_stores_at_the_last_moment_stands(tmp_path, monkeypatch):
     run = written_run(tmp_path, spark=None).run
-    put, others = tables._put_manifest, []
+    put, others = writing._put_manifest, []
 
     def at_last(*arguments):
         monkeypatch.undo()
         others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
         return put(*arguments)
 
-    monkeypatch.setattr(tables, "_put_manifest", at_last)
+    monkeypatch.setattr(writing, "_put_manifest", at_last)
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
-    assert {key for key in _stored(run) if key.endswith(".parquet")} == {part.key for part in others}
+    assert {key for key in _stored(run) if key.endswith(".parquet")} == {
+        part.key for part in others
+    }
 
 
 def test_a_report_whose_put_was_answered_only_the_second_time_is_stored(tmp_path, monkeypatch):
@@ -121,7 +146,9 @@ def asked(monkeypatch):
 
 def _begin_and_keep(run, spec, rows=()):
     run.begin(spec)
-    return run.keep(Draft(spec, pa.Table.from_pylist(list(rows), schema=spec.schema), run.now(), ()))
+    return run.keep(
+        Draft(spec, pa.Table.from_pylist(list(rows), schema=spec.schema), run.now(), ())
+    )
 
 
 STAGED = ({"address": "data/s/x", "created_at": OLD, "address_hash": 1},)
@@ -181,12 +208,12 @@ def test_a_table_of_a_new_run_that_another_process_concluded_meanwhile_is_not_st
 def test_a_task_that_ran_twice_leaves_no_part_behind_in_a_new_run(tmp_path):
     run = written_run(tmp_path, spark=None).run
     _begin_and_keep(run, tables.NAMESPACE_SLICES)
-    spec, attempt = tables.UNCOMMITTED_ADDRESSES, tables.new_attempt()
+    spec, attempt = tables.UNCOMMITTED_ADDRESSES, writing.new_attempt()
     run.begin(spec)
-    target = tables.Target(run.store, tables.folder(spec, run.key), attempt, spec.schema)
+    target = Target(run.store, tables.folder(spec, run.key), attempt, spec.schema)
     batches = pa.Table.from_pylist(list(STAGED), schema=spec.schema).to_batches()
-    cut_off, receipt = (tables.write_parts(target, 0, iter(batches)) for _ in range(2))
-    run.keep(Draft(spec, tables.Written(attempt, [receipt]), run.now(), ()))
+    cut_off, receipt = (writing.write_parts(target, 0, iter(batches)) for _ in range(2))
+    run.keep(Draft(spec, Written(attempt, [receipt]), run.now(), ()))
     assert not any(run.store.exists(part.key) for part in cut_off.parts)
     assert all(run.store.exists(part.key) for part in receipt.parts)
 
@@ -195,11 +222,11 @@ def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind
     run = written_run(tmp_path, spark=None).run
     rows = pa.table({"address": ["data/s/x"], "created_at": [OLD], "address_hash": [1]})
 
-    def concluded_by_another(_figures):
+    def concluded_by_another(_measured, _figures):
         run.store.put(layout.verdict_key(run.key), b"a verdict")
-        return {}
+        return Figures()
 
-    draft = Draft(tables.UNCOMMITTED_ADDRESSES, rows, run.now(), (), facts=concluded_by_another)
+    draft = Draft(tables.UNCOMMITTED_ADDRESSES, rows, run.now(), (), figures=concluded_by_another)
     with pytest.raises(ClosedPartitionError):
         run.keep(draft)
     assert _stored(run) == {layout.verdict_key(run.key)}

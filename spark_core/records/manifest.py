@@ -1,0 +1,90 @@
+"""The manifest of a stored table: its files, its figures, and what it was made from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from spark_core.records.documents import Count, Document, Instant, Parsed
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file of a table.
+
+    Attributes:
+        key: Key in the store.
+        rows: Rows in it.
+        size_bytes: Its size.
+        sha256: Hex digest of its bytes.
+    """
+
+    key: str
+    rows: Count
+    size_bytes: Count
+    sha256: str
+
+
+Parts = Annotated[tuple[Part, ...], Parsed(list, "a list of files", tuple)]
+
+
+@dataclass(frozen=True)
+class Manifest(Document):
+    """What a stored table consists of and how it came to be.
+
+    Attributes:
+        table: Name of the table.
+        repository: Repository id.
+        instance: Which instance of that repository (name, creation date, namespace).
+        run: Run key.
+        attempt: Unique id of the materialization.
+        reading_began: Before the first byte of its sources was read.
+        reading_ended: After the last byte was written.
+        parents: Table name -> sha256 of the manifest it was made from.
+        parts: Its files.
+        facts: Figures recorded while it was made, as stored; `records.figures` reads them.
+        beside: Files beside the table, which only later steps of lakegc read.
+    """
+
+    FORMAT: ClassVar[int] = 2
+    # 2: 0.1.0; 1 was never released.
+    FORMATS: ClassVar[tuple[int, ...]] = (2,)
+    CALLED: ClassVar[str] = "a manifest"
+
+    table: str
+    repository: str
+    instance: str
+    run: str
+    attempt: str
+    reading_began: Instant
+    reading_ended: Instant
+    parents: Mapping[str, str]
+    parts: Parts
+    facts: Mapping[str, Any]
+    beside: Parts = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the manifest as stored; children name their parents by it."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def document(self) -> dict[str, Any]:
+        """Return the stored values without the digest; `beside` only if it is not empty."""
+        document = super().document()
+        return (
+            document
+            if self.beside
+            else {name: value for name, value in document.items() if name != "beside"}
+        )

@@ -1,0 +1,180 @@
+"""Reads a stored table: its manifest, and its Parquet parts, each compared with its hash first."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core.errors import OF_A_RUN, ChainError, CorruptTableError, NotFoundError
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.manifest import Manifest, Part
+from spark_core.records.tables import TableSpec
+from spark_core.schemas import spark_type
+from spark_core.spark import tasks
+from spark_core.spark.tasks import frame_of, read_partitions
+from spark_core.storage import ObjectStore
+
+# The driver reads a table that exceeds neither limit: starting tasks would take longer. The limits
+# are constants, so the rows on the driver do not grow with the number of objects. Only executors
+# read a larger table.
+DRIVER_ROWS = 10_000
+DRIVER_BYTES = 2**22
+# Rows of a small table that are worth a task of their own.
+_ROWS_OF_A_TASK = 1_000
+# Rows of small parts of a larger table that one task reads, one part after the other.
+_ROWS_READ_TOGETHER = 100_000
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table read back: its manifest, and its rows on demand."""
+
+    manifest: Manifest
+    store: ObjectStore
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the driver reads it by itself, and may hold it."""
+        return are_small(self.manifest.parts)
+
+    def frame(self, spark: SparkSession, columns: Sequence[str] | None = None) -> DataFrame:
+        """Read the table as a frame.
+
+        A small table is read now, by the driver; a larger one when the frame is run, by executors.
+
+        Args:
+            spark: The session.
+            columns: Columns to read; all by default.
+
+        Returns:
+            The columns asked for, in the schema's order.
+
+        Raises:
+            CorruptTableError: If the bytes of a part are not those of the manifest. A small table
+                raises it here, a larger one when the frame is run.
+        """
+        return frame_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the table here, without Spark; only for tables that do not grow with the objects."""
+        for part in self.manifest.parts:
+            yield from read_part(self.store, self._schema(columns), part)
+
+    def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        schema = tables.SCHEMAS[self.manifest.table]
+        return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
+
+def load_table(store: ObjectStore, spec: TableSpec, run: RunKey) -> StoredTable:
+    """Read a table's manifest.
+
+    Raises:
+        ChainError: If the table was not made in this run, or its manifest is another table's.
+        CorruptTableError: If the manifest cannot be read.
+    """
+    key = tables.manifest_key(spec, run)
+    try:
+        data = store.read(key)
+    except NotFoundError as missing:
+        raise ChainError(
+            f"run {run} of {store.root} has no {spec.name} ({key} does not exist)",
+            "Materialize the run from its beginning (`lakegc mark`).",
+        ) from missing
+    manifest = Manifest.from_json(data, name=key)
+    if manifest.table != spec.name or manifest.run != str(run):
+        raise ChainError(
+            f"{key} is the manifest of {manifest.table} of run {manifest.run}, wanted {spec.name} "
+            f"of run {run}",
+            "Files of a run must not be moved; mark again under a new run key.",
+        )
+    return StoredTable(manifest, store)
+
+
+def frame_of_parts(
+    spark: SparkSession, store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]
+) -> DataFrame:
+    """Make a frame of Parquet parts, each compared with its hash before its rows are used.
+
+    Args:
+        spark: The session.
+        store: Where the parts lie.
+        schema: Columns to read.
+        parts: The parts that were written.
+
+    Returns:
+        The columns of `schema`. Executors read them when the frame is run, a partition for each
+        part or for several small ones. If all parts together are within `DRIVER_ROWS` and
+        `DRIVER_BYTES`, the driver reads them now, and their rows are in no more partitions than are
+        worth a task.
+
+    Raises:
+        CorruptTableError: If a part that is read here is not what was written.
+    """
+    rows = sum(part.rows for part in parts)
+    if not are_small(parts):
+        return read_partitions(
+            spark, schema, together(parts), partial(_read_parts, store, schema), rows=rows
+        )
+    batches = [batch for part in parts for batch in read_part(store, schema, part)]
+    content = frame_of(spark, pa.Table.from_batches(batches, schema), spark_type(schema))
+    return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
+
+
+def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """Group parts that are too small for a task of their own."""
+    return tasks.together(parts, lambda part: part.rows, _ROWS_READ_TOGETHER)
+
+
+def _read_parts(
+    store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]
+) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from read_part(store, schema, part)
+
+
+def are_small(parts: Sequence[Part]) -> bool:
+    """Say whether all parts together are within `DRIVER_ROWS` and `DRIVER_BYTES`."""
+    return (
+        sum(part.rows for part in parts) <= DRIVER_ROWS
+        and sum(part.size_bytes for part in parts) <= DRIVER_BYTES
+    )
+
+
+def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one part after comparing its bytes with the manifest.
+
+    Raises:
+        CorruptTableError: If the bytes, the rows or the columns are not those that were written.
+    """
+    data = store.read(part.key)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != part.sha256:
+        raise CorruptTableError(
+            part.key, None, f"sha256 is {digest}, the manifest says {part.sha256}", OF_A_RUN
+        )
+    parquet = pq.ParquetFile(io.BytesIO(data))
+    if parquet.metadata.num_rows != part.rows:
+        raise CorruptTableError(
+            part.key,
+            None,
+            f"{parquet.metadata.num_rows} rows, the manifest says {part.rows}",
+            OF_A_RUN,
+        )
+    missing = [name for name in schema.names if name not in parquet.schema_arrow.names]
+    if missing:
+        raise CorruptTableError(
+            part.key,
+            None,
+            f"lacks the columns {missing}: it was written by an earlier lakegc",
+            OF_A_RUN,
+        )
+    for batch in parquet.iter_batches(batch_size=20_000, columns=schema.names):
+        yield batch.select(schema.names).cast(schema)

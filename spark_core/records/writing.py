@@ -1,0 +1,393 @@
+"""Stores a table: its rows as Parquet parts, and after the last of them its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_core import layout
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    LakegcError,
+    NotFoundError,
+    ObjectExistsError,
+)
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.figures import Figures
+from spark_core.records.manifest import Manifest, Part
+from spark_core.records.tables import TableSpec
+from spark_core.spark.tasks import run_over, run_tasks
+from spark_core.storage import ObjectStore
+
+# A part is read into memory whole, to compare its hash before its rows are used.
+MAX_PART_ROWS = 1_000_000
+
+Task = TypeVar("Task")
+Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
+
+_PART = re.compile(layout.PART)
+
+# Value of `Draft.replaces`: whatever is stored already may be replaced.
+ANYTHING = "anything"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows that tasks read from a source, and write to the table as they come.
+
+    Attributes:
+        spark: The session.
+        tasks: One picklable value per task, as for `run_tasks`.
+        read: Yields the rows of one task, and counts its work into the task's figures. Runs on an
+            executor.
+        is_small: As for `run_tasks`.
+    """
+
+    spark: Callable[[], SparkSession]
+    tasks: Sequence[Any]
+    read: Callable[[Any, Counter[str]], Iterator[pa.RecordBatch]]
+    is_small: bool = False
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows that lie in the table's folder already, as parts of the given attempt.
+
+    Attributes:
+        attempt: Unique id of the materialization, part of every name.
+        receipts: What tasks wrote.
+        beside: Files written beside the table, only for later steps of lakegc.
+    """
+
+    attempt: str
+    receipts: Sequence[Receipt]
+    beside: Sequence[Receipt] = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A table that is decided but not yet stored.
+
+    Attributes:
+        spec: Which table.
+        content: A lazy frame, a source that tasks read, rows that are already written, or a small
+            table in memory.
+        reading_began: Before the first source was read.
+        parents: Manifests it was made from.
+        figures: Makes the table's figures, once the content is stored, from what `measure` counted
+            and from the figures of all tasks.
+        measure: Counts per batch that are summed up while the table is written.
+        replaces: sha256 of the manifest that it replaces, None for none. A table that somebody else
+            has stored meanwhile stands.
+        close: Called at the end, whether the table could be stored or not. It deletes files that
+            only the content was read from.
+    """
+
+    spec: TableSpec
+    content: DataFrame | pa.Table | Source | Written
+    reading_began: datetime
+    parents: Sequence[Manifest]
+    figures: Callable[[Mapping[str, Any], Counter[str]], Figures] = lambda _, __: Figures()
+    measure: Measure | None = None
+    replaces: str | None = ANYTHING
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What one task wrote.
+
+    Attributes:
+        parts: The files.
+        measured: What `Target.measure` counted in them.
+        figures: What reading the rows counted.
+    """
+
+    parts: tuple[Part, ...]
+    measured: Mapping[str, int]
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and how an executor writes the parts of one attempt.
+
+    Attributes:
+        store: Rooted at the namespace.
+        folder: Folder of the parts, ending in a slash.
+        attempt: Unique id, part of every name.
+        schema: Columns.
+        measure: Counts per batch that are summed up.
+        name: Name of the files: `part`, or a name with an underscore first for files beside the
+            table.
+    """
+
+    store: ObjectStore
+    folder: str
+    attempt: str
+    schema: pa.Schema
+    measure: Measure | None = None
+    name: str = "part"
+
+
+def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
+    """Refuse to make a table of a mark again once the run has a verdict.
+
+    Raises:
+        ClosedPartitionError: If the verdict exists.
+    """
+    if spec not in tables.AFTER_THE_VERDICT and store.exists(layout.verdict_key(run)):
+        raise ClosedPartitionError(
+            f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is "
+            "one of the tables that "
+            "the verdict speaks of",
+            "Use a new run key to mark again.",
+        )
+
+
+def lying(store: ObjectStore, spec: TableSpec, run: RunKey) -> set[str]:
+    """List every key in the folder of a table of a run."""
+    return {
+        key
+        for batch in store.list(tables.folder(spec, run))
+        for key in batch.column("key").to_pylist()
+    }
+
+
+def store_table(
+    store: ObjectStore,
+    draft: Draft,
+    *,
+    repository: str,
+    instance: str,
+    run: RunKey,
+    now: Callable[[], datetime],
+    before: AbstractSet[str],
+) -> Manifest:
+    """Write a draft as Parquet parts and its manifest, and delete the parts of earlier attempts.
+
+    The manifest is put after the last part, so a table whose writing broke off does not exist. This
+    holds for the deletion report, too: the journal of its sweep names what is gone, and the report
+    can be made again from it.
+
+    Args:
+        store: Rooted at the namespace.
+        draft: What to store; a frame is run here.
+        repository: Repository id.
+        instance: Which instance of it.
+        run: Run key.
+        now: Tells the time, to note when the reading ended.
+        before: The result of `lying` before; parts that somebody else writes meanwhile are left
+            alone.
+
+    Returns:
+        The manifest as stored.
+
+    Raises:
+        ClosedPartitionError: If the run has a verdict.
+        ChainError: If somebody else has stored the table, and the draft does not replace that one.
+        LakegcError: The error of reading the sources.
+    """
+    _require_replaceable(store, draft, run)
+    where = tables.folder(draft.spec, run)
+    attempt = draft.content.attempt if isinstance(draft.content, Written) else new_attempt()
+    target = Target(store, where, attempt, draft.spec.schema, draft.measure)
+    receipts = removed_on_failure(target, lambda: _write(draft, target))
+    measured, figures = summed(receipts)
+    manifest = Manifest(
+        table=draft.spec.name,
+        repository=repository,
+        instance=instance,
+        run=str(run),
+        attempt=attempt,
+        reading_began=draft.reading_began,
+        reading_ended=now(),
+        parents={parent.table: parent.sha256 for parent in draft.parents},
+        parts=parts_of(receipts),
+        facts=draft.figures(measured, figures).facts(),
+        beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
+    )
+    try:
+        require_open(store, draft.spec, run)
+        _require_replaceable(store, draft, run)
+        _put_manifest(store, draft, run, manifest)
+    except (ChainError, ClosedPartitionError):
+        remove_attempt(store, where, attempt)
+        raise
+    own = (
+        {part.key for part in parts_of(receipts)}
+        if _is_by_driver(draft)
+        else _parts_in(store, where)
+    )
+    _remove_unnamed(
+        store, {key for key in before if _PART.fullmatch(key.removeprefix(where))}, own, manifest
+    )
+    return manifest
+
+
+def _is_by_driver(draft: Draft) -> bool:
+    """Say whether no task wrote; an interrupted try of a task may have left parts behind."""
+    content = draft.content
+    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
+
+
+def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
+    content = draft.content
+    match content:
+        case Written():
+            return content.receipts
+        case Source():
+            work = partial(write_read, target, content.read)
+            return run_tasks(content.spark, content.tasks, work, is_small=content.is_small)
+        case pa.Table():
+            return [write_parts(target, 0, iter(content.cast(target.schema).to_batches()))]
+        case _:
+            return run_over(content, partial(write_parts, target))
+
+
+def _require_replaceable(store: ObjectStore, draft: Draft, run: RunKey) -> None:
+    if draft.replaces == ANYTHING:
+        return
+    try:
+        there = hashlib.sha256(store.read(tables.manifest_key(draft.spec, run))).hexdigest()
+    except NotFoundError:
+        there = None
+    if there != draft.replaces:
+        raise _stored_by_another(store, draft, run)
+
+
+def _put_manifest(store: ObjectStore, draft: Draft, run: RunKey, manifest: Manifest) -> None:
+    key, content = tables.manifest_key(draft.spec, run), manifest.to_json()
+    if draft.replaces is not None:
+        store.put(key, content)
+        return
+    try:
+        store.put_if_absent(key, content)
+    except ObjectExistsError as stands:
+        # It is ours if the first answer was lost and the client asked again.
+        if store.read(key) != content:
+            raise _stored_by_another(store, draft, run) from stands
+
+
+def _stored_by_another(store: ObjectStore, draft: Draft, run: RunKey) -> ChainError:
+    return ChainError(
+        f"{draft.spec.name} of run {run} of {store.root} was stored by another process while this "
+        "one worked; that one "
+        "stands, and this one stores none. Look at it with `lakegc report`; where it names what "
+        "was not deleted, run the same "
+        "command again."
+    )
+
+
+def summed(receipts: Sequence[Receipt]) -> tuple[Counter[str], Counter[str]]:
+    """Add up the measures of receipts, and their figures."""
+    measured, figures = Counter[str](), Counter[str]()
+    for receipt in receipts:
+        measured.update(receipt.measured)
+        figures.update(receipt.figures)
+    return measured, figures
+
+
+def parts_of(receipts: Sequence[Receipt]) -> tuple[Part, ...]:
+    """Return the files of all tasks, by name."""
+    return tuple(
+        sorted((part for receipt in receipts for part in receipt.parts), key=lambda part: part.key)
+    )
+
+
+def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) -> Receipt:
+    """Write the rows of a task as parts of at most `MAX_PART_ROWS`; runs on an executor."""
+    measured: Counter[str] = Counter()
+    parts: list[Part] = []
+    pending: pa.RecordBatch | None = None
+    # A cluster may run a task again while the first try, cut off from the driver, still writes. So
+    # no two tries write to the same name.
+    unique = f"{target.attempt}-{uuid.uuid4().hex[:8]}"
+
+    def rows_of_one_part() -> Iterator[pa.RecordBatch]:
+        nonlocal pending
+        rows = 0
+        while pending is not None and (rows == 0 or rows + pending.num_rows <= MAX_PART_ROWS):
+            batch, rows = pending, rows + pending.num_rows
+            pending = next(filled, None)
+            if target.measure is not None:
+                measured.update(target.measure(batch))
+            yield batch
+
+    # `select` and `cast` give Spark's columns the order and nullability of the schema. A null that
+    # the schema forbids raises.
+    filled = (
+        batch.select(target.schema.names).cast(target.schema) for batch in batches if batch.num_rows
+    )
+    pending = next(filled, None)
+    while pending is not None:
+        key = target.folder + layout.part(target.name, number, len(parts), unique)
+        written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
+        parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
+    return Receipt(tuple(parts), measured)
+
+
+def write_read(
+    target: Target,
+    read: Callable[[Task, Counter[str]], Iterator[pa.RecordBatch]],
+    number: int,
+    task: Task,
+) -> Receipt:
+    """Write the rows that a task reads; runs on an executor."""
+    figures = Counter[str]()
+    written = write_parts(target, number, read(task, figures))
+    return replace(written, figures=dict(figures))
+
+
+def new_attempt() -> str:
+    """Return a new id of a materialization; the name of each of its files contains it."""
+    return uuid.uuid4().hex
+
+
+def removed_on_failure(target: Target, write: Callable[[], Task]) -> Task:
+    """Call a function that writes parts; if it fails, delete the parts it has written."""
+    try:
+        return write()
+    except BaseException:
+        with suppress(LakegcError):
+            remove_attempt(target.store, target.folder, target.attempt)
+        raise
+
+
+def remove_attempt(store: ObjectStore, where: str, attempt: str) -> None:
+    """Delete the files that tasks wrote of an attempt that failed as a whole."""
+    _remove(store, [key for key in _parts_in(store, where) if attempt in key])
+
+
+def _remove(store: ObjectStore, keys: Sequence[str]) -> None:
+    for begin in range(0, len(keys), store.delete_batch_size):
+        store.delete(keys[begin : begin + store.delete_batch_size])
+
+
+def _parts_in(store: ObjectStore, where: str) -> set[str]:
+    found = (key for batch in store.list(where) for key in batch.column("key").to_pylist())
+    return {key for key in found if _PART.fullmatch(key.removeprefix(where))}
+
+
+def _remove_unnamed(
+    store: ObjectStore, earlier: AbstractSet[str], found: AbstractSet[str], manifest: Manifest
+) -> None:
+    """Delete the parts of earlier attempts, and those a repeated task left of this attempt."""
+    own = {key for key in found if manifest.attempt in key}
+    _remove(
+        store, sorted((earlier | own) - {part.key for part in (*manifest.parts, *manifest.beside)})
+    )
