@@ -1,39 +1,32 @@
-"""The lease: one collector at a time per namespace, kept by objects that are created once and never overwritten.
+"""The lease: one collector at a time per namespace, kept by objects that are never overwritten.
 
-Under `_lakefs/retention/gc/lease/` lies one log per epoch, `<epoch>/<n>`: what
-happened to one holder's lease, in order. Each place of a log can be written
-only once (create-if-absent), so it is settled by the store who wrote it:
+`_lakefs/retention/gc/lease/` holds one log per epoch, `<epoch>/<n>`: what happened to one holder's
+lease, in order. Each place of a log can be written only once (create-if-absent), so the store
+decides who wrote it:
 
-* `held`: the holder, and until when its lease is good; every heartbeat is the next place.
-* `released`: the holder ended; anybody may begin the next epoch.
-* `failed`: the holder ended by an error, and what it had sent to executors may still be under way until the lease
-  would have run out.
-* `taken`: somebody else ended the lease of a holder that is dead, at the very place of that holder's next heartbeat.
+* `held`: the holder, and until when its lease is good. Every heartbeat is the next place.
+* `released`: the holder ended. Anybody may begin the next epoch.
+* `failed`: the holder ended while executors may still have been at work on what it had sent. They
+  are until the lease would have run out at the latest.
+* `taken`: somebody else ended the lease of a dead holder, at the place of that holder's next
+  heartbeat.
 
-A new holder first closes the newest log and then writes place 0 of the next
-epoch. A heartbeat and a take-over want the same place, so one of them learns
-that it came too late. Whoever has written looks once more whether there is a
-higher epoch: then what it wrote went into a log that others had left behind
-(old logs are pruned, the two newest never), and it is no holder.
+A new holder first closes the newest log and then writes place 0 of the next epoch. A heartbeat and
+a take-over want the same place, so one of them learns that it came too late. After a write, the
+writer checks whether there is a higher epoch. If there is, it wrote into a log that others had left
+behind, and it is no holder. (Old logs are pruned, the two newest never.)
 
-A holder deletes nothing after `Lease.expires_at`, by whatever clock. Who takes
-over waits `MAX_CLOCK_SKEW` longer than that by its own, so the two never
-overlap as long as clocks agree to 5 minutes. Before a lease is taken this machine's
-clock is compared with the store's: one that is ahead would keep everybody
-waiting until then, or end a lease that is still good.
+A holder deletes nothing after `Lease.expires_at`, by whatever clock. Who takes over waits
+`MAX_CLOCK_SKEW` longer by its own clock. So the two never overlap as long as clocks agree to 5
+minutes. Before a lease is taken, this machine's clock is compared with the store's. A clock that is
+ahead would keep everybody waiting until then, or end a lease that is still good.
 
-Who may go on after a holder that did not release its lease:
+Nobody goes on before the lease of a holder that did not release it has run out, not even the same
+command on the same machine. Who may go on then:
 
-* The same run doing the same work, at once, when the holder is provably dead: the same machine since the same boot has no
-  such process any more. So after `kill -9` the same command resumes. What its executors had under way does no harm: it is
-  the same plan, under a re-read that is still good.
-* The same run doing the same work on another machine, after the lease ran out: the command names the run.
-* Anything else only with `take_over` naming the dead run, after the lease ran out: somebody must have looked why it died.
-* Anybody, after it ran out, if it ended by an error or if it was house-keeping, which nobody has to finish.
-
-A successor that came at once passes on until when its predecessor's lease was good: other work, such as bringing objects
-back, waits for that too. Never for longer than a lease can last, counted from when the successor began: a later instant
-was written by a clock that was ahead.
+* The same run doing the same work. The command names the run.
+* Anything else only with `take_over` naming the dead run: somebody must have looked why it died.
+* Anybody, if the holder ended by itself or did house-keeping, which nobody has to finish.
 """
 
 from __future__ import annotations
@@ -57,7 +50,15 @@ from spark_core.errors import (
     TransientError,
     UnsafePlanError,
 )
-from spark_core.lock.lease_log import Owner, Record, State, Work, last_record, live, newest_epoch, places, write
+from spark_core.lock.lease_log import (
+    Owner,
+    Record,
+    Work,
+    last_record,
+    newest_epoch,
+    places,
+    write,
+)
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import honours_conditional_put, read_clock
@@ -65,54 +66,56 @@ from spark_core.storage.probes import honours_conditional_put, read_clock
 # Heartbeats in the time that a lease is good for: two may fail before it runs out.
 BEATS_PER_TTL = 3
 KEPT_EPOCHS = 2
-# No settings make a lease good for longer (`lease_ttl_seconds`); it matters only where a clock was ahead.
+# No settings make a lease good for longer (`lease_ttl_seconds`). It matters only if a clock was
+# ahead.
 LONGEST_TTL = timedelta(hours=1)
 
 _TERMS_UNKNOWN = (
-    "a lease taken now would keep everybody else waiting for as much, or end one under which somebody is at work"
+    "a lease taken now would keep everybody else waiting for as much, or end one under which "
+    "somebody is at work"
 )
 
 
 class Lease:
     """A lease that this process holds, until its block ends or `expires_at`.
 
-    Used as a context manager it is released at the end; see `held` for one that renews itself.
+    As a context manager it is released at the end. `held` gives one that renews itself.
+
+    Attributes:
+        sent_until: Until when executors may send what they were given under it; None if each of
+            them has answered. Who gives work to executors sets it before, and sets it back after.
     """
 
     def __init__(self, run: Run, first: Record) -> None:
         self._run = run
         self._record = first
         self._lost: LeaseLostError | None = None
-        self._left_until: datetime | None = None
+        self.sent_until: datetime | None = None
         # The heartbeat may come from a thread beside the one that works.
         self._writing = threading.Lock()
 
     @property
     def expires_at(self) -> datetime:
-        """Until when the holder may delete, by the run's clock; `beat` moves it on."""
+        """Until when the holder may delete, by the run's clock; `beat` extends it."""
         return self._record.expires_at
 
     @property
-    def earlier_until(self) -> datetime | None:
-        """Until when something that holders before this one had sent may still be under way; None if nothing is."""
-        return self._record.earlier_until
-
-    @property
     def epoch(self) -> int:
-        """Counts the holders of the namespace."""
+        """The number of this holder among the holders of the namespace."""
         return self._record.epoch
 
     @property
     def owner(self) -> Owner:
-        """Who holds it: this process."""
+        """The holder: this process."""
         return self._record.owner
 
     def beat(self) -> None:
-        """Renew the lease: write its next place, and see that no other epoch has begun.
+        """Renew the lease: write its next place, and check that no other epoch has begun.
 
         Raises:
-            LeaseLostError: If somebody else has the lease, or it ran out so long ago that somebody may.
-            TransientError: If the store does not answer; then the lease simply is not renewed.
+            LeaseLostError: If somebody else has the lease, or it ran out so long ago that somebody
+                may.
+            TransientError: If the store does not answer; then the lease is simply not renewed.
         """
         with self._writing:
             if self._lost is not None:
@@ -126,14 +129,21 @@ class Lease:
     def _renew(self) -> None:
         store, now = self._run.store, self._run.now()
         if now >= self.expires_at + MAX_CLOCK_SKEW:
-            raise self._gone(f"it ran out at {_shown(self.expires_at)} and could not be renewed in time")
+            raise self._gone(
+                f"it ran out at {_shown(self.expires_at)} and could not be renewed in time"
+            )
         last = self._record
         wanted = replace(
-            last, number=last.number + 1, written_at=now, expires_at=now + self._run.options.lease_ttl, state="held"
+            last,
+            number=last.number + 1,
+            written_at=now,
+            expires_at=now + self._run.options.lease_ttl,
+            state="held",
         )
         written = write(store, wanted)
         while written is not None and written.writer == self.owner.id and written != wanted:
-            # The answer to an earlier heartbeat was lost; it stands, and this one comes after it.
+            # The answer to an earlier heartbeat was lost. That heartbeat stands, and this one comes
+            # after it.
             wanted = replace(wanted, number=wanted.number + 1)
             written = write(store, wanted)
         if written is None:
@@ -142,49 +152,54 @@ class Lease:
             raise self._gone(f"it was ended by the {written.taken_by or written.owner}")
         newest = newest_epoch(store)
         if newest != self.epoch:
-            raise self._gone(f"epoch {newest} of the leases has begun, this one is of epoch {self.epoch}")
+            raise self._gone(
+                f"epoch {newest} of the leases has begun, this one is of epoch {self.epoch}"
+            )
         self._record = written
 
     def _gone(self, why: str) -> LeaseLostError:
         return LeaseLostError(
             f"{self._run.store.root}: the lease of the {self.owner} is lost: {why}",
-            "Look who collects this namespace, and run the same command again: it goes on where it ended.",
+            "Look who collects this namespace, and run the same command again: it goes on where "
+            "it ended.",
         )
 
-    def leave_under_way(self, until: datetime) -> None:
-        """Say that something may be under way until then although the work is done: an executor that was lost."""
-        self._left_until = until
+    def close(self) -> None:
+        """End the lease; does nothing to a lost one.
 
-    def close(self, *, clean: bool) -> None:
-        """End the lease; does nothing to one that is lost.
-
-        A store that does not answer now is no reason to fail: the lease then runs out by itself.
-
-        Args:
-            clean: Nothing that was started under it can still be under way.
+        Others may begin at once, unless executors may still be at work on what was sent. A store
+        that does not answer now is no reason to fail: the lease then runs out by itself.
         """
         with self._writing:
-            live.discard(self.owner.id)
             if self._lost is not None:
                 return
             last, now = self._record, self._run.now()
-            state: State = "released" if clean else "failed"
-            earlier = _unless_over(last.earlier_until, now)
-            left = max((until for until in (earlier, self._left_until) if until is not None), default=None)
-            ended = replace(last, number=last.number + 1, written_at=now, state=state, earlier_until=left)
+            over = self.sent_until is None or now >= self.sent_until + MAX_CLOCK_SKEW
+            ended = replace(
+                last,
+                number=last.number + 1,
+                written_at=now,
+                state="released" if over else "failed",
+            )
             with suppress(LakegcError):
                 written = write(self._run.store, ended)
                 if written is not None and written.writer == self.owner.id and written != ended:
                     # A heartbeat whose answer was lost.
-                    write(self._run.store, replace(ended, number=ended.number + 1, expires_at=written.expires_at))
+                    write(
+                        self._run.store,
+                        replace(ended, number=ended.number + 1, expires_at=written.expires_at),
+                    )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        self.close(clean=kind is None)
+        self.close()
 
 
 def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> Lease:
@@ -199,8 +214,10 @@ def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> 
         The lease; use it as a context manager.
 
     Raises:
-        LeaseHeldError: If another collector has it or died with it; the text says who, since and until when, and what to do.
-        SameWorkError: The same, where that one does this work of this run and will have ended some time.
+        LeaseHeldError: If another collector has it or died with it. The text says who, since and
+            until when, and what to do.
+        SameWorkError: The same, if the holder does this work of this run and will have ended some
+            time.
         CorruptTableError: If a record cannot be read, so that nobody knows who holds it.
     """
     owner = Owner.here(run, work)
@@ -209,28 +226,30 @@ def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> 
         _require_ended(run, last, owner, take_over)
         if last.state in ("held", "failed"):
             _close_for(run, last, owner)
-    live.add(owner.id)
-    try:
-        return Lease(run, _begin(run, last, owner))
-    except BaseException:
-        live.discard(owner.id)
-        raise
+    return Lease(run, _begin(run, last, owner))
 
 
 def _close_for(run: Run, last: Record, owner: Owner) -> None:
-    """Write the end of another one's lease where its next heartbeat would stand."""
-    closing = replace(last, number=last.number + 1, state="taken", written_at=run.now(), taken_by=owner)
+    """Write the end of another holder's lease at the place of its next heartbeat."""
+    closing = replace(
+        last, number=last.number + 1, state="taken", written_at=run.now(), taken_by=owner
+    )
     written = write(run.store, closing)
     if written != closing:
         record = written or last
         same = owner.does_the_same_as(record.owner)
-        raise _held(run, record, "it was at work or taken over in this very moment", "Run again in a while.", same=same)
+        raise _held(
+            run,
+            record,
+            "it was at work or taken over in this very moment",
+            "Run again in a while.",
+            same=same,
+        )
 
 
 def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
     """Write the first record of the next epoch."""
     now = run.now()
-    under_way = None if last is None else _unless_over(last.under_way_until, now)
     first = Record(
         epoch=1 if last is None else last.epoch + 1,
         number=0,
@@ -239,8 +258,6 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
         since=now,
         written_at=now,
         expires_at=now + run.options.lease_ttl,
-        # Whoever was before wrote before now, whatever its clock showed.
-        earlier_until=None if under_way is None else min(under_way, now + _longest_ttl(run)),
     )
     written = write(run.store, first)
     if written != first or newest_epoch(run.store) != first.epoch:
@@ -250,33 +267,25 @@ def _begin(run: Run, last: Record | None, owner: Owner) -> Record:
     return first
 
 
-def _unless_over(until: datetime | None, now: datetime) -> datetime | None:
-    """Return until when something may be under way; None if that has been waited for."""
-    return None if until is None or now >= until + MAX_CLOCK_SKEW else until
-
-
-def _longest_ttl(run: Run) -> timedelta:
-    return max(LONGEST_TTL, run.options.lease_ttl)
-
-
 @contextmanager
 def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
-    """Hold the lease of a namespace for as long as the block works, after the store has proved that a lease means something.
+    """Hold the lease of a namespace while the block works, after the store proved itself.
 
-    A thread renews it meanwhile, so that a long step does not let it run out.
-    The block calls `Lease.beat` before it sends anything that deletes: that is
-    what tells it that the lease is lost. `Run.take_over` is what may be taken over.
+    The store must prove that a lease means something (`require_conditional_put`). A thread renews
+    the lease, so that a long step does not let it run out. The block calls `Lease.beat` before it
+    sends anything that deletes: that tells it if the lease is lost. `Run.take_over` is what may be
+    taken over.
 
     Args:
         run: The run.
-        work: What is done under it.
+        work: What is done under the lease.
 
     Yields:
         The lease.
 
     Raises:
-        UnsafePlanError: If the store does not honour create-if-absent, and nobody said that the run is alone; or if this
-            machine's clock is further than `max_clock_skew` from the store's.
+        UnsafePlanError: If the store does not honour create-if-absent, and nobody said that the run
+            is alone; or if this machine's clock is further than `max_clock_skew` from the store's.
         LeaseHeldError: As `acquire` does.
     """
     require_conditional_put(run)
@@ -284,7 +293,9 @@ def held(run: Run, work: Work = "sweep") -> Iterator[Lease]:
     with acquire(run, take_over=run.take_over, work=work) as lease:
         ended = threading.Event()
         pause = run.options.lease_ttl.total_seconds() / BEATS_PER_TTL
-        beating = threading.Thread(target=_keep_beating, args=(lease, ended, pause), name="lakegc-lease", daemon=True)
+        beating = threading.Thread(
+            target=_keep_beating, args=(lease, ended, pause), name="lakegc-lease", daemon=True
+        )
         beating.start()
         try:
             with suppress(TransientError):  # the next holder prunes
@@ -302,47 +313,56 @@ def _keep_beating(lease: Lease, ended: threading.Event, pause: float) -> None:
         except LeaseLostError:
             return  # the next `beat` of who works under it says so
         except LakegcError:
-            continue  # not renewed: either a later one is, or it runs out, which the holder sees by `expires_at`
+            # Not renewed: a later beat renews it, or it runs out, which `expires_at` shows.
+            continue
 
 
 def require_conditional_put(run: Run) -> None:
-    """Refuse a store on which two collectors could both believe that they hold the lease (safety 33).
+    """Refuse a store on which two collectors could both seem to hold the lease (safety 33).
 
     Raises:
-        UnsafePlanError: If it does not honour create-if-absent, and the options do not say that nobody else collects.
+        UnsafePlanError: If the store does not honour create-if-absent, and the options do not say
+            that nobody else collects.
     """
     if run.options.exclusive:
         return
     if not honours_conditional_put(run.store, f"{layout.PROBE}condition-{secrets.token_hex(8)}"):
         raise UnsafePlanError(
-            f"{run.store.root}: the store does not keep the condition of a put (a second writer of one object was not told so), "
+            f"{run.store.root}: the store does not keep the condition of a put (a second writer of "
+            "one object was not told so), "
             "so no lease can keep two collectors apart there",
             "Use a store or a gateway that honours "
-            f"If-None-Match; or, if nobody else ever collects {run.repository.id}, set exclusive = true for it.",
+            f"If-None-Match; or, if nobody else ever collects {run.repository.id}, set exclusive "
+            "= true for it.",
         )
 
 
 def require_right_clock(run: Run) -> None:
-    """Refuse to take a lease by a clock that is not the store's: all who come later compare its end with theirs.
+    """Refuse to take a lease by a clock that is not the store's.
+
+    All who come later compare the lease's end with their own clocks.
 
     Raises:
-        UnsafePlanError: If it is further off than `max_clock_skew`, or was set back by more since the run began.
+        UnsafePlanError: If the clock is further off than `max_clock_skew`, or was set back by more
+            since the run began.
     """
     clock, limit = run.environment.clock, run.options.max_clock_skew
-    require_near(read_clock(run.store), f"the store of {run.store.root}", at_most=limit, why=_TERMS_UNKNOWN)
+    require_near(
+        read_clock(run.store), f"the store of {run.store.root}", at_most=limit, why=_TERMS_UNKNOWN
+    )
     if isinstance(clock, SystemClock):
         require_not_set_back(clock.ahead, at_most=limit, why=_TERMS_UNKNOWN)
 
 
 def prune(store: ObjectStore, lease: Lease) -> None:
-    """Take away the logs of old epochs; the two newest stay, so the highest number never disappears.
+    """Delete the logs of old epochs, except the two newest.
 
-    Never anything of the newest log: a slow taker-over could write into the gap.
-    What cannot be taken away now is tried again by the next holder.
+    So the highest number never disappears. Nothing of the newest log is deleted: a slow taker-over
+    could write into the gap. The next holder tries again what cannot be deleted now.
 
     Args:
         store: Rooted at the namespace.
-        lease: That of the caller.
+        lease: The caller's lease.
     """
     old = [key for epoch, _, key in places(store) if epoch <= lease.epoch - KEPT_EPOCHS]
     if old:
@@ -350,46 +370,57 @@ def prune(store: ObjectStore, lease: Lease) -> None:
 
 
 def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) -> None:
-    """Refuse as long as the last holder may be at work, or somebody has to look at it first."""
-    same = owner.does_the_same_as(last.owner)
-    may_live = last.state == "held" and not last.owner.is_dead
-    if last.under_way_until is None or (same and not may_live):
+    """Refuse while the last holder may be at work, or somebody has to look at it first."""
+    if last.under_way_until is None:
         return
+    same = owner.does_the_same_as(last.owner)
     now, from_then_on = run.now(), last.under_way_until + MAX_CLOCK_SKEW
     needs_a_name = last.state == "held" and last.owner.work != "prune" and not same
     by_name = f"take it over by name with --take-over {last.owner.run}"
     if now < from_then_on:
         at = f"at {_shown(from_then_on)} or later"
-        if may_live:
-            why = f"it renews its lease while it lives, which is good until {_shown(last.expires_at)}"
-            what = f"Wait until it has ended. If it is dead: {at}, {by_name if needs_a_name else 'run again'}."
-        elif last.state == "held":
-            why = "its process is gone, and what it had sent may be under way still"
-            what = f"Run the same command as it did to finish it, or, {at}, {by_name if needs_a_name else 'run again'}."
+        if last.state == "held":
+            why = (
+                f"it renews its lease while it lives, which is good until {_shown(last.expires_at)}"
+            )
+            what = (
+                f"Wait until it has ended. If it is dead: {at}, "
+                f"{by_name if needs_a_name else 'run again'}."
+            )
         else:
-            why = "it has ended, and what it or one before it had sent when it failed may be under way still"
+            why = "it has ended, and what it had sent may be under way still"
             what = f"Run again {at}."
-        never = last.under_way_until > now + _longest_ttl(run) + MAX_CLOCK_SKEW
+        longest = max(LONGEST_TTL, run.options.lease_ttl)
+        never = last.under_way_until > now + longest + MAX_CLOCK_SKEW
         if never:
             what = (
-                f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when that was written. Set the clocks "
-                f"right (NTP) and run the same command as it did on {last.owner.host}; or, once you are sure that nobody "
-                f"collects, delete the objects under {layout.LEASE}, all of them."
+                f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when "
+                "that was written. Set the clocks right (NTP); once you are sure that nobody "
+                f"collects, delete the objects under {layout.LEASE}, all of them, and run again."
             )
         raise _held(run, last, why, what, same=same and not never)
     if needs_a_name and take_over != last.owner.run:
-        named = "" if take_over is None else f", and it is not run {take_over}, the one to be taken over"
+        named = (
+            ""
+            if take_over is None
+            else f", and it is not run {take_over}, the one to be taken over"
+        )
         raise _held(
             run,
             last,
             f"its lease ran out at {_shown(last.expires_at)}, so it died or lost the store{named}",
-            f"Look at what it left undone; run the same command as it did to finish it, or {by_name}.",
+            "Look at what it left undone; run the same command as it did to finish it, or "
+            f"{by_name}.",
         )
 
 
 def _held(run: Run, record: Record, why: str, what: str, *, same: bool = False) -> LeaseHeldError:
     kind = SameWorkError if same else LeaseHeldError
-    return kind(f"{run.store.root}: the lease is that of the {record.owner}, since {_shown(record.since)}: {why}", what)
+    return kind(
+        f"{run.store.root}: the lease is that of the {record.owner}, since "
+        f"{_shown(record.since)}: {why}",
+        what,
+    )
 
 
 def _shown(instant: datetime) -> str:

@@ -1,4 +1,7 @@
-"""Until when a round may delete, told by the driver's clock and kept by executors whose clocks nobody trusts."""
+"""The time until which a round may delete: set by the driver's clock, kept by executors.
+
+The executors' clocks are not trusted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _READINGS = 3
 
 
 class DeadlinePassedError(Exception):
-    """A request was about to be sent after its round; what is left belongs to the next one. Never leaves a task."""
+    """A request was due after the end of its round, so the next round takes the rest.
+
+    The error never leaves a task.
+    """
 
 
 def _wall() -> datetime:
@@ -28,7 +34,7 @@ class Clocks:
     """The clocks of one machine.
 
     Attributes:
-        wall: Tells the time, rightly or wrongly.
+        wall: Returns the time, right or wrong.
         monotonic: Seconds that never jump, but may stand still while a machine sleeps.
         read: Reads the store's clock against `wall`; None if the answer says nothing.
     """
@@ -40,18 +46,17 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Deadline:
-    """Until when a round may send; made on the driver, kept on executors.
+    """The time until which a round may send requests; made on the driver, kept on executors.
 
-    The store's clock is what both can read: how far it stands from the
-    driver's clock and from the executor's bounds how far those two stand apart. Of
-    what is possible the executor assumes the latest, so a slow clock ends its
-    work no later, and one that is fast no earlier than by the seconds that a
-    reading is uncertain.
+    Driver and executor can both read the store's clock. Its distance from the driver's clock and
+    its distance from the executor's clock bound the distance between those two. The executor
+    assumes the latest possible time. So a slow clock does not end its work later. A fast clock ends
+    it earlier by no more than the uncertainty of a reading, in seconds.
 
     Attributes:
-        instant: By the driver's machine's clock.
-        given_at: When it was set, by that clock: before any task of the round began.
-        store_ahead_at_least: What the store's clock shows at the least more than the driver's.
+        instant: End of the round, by the driver's machine's clock.
+        given_at: When the deadline was set, by that clock: before any task of the round began.
+        store_ahead_at_least: The least by which the store's clock is ahead of the driver's.
     """
 
     instant: datetime
@@ -60,12 +65,12 @@ class Deadline:
 
     @classmethod
     def after(cls, left: timedelta, store: ObjectStore, clocks: Clocks | None = None) -> Deadline:
-        """Set a deadline from now on.
+        """Set a deadline that counts from now.
 
         Args:
             left: How long the round may last.
             store: Rooted at the namespace.
-            clocks: The driver's.
+            clocks: The driver's clocks.
 
         Raises:
             TransientError: If the store's clock cannot be read.
@@ -75,7 +80,7 @@ class Deadline:
         return cls(now + left, now, _reading(store, clocks, "the driver").lowest)
 
     def start(self, store: ObjectStore, clocks: Clocks | None = None) -> Timer:
-        """Begin to keep it, in the process of a task.
+        """Start the timer of this deadline, in the process of a task.
 
         Raises:
             TransientError: If the store's clock cannot be read.
@@ -92,11 +97,11 @@ class Timer:
     """A deadline as one task keeps it.
 
     Attributes:
-        instant: By the driver's clock.
-        began: The latest that the driver's clock can have shown when the task began.
-        wall: What this machine's showed then ...
-        monotonic: ... and its monotonic one.
-        clocks: This machine's.
+        instant: End of the round, by the driver's clock.
+        began: The latest time that the driver's clock can have shown when the task began.
+        wall: What this machine's wall clock showed at that moment.
+        monotonic: What this machine's monotonic clock showed at that moment.
+        clocks: This machine's clocks.
     """
 
     instant: datetime
@@ -106,10 +111,13 @@ class Timer:
     clocks: Clocks
 
     def now(self) -> datetime:
-        """Return the latest that the driver's clock can show."""
+        """Return the latest time that the driver's clock can show."""
         by_wall = self.clocks.wall() - self.wall
-        # A machine that slept, or whose clock was set back, has two answers: the later one is the careful one.
-        return self.began + max(by_wall, timedelta(seconds=self.clocks.monotonic() - self.monotonic))
+        # After a sleep of the machine, or a clock set back, the two clocks disagree. The later
+        # answer is the careful one.
+        return self.began + max(
+            by_wall, timedelta(seconds=self.clocks.monotonic() - self.monotonic)
+        )
 
     @property
     def passed(self) -> bool:
@@ -117,10 +125,10 @@ class Timer:
         return self.now() >= self.instant
 
     def require(self) -> None:
-        """Refuse to go on once it has passed.
+        """Refuse to go on once the deadline has passed.
 
         Raises:
-            DeadlinePassedError: If it has.
+            DeadlinePassedError: If the deadline has passed.
         """
         if self.passed:
             raise DeadlinePassedError
@@ -132,7 +140,7 @@ def _reading(store: ObjectStore, clocks: Clocks, whose: str) -> ClockReading:
         if reading is not None:
             return reading
     raise TransientError(
-        f"the clock of {store.root} could not be read from {whose} in {_READINGS} attempts (each took longer than a minute): until "
-        "when may be deleted cannot be told there",
+        f"the clock of {store.root} could not be read from {whose} in {_READINGS} attempts (each "
+        "took longer than a minute): until when may be deleted cannot be told there",
         "Look at the store's latency, and run again.",
     )

@@ -1,4 +1,7 @@
-"""What became of each object, told from the journal: the deletion report, its figures, and whether everything is gone."""
+"""The outcome of each object, from the journal: the deletion report and its figures.
+
+`require_complete` says whether everything is gone.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from pyspark.sql import Column, DataFrame
 
 from spark_core import schemas
 from spark_core.errors import DeletionFailedError
-from spark_core.records.tables import StoredTable
+from spark_core.records.figures import DeletionFigures
+from spark_core.records.reading import StoredTable
 from spark_core.sweep.plan import undone
 
-# Nothing more is to be done about these.
+# Outcomes after which nothing more is to be done.
 FINAL = ("deleted", "already_gone", "kept")
 OUTCOMES = (*FINAL, "refused", "failed")
 
 
-def settled(journal: DataFrame, sweep: str) -> DataFrame:
-    """Return the addresses that a sweep leaves alone: those that are done, and those that it has tried itself.
+def finished(journal: DataFrame, sweep: str) -> DataFrame:
+    """Return the addresses that a sweep leaves alone: finished ones, and those it tried itself.
 
     Args:
         journal: Columns of `Journal.frame`.
@@ -34,11 +38,11 @@ def settled(journal: DataFrame, sweep: str) -> DataFrame:
 
 
 def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
-    """Say of each object of a plan what became of it, from all that was written down about it.
+    """Return the outcome of each object of a plan, from all journal rows about it.
 
-    An object that some batch was about to delete and that was found gone
-    later counts as deleted: the batch was killed, or never heard the store's
-    answer. One that no batch asked for was gone before.
+    An object counts as deleted if some batch was about to delete it and it was found gone later.
+    The batch was killed, or never got the store's answer. An object that no batch asked for was
+    gone before.
 
     Args:
         plan: Columns of `schemas.EXPIRED_ADDRESSES`, key address.
@@ -49,13 +53,18 @@ def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
     """
     last_failure = _last("refused", "failed")
     told = journal.groupBy("address").agg(
-        *(_count(outcome).alias(outcome) for outcome in ("deleted", "already_gone", "kept", "refused")),
+        *(
+            _count(outcome).alias(outcome)
+            for outcome in ("deleted", "already_gone", "kept", "refused")
+        ),
         (_count("intended") - _count("unsent")).alias("attempts"),
-        sf.min(sf.when(sf.col("outcome").isin("deleted", "already_gone"), sf.col("at"))).alias("gone_at"),
+        sf.min(sf.when(sf.col("outcome").isin("deleted", "already_gone"), sf.col("at"))).alias(
+            "gone_at"
+        ),
         _last("kept").alias("kept_because"),
         last_failure.alias("failure"),
     )
-    # An intent that the store did not answer, or with something that it may have thought better of.
+    # The store did not answer an intent, or its answer may not have been its last word.
     open_intent = sf.col("attempts") > sf.col("deleted") + sf.col("refused")
     outcome = (
         sf.when((sf.col("deleted") > 0) | ((sf.col("already_gone") > 0) & open_intent), "deleted")
@@ -86,7 +95,7 @@ def _count(outcome: str) -> Column:
 
 
 def _last(*outcomes: str) -> Column:
-    """Return outcome and error of the last row with one of these outcomes; null where there is none."""
+    """Return outcome and error of the last row with one of these outcomes; null if none has one."""
     row = sf.when(sf.col("outcome").isin(*outcomes), sf.struct("outcome", "error"))
     at = sf.when(sf.col("outcome").isin(*outcomes), sf.col("at"))
     return sf.max_by(row, at)
@@ -98,7 +107,9 @@ def measure(batch: pa.RecordBatch) -> Mapping[str, int]:
     for outcome in OUTCOMES:
         chosen = pc.equal(batch.column("outcome"), outcome)
         figures[f"{outcome}_objects"] = pc.sum(chosen).as_py() or 0
-        figures[f"{outcome}_bytes"] = pc.sum(pc.if_else(chosen, batch.column("size_bytes"), 0)).as_py() or 0
+        figures[f"{outcome}_bytes"] = (
+            pc.sum(pc.if_else(chosen, batch.column("size_bytes"), 0)).as_py() or 0
+        )
     return figures
 
 
@@ -108,21 +119,25 @@ def empty_report() -> pa.Table:
 
 
 def require_complete(stored: StoredTable) -> None:
-    """Fail when an object of the sweep was not deleted, after the report of all of them is stored.
+    """Fail if an object of the sweep was not deleted; the whole report is stored before this.
 
-    What is kept because something references it again is as it should be.
+    Objects that are kept because something references them again are no failure.
 
     Raises:
-        DeletionFailedError: If the store refused or failed on any object, or one has no outcome; names some of them.
+        DeletionFailedError: If the store refused or failed on any object, or an object has no
+            outcome. The message names some of them.
     """
     manifest = stored.manifest
     left, unreported = undone(manifest)
     if left or unreported:
-        named = manifest.facts.get("left_named", [])
+        figures = DeletionFigures.of(manifest)
+        named = figures.left_named or ()
         causes = "; ".join(f"{address}: {outcome} ({error})" for address, outcome, error in named)
         raise DeletionFailedError(
-            f"run {manifest.run} of {manifest.repository}: {left} of {manifest.facts['planned_objects']} objects were not deleted "
-            f"and {unreported} have no outcome; the others are gone or kept for a reason. {causes or 'None of them is named'}. "
-            f"The report names each object and its cause ({manifest.parts[0].key if manifest.parts else 'no part'}); the next "
-            "run takes them again."
+            f"run {manifest.run} of {manifest.repository}: {left} of "
+            f"{figures.planned_objects} objects were not deleted and {unreported} have "
+            "no outcome; the others are gone or kept for a reason. "
+            f"{causes or 'None of them is named'}. The report names each object and its cause "
+            f"({manifest.parts[0].key if manifest.parts else 'no part'}); the next run takes them "
+            "again."
         )

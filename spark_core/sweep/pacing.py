@@ -1,4 +1,4 @@
-"""How fast objects are deleted: a limit for a whole run, dealt out to the tasks that share it."""
+"""The pace of deletions: the tasks of a run share one limit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 class Pacer:
     """Keeps one task's deletions below its share of a limit.
 
-    Requests are sent at even intervals, each with so few keys that no second,
-    wherever it begins, sees more than the share; what a second leaves over is not
-    saved up for the next one.
+    Requests are sent at even intervals. Each has so few keys that no second, wherever it begins,
+    sees more than the share. What is unused in one second is not saved up for the next one.
 
     Attributes:
         deletes_per_second: The share.
@@ -39,11 +38,16 @@ class Pacer:
         if self.deletes_per_second < 1:
             self.batch_size, self.interval_seconds = 1, 1 / self.deletes_per_second
             return
-        requests = min(math.ceil(self.deletes_per_second / self.largest_batch), int(self.deletes_per_second))
-        self.batch_size, self.interval_seconds = int(self.deletes_per_second / requests), 1 / requests
+        requests = min(
+            math.ceil(self.deletes_per_second / self.largest_batch), int(self.deletes_per_second)
+        )
+        self.batch_size, self.interval_seconds = (
+            int(self.deletes_per_second / requests),
+            1 / requests,
+        )
 
     def hold_back(self) -> None:
-        """Wait an interval before the first request: another attempt at the same work may just have sent one."""
+        """Wait an interval before the first request, as another attempt may just have sent one."""
         self._due = self.now() + self.interval_seconds
 
     def __call__(self) -> None:

@@ -1,4 +1,4 @@
-"""What may be swept at all: every row of the plan, the repository as it is now, and what an earlier sweep has left."""
+"""What may be swept: every row of the plan, in the same repository, after earlier sweeps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,24 @@ from spark_core.addresses.candidates import (
     Limits,
     standings_of,
 )
-from spark_core.errors import ChainError, ClosedPartitionError, RepositoryStateError, UnsafePlanError
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    RepositoryStateError,
+    UnsafePlanError,
+)
 from spark_core.records import tables
-from spark_core.records.tables import Manifest, StoredTable
+from spark_core.records.figures import DeletionFigures
+from spark_core.records.manifest import Manifest
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run, require_alone
 from spark_core.spark.session import surfacing_errors
 
 
 def undone(manifest: Manifest) -> tuple[int, int]:
-    """Return how many objects a sweep did not delete, and how many planned ones its report has no row of."""
-    facts = manifest.facts
-    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
-    return left, facts["planned_objects"] - manifest.rows
+    """Return how many objects a sweep left undeleted, and how many its report has no row of."""
+    figures = DeletionFigures.of(manifest)
+    return figures.left_objects, figures.planned_objects - manifest.rows
 
 
 def require_unfinished(run: Run) -> StoredTable | None:
@@ -41,10 +47,11 @@ def require_unfinished(run: Run) -> StoredTable | None:
     """
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         return None
-    earlier = run.load(tables.DELETION_REPORT)
+    earlier = run.load(tables.DELETION_REPORT, anew=True)
     if not any(undone(earlier.manifest)):
         raise ClosedPartitionError(
-            f"run {run.key} of {run.repository.id} was swept at {earlier.manifest.reading_ended.isoformat()}",
+            f"run {run.key} of {run.repository.id} was swept at "
+            f"{earlier.manifest.reading_ended.isoformat()}",
             "Its report stands; use a new run key.",
         )
     return earlier
@@ -59,17 +66,20 @@ def require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> N
     swept = earlier.manifest.parents.get(tables.EXPIRED_ADDRESSES.name)
     if swept != expired.manifest.sha256:
         raise ChainError(
-            f"run {run.key} of {run.repository.id} was swept by another plan (manifest {str(swept)[:12]}, stored is "
-            f"{expired.manifest.sha256[:12]}): what is gone cannot be told from its report",
+            f"run {run.key} of {run.repository.id} was swept by another plan (manifest "
+            f"{str(swept)[:12]}, stored is {expired.manifest.sha256[:12]}): what is gone cannot be "
+            "told from its report",
             "Mark again under a new run key.",
         )
 
 
 def require_whole_plan(run: Run, expired: StoredTable, limits: Limits) -> None:
-    """Read the whole plan once before the first deletion: every part's hash, every row's right to be in it.
+    """Read the whole plan once before the first deletion.
 
-    Parts are deleted in parallel; without this pass a damaged one would stop
-    the sweep only after its neighbours were gone.
+    The call checks every part's hash, and every row's right to be in the plan.
+
+    Parts are deleted in parallel. Without this pass a damaged part would stop the sweep only after
+    other parts were deleted.
 
     Raises:
         CorruptTableError: If a part is damaged.
@@ -87,7 +97,12 @@ def _checked_rows(run: Run, expired: StoredTable, limits: Limits) -> int:
     if expired.is_small:
         return sum(batch["rows"][0].as_py() for batch in _map_check(limits, expired.batches()))
     with surfacing_errors():
-        rows = expired.frame(run.spark).mapInArrow(partial(_map_check, limits), "rows long").agg(sf.sum("rows")).first()
+        rows = (
+            expired.frame(run.spark)
+            .mapInArrow(partial(_map_check, limits), "rows long")
+            .agg(sf.sum("rows"))
+            .first()
+        )
     assert rows is not None  # noqa: S101 - an aggregate without grouping has one row
     return rows[0] or 0
 
@@ -110,35 +125,38 @@ def require_allowed(batch: pa.RecordBatch, limits: Limits) -> None:
         address = min(others.to_pylist())
         (standing,) = found.filter(pc.equal(batch.column("address"), address)).unique().to_pylist()
         raise UnsafePlanError(
-            f"the plan names {address!r}, which {_why(standing, limits)}", "Mark again under a new run key."
+            f"the plan names {address!r}, which {_why(standing, limits)}",
+            "Mark again under a new run key.",
         )
 
 
 def _why(standing: str, limits: Limits) -> str:
-    """Say what keeps an object of a standing."""
+    """Say what keeps an object with this standing."""
     return {
         PROTECTED: "lies outside data/ or has a name that is never collected",
         YOUNG: f"was written, or its address given out, at or after {limits.cutoff.isoformat()}",
-        UPLOAD: f"is of an upload that began at or after {limits.uploads_cutoff.isoformat()} and may still go on",
+        UPLOAD: f"is of an upload that began at or after {limits.uploads_cutoff.isoformat()} and "
+        "may still go on",
         STRANGER: 'has a name that lakeFS does not give (strangers = "keep")',
         INHERITED: 'is older than the repository (inherited = "keep")',
     }[standing]
 
 
-def require_settled(run: Run, expired: StoredTable) -> None:
-    """Ask for the repository again, once the server can no longer answer from its cache for a deleted one.
+def require_unchanged_repository(run: Run, expired: StoredTable) -> None:
+    """Ask for the repository again, once the server's cache cannot show a deleted one any more.
 
-    For some seconds after a deletion the server describes the repository as
-    ever and shows it as empty (safety 21). The time that the run has taken since
-    the first answer counts, so a mark of an ordinary size waits for nothing.
+    For some seconds after a deletion the server describes the repository as before and shows it as
+    empty (safety 21). The time since the run's first answer counts, so a mark of an ordinary size
+    does not wait.
 
     Args:
         run: The run.
-        expired: Its expired addresses.
+        expired: The run's expired addresses.
 
     Raises:
         NotFoundError: If the repository is gone.
-        RepositoryStateError: If it was replaced, shows no branch, is not described as before, or shares its namespace now.
+        RepositoryStateError: If it was replaced, shows no branch, is described differently, or
+            shares its namespace now.
         ChainError: If the mark was made of another instance.
     """
     first_answer = run.load(tables.NAMESPACE_SLICES).manifest.reading_began
@@ -149,8 +167,8 @@ def require_settled(run: Run, expired: StoredTable) -> None:
     branches = run.server.branches(run.repository.id)
     if now != run.repository or not branches:
         raise RepositoryStateError(
-            f"repository {run.repository.id} changed since run {run.key} was marked (it was {run.repository}, now it is "
-            f"{now} with {len(branches)} branches)",
+            f"repository {run.repository.id} changed since run {run.key} was marked (it was "
+            f"{run.repository}, now it is {now} with {len(branches)} branches)",
             "Mark again under a new run key.",
         )
     run.require_same_instance(expired.manifest)

@@ -1,4 +1,4 @@
-"""How far a sweep has come, told while its executors work."""
+"""The progress of a sweep, reported while its executors work."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ _EVERY_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep has come.
+    """The progress of a sweep.
 
     Attributes:
         round: Number of the round in this process.
         planned: Objects of the plan.
-        settled: Those of them that have an outcome, of earlier sweeps too.
-        kept: Those that were kept, as far as this process knows.
-        failed: Those that the store did not delete, as far as this process knows.
-        per_second: Objects that got an outcome in a second, since this process began to delete.
-        left: How long the rest would take at that rate; None if that cannot be told.
+        concluded: Objects of the plan that have an outcome, from earlier sweeps too.
+        kept: Objects that were kept, as far as this process knows.
+        failed: Objects that the store did not delete, as far as this process knows.
+        per_second: Objects that got an outcome per second, since this process began to delete.
+        left: How long the rest would take at that rate; None if unknown.
     """
 
     round: int
     planned: int
-    settled: int
+    concluded: int
     kept: int
     failed: int
     per_second: float
     left: timedelta | None
 
     def __str__(self) -> str:
-        left = "" if self.left is None else f", {timedelta(seconds=round(self.left.total_seconds()))} left"
+        left = (
+            ""
+            if self.left is None
+            else f", {timedelta(seconds=round(self.left.total_seconds()))} left"
+        )
         return (
-            f"round {self.round}: {self.settled:,} of {self.planned:,} objects done, {self.kept:,} kept, {self.failed:,} "
-            f"failed; {self.per_second:,.0f} a second{left}"
+            f"round {self.round}: {self.concluded:,} of {self.planned:,} objects done, "
+            f"{self.kept:,} kept, {self.failed:,} failed; {self.per_second:,.0f} a second{left}"
         )
 
 
@@ -49,16 +53,18 @@ OnProgress = Callable[[Progress], None]
 
 
 def unheard(progress: Progress) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 class Meter:
-    """Counts what a sweep settles, from its journal while a round is under way and from its tallies after.
+    """Counts the objects that a sweep concludes.
+
+    The counts come from the journal during a round, and from the tallies after it.
 
     Args:
         planned: Objects of the plan.
-        done: Those that were settled before.
-        tell: Told of the progress.
+        done: Objects that were concluded before.
+        tell: Called with the progress.
     """
 
     def __init__(self, planned: int, done: int, tell: OnProgress) -> None:
@@ -66,41 +72,51 @@ class Meter:
         self._done = done
         self._tell = tell
         self._began = time.monotonic()
-        self.settled = 0
+        self.concluded = 0
         self.kept = 0
         self.failed = 0
 
     def tell(self, number: int, under_way: int = 0) -> None:
-        """Tell how far the sweep is.
+        """Report the progress of the sweep.
 
         Args:
-            number: Of the round.
-            under_way: Objects that the round has settled so far.
+            number: Number of the round.
+            under_way: Objects that the round has concluded so far.
         """
-        settled = self.settled + under_way
-        rate = settled / max(time.monotonic() - self._began, 0.001)
-        rest = max(self._planned - self._done - settled, 0)
+        concluded = self.concluded + under_way
+        rate = concluded / max(time.monotonic() - self._began, 0.001)
+        rest = max(self._planned - self._done - concluded, 0)
         left = timedelta(seconds=rest / rate) if rate else None
         self._tell(
             Progress(
-                number, self._planned, min(self._done + settled, self._planned), self.kept, self.failed, rate, left
+                number,
+                self._planned,
+                min(self._done + concluded, self._planned),
+                self.kept,
+                self.failed,
+                rate,
+                left,
             )
         )
 
     @contextmanager
     def watching(self, journal: Journal, sweep: str, number: int) -> Iterator[None]:
-        """Tell now and then while a round is under way, by the names of its parts in the journal."""
+        """Report from time to time during a round, by the names of its parts in the journal."""
         ended = threading.Event()
 
         def watch() -> None:
             while not ended.wait(_EVERY_SECONDS):
                 try:
-                    parts = [part for part in journal.parts() if part.sweep == sweep and part.kind == "outcome"]
+                    parts = [
+                        part
+                        for part in journal.parts()
+                        if part.sweep == sweep and part.kind == "outcome"
+                    ]
                 except LakegcError:
-                    continue  # a round does not depend on being watched; the tasks themselves meet the store's errors
-                settled = sum(part.rows for part in parts) - self.settled
+                    continue  # the watching may fail; the tasks meet the store's errors themselves
+                concluded = sum(part.rows for part in parts) - self.concluded
                 if not ended.is_set():
-                    self.tell(number, max(settled, 0))
+                    self.tell(number, max(concluded, 0))
 
         watcher = threading.Thread(target=watch, name="lakegc-progress", daemon=True)
         watcher.start()

@@ -1,18 +1,16 @@
-"""Quarantine: a sweep moves objects to lakegc's own folder instead of deleting them; `purge` ends it days later.
+"""Quarantine: a sweep moves objects to lakegc's own folder, and `purge` deletes them days later.
 
-An object is copied inside its store and the copy is proved equal before the
-original goes (`ObjectStore.copy`), so at each moment there is at least one
-whole object. Nothing else is written down: the copy's key tells run and
-address, and the store is asked again whenever it matters.
+An object is copied inside its store. The copy is proved equal before the original is deleted
+(`ObjectStore.copy`), so at least one whole object exists at each moment. Nothing else is written
+down: the copy's key gives run and address, and the store is asked again whenever it matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 from spark_core import layout
 from spark_core.addresses.collectable import is_collectable
@@ -26,14 +24,17 @@ from spark_core.errors import (
 )
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures, QuarantineFigures
+from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 from spark_core.storage import DeleteOutcome, ObjectStore
 from spark_core.storage.contract import Outcomes, Pace, unpaced
 from spark_core.storage.copies import require_unchanged, same_content
 
-# Copies that one task keeps under way; each is some five small requests.
+# Copies that one task keeps under way. Each is some five small requests.
 _COPIES_AT_ONCE = 8
-# Originals go as soon as so many are proved: what is copied and not deleted yet would be work for nothing after a kill.
+# Originals are deleted as soon as this many copies are proved. After a kill, the copies whose
+# originals are still there would be wasted work.
 _MOVED_AT_ONCE = 100
 
 
@@ -42,26 +43,26 @@ def key_of(run: RunKey | str, address: str) -> str:
     return layout.in_quarantine(run) + address
 
 
-def facts(run: Run, earlier: tables.Manifest | None = None) -> Mapping[str, Any]:
-    """Return what the report of a sweep keeps about its quarantine: nothing where it deletes at once.
+def figures(run: Run, earlier: Manifest | None = None) -> QuarantineFigures:
+    """Return what a sweep's report records about its quarantine; no values if it deletes at once.
 
     Args:
         run: The run.
-        earlier: An earlier report of the same run, whose promise this one keeps.
+        earlier: An earlier report of the same run. Its promise stays in force.
     """
     if not run.options.quarantine:
-        return {}
-    promised = 0 if earlier is None else earlier.facts.get("quarantine_days", 0)
-    return {
-        "quarantine_days": max(run.options.quarantine_days, promised),
-        "quarantine_folder": layout.in_quarantine(run.key),
-        "undo": f"lakegc restore {run.repository.id} {run.key}",
-    }
+        return QuarantineFigures()
+    promised = None if earlier is None else DeletionFigures.of(earlier).quarantine_days
+    return QuarantineFigures(
+        quarantine_days=max(run.options.quarantine_days, promised or 0),
+        quarantine_folder=layout.in_quarantine(run.key),
+        undo=f"lakegc restore {run.repository.id} {run.key}",
+    )
 
 
-def ends_at(report: tables.Manifest) -> datetime | None:
-    """Return until when the objects of a stored deletion report are in quarantine; None if they never were."""
-    days = report.facts.get("quarantine_days")
+def ends_at(report: Manifest) -> datetime | None:
+    """Return when the quarantine of a stored deletion report ends; None if it has none."""
+    days = DeletionFigures.of(report).quarantine_days
     return None if days is None else report.reading_ended + timedelta(days=days)
 
 
@@ -72,38 +73,44 @@ def move(
     *,
     pace: Pace = unpaced,
 ) -> Outcomes:
-    """Move objects into the quarantine of a run; what `ObjectStore.delete` is to a sweep that deletes.
+    """Move objects into the quarantine of a run; replaces `ObjectStore.delete` in such a sweep.
 
-    Never raises for what the store says. Repeated after a kill it goes on from
-    what it finds: a copy that is equal stands, and an original that is gone
-    while its copy is there was moved.
+    The call never raises for an answer of the store. Repeated after a kill, it goes on from what it
+    finds. An equal copy stands. An original that is gone while its copy is there counts as moved.
 
     Args:
         store: Rooted at the namespace.
-        run_key: Whose sweep it is.
+        run_key: Key of the run that is swept.
         addresses: Any number.
-        pace: Called before each request that deletes originals; when it raises, those stay.
+        pace: Called before each request that deletes originals. If it raises, those originals stay.
 
     Returns:
-        One outcome per address, in the order given: `deleted` when the copy is in quarantine and the original is gone;
-        `already_gone` when there was no original and no copy; for `refused` and `failed` the original stays, except that
-        a deletion which the store did not confirm may have happened.
+        One outcome per address, in the order given. `deleted`: the copy is in quarantine and the
+        original is gone. `already_gone`: there was no original and no copy. `refused` and `failed`:
+        the original stays, except that a deletion which the store did not confirm may have
+        happened.
     """
     told: dict[str, DeleteOutcome] = {}
     asked = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         for begin in range(0, len(asked), _MOVED_AT_ONCE):
             some = asked[begin : begin + _MOVED_AT_ONCE]
-            settled = dict(zip(some, pool.map(partial(_settle, store, run_key), some), strict=True))
-            proved = [address for address, outcome in settled.items() if outcome is None]
-            told.update((address, outcome) for address, outcome in settled.items() if outcome is not None)
+            outcomes = dict(
+                zip(some, pool.map(partial(_bring_about_copy, store, run_key), some), strict=True)
+            )
+            proved = [address for address, outcome in outcomes.items() if outcome is None]
+            told.update(
+                (address, outcome) for address, outcome in outcomes.items() if outcome is not None
+            )
             if proved:
                 told.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
     return [told[address] for address in addresses]
 
 
-def _settle(store: ObjectStore, run_key: RunKey | str, address: str) -> DeleteOutcome | None:
-    """Bring a proved copy of an object about; None means that the original may go, anything else is its outcome."""
+def _bring_about_copy(
+    store: ObjectStore, run_key: RunKey | str, address: str
+) -> DeleteOutcome | None:
+    """Make a proved copy of an object; None if the original may go, else its outcome."""
     if not is_collectable(address, flat=True):
         return DeleteOutcome(address, "refused", "the key is none that a sweep may touch")
     try:
@@ -127,21 +134,26 @@ def _copied_or_known(store: ObjectStore, address: str, target: str) -> DeleteOut
 
 
 def _compared(store: ObjectStore, address: str, target: str) -> DeleteOutcome | None:
-    """Go on where an earlier try was killed between the copy and the deletion."""
+    """Go on after a try that was killed between the copy and the deletion."""
     try:
-        original = store.sight(address)
+        original = store.describe(address)
     except NotFoundError:
         return DeleteOutcome(address, "deleted")
-    if not same_content(store, original, store.sight(target)):
+    if not same_content(store, original, store.describe(target)):
         return DeleteOutcome(
-            address, "failed", f"another object lies in quarantine under its name ({target}), so it stays where it is"
+            address,
+            "failed",
+            f"another object lies in quarantine under its name ({target}), so it stays where it is",
         )
     require_unchanged(store, original)
     return None
 
 
 def _moved(gone: DeleteOutcome) -> DeleteOutcome:
-    """An original that the store calls gone already was deleted by a request whose answer was lost."""
+    """Return the outcome of a moved object; `already_gone` means that an answer was lost.
+
+    A request whose answer was lost had then deleted the original.
+    """
     return DeleteOutcome(gone.key, "deleted") if gone.outcome == "already_gone" else gone
 
 

@@ -1,4 +1,4 @@
-"""Bring back what a sweep took, and prove that it is there.
+"""Bring back what a sweep deleted, and prove that it is there.
 
-Decides nothing about what may go.
+This package decides nothing about what may go.
 """

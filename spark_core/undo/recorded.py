@@ -1,8 +1,8 @@
-"""Work on many objects that writes down what became of each: what a restore and a purge have in common.
+"""Work on many objects with a record of each outcome; restore and purge both use it.
 
-A few objects are worked on by this process, more by tasks of Spark; both run
-the same code. The driver holds a tally of each task, never the objects. What a
-task wrote down is done; what nobody wrote down is left to the next round.
+This process works on a few objects, tasks of Spark on more; both run the same code. The driver
+holds a tally of each task, never the objects. An object with a recorded outcome is done. An object
+without one is left to the next round.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame
 
 from spark_core.errors import LakegcError
 from spark_core.lock.lease import Lease
-from spark_core.records import tables
-from spark_core.records.tables import Part
+from spark_core.records import reading
+from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.session import may_be_at_work, surfacing_errors
@@ -35,16 +35,16 @@ from spark_core.spark.tasks import tasks_for
 from spark_core.storage import ObjectStore
 from spark_core.sweep.deadline import Deadline, DeadlinePassedError
 
-# Rows that wait in a task's memory until they are written down.
+# Rows that a task holds in memory before it writes them down.
 RECORD_ROWS = 50_000
-# Objects that a task names to the driver, of those that something is wrong with.
+# A task names at most this many objects with an error to the driver.
 NAMED = 100
-# A request that is sent at the last moment is under way for a while.
+# A request that is sent at the last moment takes a while to end.
 _LEASE_MARGIN = timedelta(seconds=30)
 
 _TALLY = pa.schema([pa.field("tally", pa.binary(), nullable=False)])
 
-# Objects: held by the driver where they are few, else by executors.
+# Objects: a few are held by the driver, more by executors.
 Rows: TypeAlias = pa.Table | DataFrame
 
 
@@ -56,10 +56,10 @@ class Gate(Protocol):
         """Whether nothing more may be sent."""
 
     def require(self) -> None:
-        """Refuse to go on once it has passed.
+        """Refuse to go on once the time has passed.
 
         Raises:
-            DeadlinePassedError: If it has.
+            DeadlinePassedError: If the time has passed.
         """
 
     def now(self) -> datetime:
@@ -68,7 +68,7 @@ class Gate(Protocol):
 
 @dataclass(frozen=True)
 class Here:
-    """The gate of work that this process does itself: it can ask the lease each time.
+    """The gate of work in this process, which can ask the lease each time.
 
     Attributes:
         now: Tells the time.
@@ -86,15 +86,16 @@ class Here:
         return self.until is not None and self.now() >= self.until
 
     def require(self) -> None:
-        """Refuse to go on once it has passed, or the lease is lost."""
+        """Refuse to go on once the time has passed or the lease is lost."""
         if self.beat is not None:
             self.beat()
-        # Only now: the beat may have taken long.
+        # The time is asked after the beat, which may have taken long.
         if self.passed:
             raise DeadlinePassedError
 
 
-# Works on the objects of one task; yields what became of those that there was time for, soon after it happened.
+# Works on the objects of one task. It yields the outcomes soon after they happen, and yields
+# nothing for objects that it had no time for.
 Work: TypeAlias = Callable[[ObjectStore, Gate, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -106,7 +107,7 @@ class Orders:
         store: Rooted at the namespace.
         work: What is done.
         schema: Columns of what `work` yields: address, size_bytes and outcome among them.
-        record: Folder that it is written down in, ending in a slash; None: nowhere.
+        record: Folder of the record, ending in a slash; None: nothing is written down.
     """
 
     store: ObjectStore
@@ -122,12 +123,12 @@ class Tally:
     Attributes:
         objects: By outcome.
         size_bytes: By outcome.
-        named: Some of those that something is wrong with: address, outcome and cause.
+        named: Some of the objects with an error: address, outcome and cause.
         parts: What was written down.
-        cut: The time was over for a task.
+        cut: A task ran out of time.
         problem: What ended a task early.
-        lost: Nobody knows what the tasks did: Spark lost them.
-        retried: A task was an attempt that another one had come before.
+        lost: Spark lost the tasks, so nobody knows what they did.
+        retried: Another attempt had run before a task.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -145,15 +146,21 @@ class Tally:
         return self.objects.total()
 
     def count(self, told: pa.RecordBatch) -> None:
-        """Add what became of some objects."""
+        """Add the outcomes of some objects."""
         figures = (
-            pa.Table.from_batches([told]).group_by("outcome").aggregate([("size_bytes", "sum"), ("address", "count")])
+            pa.Table.from_batches([told])
+            .group_by("outcome")
+            .aggregate([("size_bytes", "sum"), ("address", "count")])
         )
         for row in figures.to_pylist():
             self.objects[row["outcome"]] += row["address_count"]
             self.size_bytes[row["outcome"]] += row["size_bytes_sum"]
         if "error" in told.schema.names and len(self.named) < NAMED:
-            wrong = told.filter(pc.is_valid(told.column("error"))).slice(0, NAMED - len(self.named)).to_pylist()
+            wrong = (
+                told.filter(pc.is_valid(told.column("error")))
+                .slice(0, NAMED - len(self.named))
+                .to_pylist()
+            )
             self.named += [(row["address"], row["outcome"], row["error"]) for row in wrong]
 
     def add(self, other: Tally) -> None:
@@ -169,7 +176,13 @@ class Tally:
 
 
 def work_on(
-    run: Run, rows: Rows, count: int, orders: Orders, *, held: Lease | None = None, until: datetime | None = None
+    run: Run,
+    rows: Rows,
+    count: int,
+    orders: Orders,
+    *,
+    held: Lease | None = None,
+    until: datetime | None = None,
 ) -> Tally:
     """Work on objects, here or by tasks, as long as there is time.
 
@@ -178,12 +191,14 @@ def work_on(
         rows: The objects; columns as `orders.work` reads them, address among them.
         count: How many.
         orders: What to do.
-        held: The lease; None where nothing is done that needs one. This process beats it whenever its gate is asked. Tasks
-            cannot: they work until shortly before it may run out, and the next round renews it.
+        held: The lease; None if the work needs none. This process beats it whenever its gate is
+            asked. Tasks cannot beat it: they work until shortly before it may run out, and the next
+            round renews it.
         until: When the time is over at the latest; None: never.
 
     Returns:
-        What was done. An error of the store ends a task and is part of the tally, so that what was done before it counts.
+        What was done. An error of the store ends a task and is part of the tally, so that what was
+        done before it counts.
 
     Raises:
         LeaseLostError: If somebody else has the lease, before anything is done.
@@ -192,25 +207,33 @@ def work_on(
     if isinstance(rows, pa.Table):
         gate = Here(run.now, until, None if held is None else held.beat)
         return run_task(orders, gate, iter(rows.to_batches()))
-    deadline = at = None
-    if held is not None:
-        held.beat()
-        margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
-        at = min(held.expires_at - margin, until or held.expires_at)
-        deadline = Deadline.after(at - run.now(), run.store)
+    if held is None:
+        return _by_tasks(run, rows, count, partial(_map_task, orders, None))
+    held.beat()
+    margin = min(_LEASE_MARGIN, run.options.lease_ttl / 4)
+    at = min(held.expires_at - margin, until or held.expires_at)
+    deadline = Deadline.after(at - run.now(), run.store)
+    lost_until = held.sent_until
+    held.sent_until = max(at, lost_until or at)
     total = _by_tasks(run, rows, count, partial(_map_task, orders, deadline))
-    # Until its time is over.
-    if held is not None and at is not None and may_be_at_work(run.spark, was_retried=total.retried or total.lost):
-        held.leave_under_way(at)
+    was_retried = total.retried or total.lost
+    if not total.lost and not may_be_at_work(run.spark, was_retried=was_retried):
+        held.sent_until = lost_until
     return total
 
 
 def _by_tasks(
-    run: Run, rows: DataFrame, count: int, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    run: Run,
+    rows: DataFrame,
+    count: int,
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> Tally:
-    # Spread anew each time, so that what takes long does not stand before the same objects again.
+    # Each round spreads the objects anew, so that slow objects do not hold up the same others
+    # again.
     spread = sf.xxhash64("address", sf.lit(uuid.uuid4().hex))
-    told = rows.repartition(tasks_for(run.spark, count), spread).mapInArrow(task, spark_type(_TALLY))
+    told = rows.repartition(tasks_for(run.spark, count), spread).mapInArrow(
+        task, spark_type(_TALLY)
+    )
     total = Tally()
     try:
         with surfacing_errors():
@@ -222,7 +245,9 @@ def _by_tasks(
     return total
 
 
-def _map_task(orders: Orders, deadline: Deadline | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_task(
+    orders: Orders, deadline: Deadline | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     try:
         gate: Gate = Here(_now) if deadline is None else deadline.start(orders.store)
     except LakegcError as problem:
@@ -237,7 +262,7 @@ def _now() -> datetime:
 
 
 def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> Tally:
-    """Work on the objects of one task, and write down what became of them, also where an error ends it."""
+    """Work on the objects of one task; write down their outcomes, even if an error ends it."""
     tally, waiting, written = Tally(), list[pa.RecordBatch](), 0
 
     def write() -> None:
@@ -272,8 +297,10 @@ def _write(orders: Orders, told: Sequence[pa.RecordBatch]) -> Part:
     return Part(written.key, written.rows, written.size_bytes, written.sha256)
 
 
-def without(run: Run, rows: Rows, parts: Sequence[Part], schema: pa.Schema, on: Sequence[str]) -> Rows:
-    """Return the objects that nothing is written down of.
+def without(
+    run: Run, rows: Rows, parts: Sequence[Part], schema: pa.Schema, on: Sequence[str]
+) -> Rows:
+    """Return the objects that have no recorded outcome.
 
     Args:
         run: The run.
@@ -286,7 +313,9 @@ def without(run: Run, rows: Rows, parts: Sequence[Part], schema: pa.Schema, on: 
         return rows
     keys = pa.schema([schema.field(name) for name in on])
     if isinstance(rows, pa.Table):
-        batches = [batch for part in parts for batch in tables.read_part(run.store, keys, part)]
+        batches = [batch for part in parts for batch in reading.read_part(run.store, keys, part)]
         left = rows.join(pa.Table.from_batches(batches, keys), list(on), join_type="left anti")
         return left.sort_by([(name, "ascending") for name in on])
-    return rows.join(tables.frame_of_parts(run.spark, run.store, keys, parts), on=list(on), how="left_anti")
+    return rows.join(
+        reading.frame_of_parts(run.spark, run.store, keys, parts), on=list(on), how="left_anti"
+    )

@@ -1,8 +1,8 @@
-"""Undo: bring the objects of a sweep back, out of quarantine or by what the store itself keeps, and prove that they are there.
+"""Undo: bring back the objects of a sweep, and prove that they are there.
 
-Nothing is deleted here and no object is ever replaced. What a sweep has deleted
-is told by its report; where it was killed before there was one, or after it had
-taken up what an earlier one left, by its journal.
+The objects come out of quarantine, or from what the store itself keeps. Nothing is deleted here and
+no object is ever replaced. The report of a sweep tells what it deleted. Its journal tells it where
+the sweep was killed before it had a report, or after it had taken up what an earlier sweep left.
 """
 
 from __future__ import annotations
@@ -22,19 +22,24 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core import layout
-from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError, TransientError
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    TransientError,
+)
 from spark_core.lock import lease
 from spark_core.phases import phase, restoring
-from spark_core.records import tables
-from spark_core.records.journal import Journal
-from spark_core.records.journal import Part as JournalPart
+from spark_core.records import reading, tables
+from spark_core.records.figures import DeletionFigures
+from spark_core.records.journal import Journal, JournalPart
+from spark_core.records.manifest import Manifest, Part
+from spark_core.records.reading import StoredTable
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
     NAMESPACE_SLICES,
-    Manifest,
-    Part,
-    StoredTable,
     TableSpec,
 )
 from spark_core.run import Run
@@ -50,14 +55,16 @@ from spark_core.undo.recorded import Gate, Orders, Rows, Tally
 
 BACK = ("restored", "already_there")
 
-# Objects between two questions whether there is time, and the lease is held.
+# Objects between two checks of the time and the lease.
 _AT_ONCE = 500
-# Rounds that bring nothing back before it is given up.
+# Rounds that bring nothing back before the restore gives up.
 _IDLE_ROUNDS = 3
-# Of those that are not back, how many the result names.
+# The result names at most this many objects that are not back.
 _NAMED = 1_000
 
-_DELETED = pa.schema([pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())])
+_DELETED = pa.schema(
+    [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())]
+)
 
 
 @dataclass
@@ -67,8 +74,9 @@ class Restored:
     Attributes:
         objects: By outcome of `UndeleteOutcome`.
         size_bytes: By outcome.
-        left: Some of those that are not back.
-        record: Folder of the tables of all outcomes, ending in a slash; None where nothing was written down.
+        left: Some of the objects that are not back.
+        record: Folder of the tables of all outcomes, ending in a slash; None if nothing was written
+            down.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -78,7 +86,7 @@ class Restored:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was asked for is back; of a dry run, could come back."""
+        """Whether everything that was asked for is back or, in a dry run, could come back."""
         return not self.objects["failed"] and not self.objects["not_restorable"]
 
     def add(self, told: Tally) -> None:
@@ -92,9 +100,9 @@ class Restored:
 def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool = False) -> Restored:
     """Bring back what the sweep of a run deleted.
 
-    What was deleted is joined once with what the mark saw of it. Many objects
-    are brought back by tasks of Spark, in rounds that each end before the lease
-    may run out; a few by this process.
+    The deleted objects are joined once with what the mark saw of them. Tasks of Spark bring back
+    many objects, in rounds that each end before the lease may run out; this process brings back a
+    few.
 
     Args:
         run: The run whose sweep is undone.
@@ -102,14 +110,18 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
         dry_run: Only say what could come back; writes nothing.
 
     Returns:
-        What became of them; the tables of all outcomes are stored under `layout.RESTORES`.
+        The outcome of each object; the tables of all outcomes are stored under `layout.RESTORES`.
 
     Raises:
         ChainError: If the run was never swept.
         LeaseHeldError: If a collector is at work in the namespace.
         IncompleteReadError: If Spark lost objects on the way.
     """
-    wanted = None if addresses is None else list(dict.fromkeys(_relative(run, address) for address in addresses))
+    wanted = (
+        None
+        if addresses is None
+        else list(dict.fromkeys(_relative(run, address) for address in addresses))
+    )
     done = Restored()
     with phase(lambda: restoring(done.objects["restored"])):
         deleted = _Deleted.read(run)
@@ -117,7 +129,7 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
             _bring_back_all(run, deleted, wanted, done, None)
             return done
         with lease.held(run, work="restore") as held:
-            # Again: a sweep that ended in between has written down more.
+            # Found again: a sweep that ended in between has written down more.
             _bring_back_all(run, _Deleted.read(run), wanted, done, held)
     return done
 
@@ -128,9 +140,13 @@ def _relative(run: Run, address: str) -> str:
 
 @surfacing_errors()
 def _bring_back_all(
-    run: Run, deleted: _Deleted, wanted: Sequence[str] | None, done: Restored, held: lease.Lease | None
+    run: Run,
+    deleted: _Deleted,
+    wanted: Sequence[str] | None,
+    done: Restored,
+    held: lease.Lease | None,
 ) -> None:
-    """Bring back in rounds, until each object has an outcome; a dry run, without a lease, only looks."""
+    """Bring back in rounds until each object has an outcome; a dry run, without a lease, looks."""
     began = run.now()
     folder = None if held is None else layout.record(layout.RESTORES, run.key, began)
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
@@ -149,8 +165,9 @@ def _bring_back_all(
             idle = 0 if told.done else idle + 1
             if count > 0 and not told.cut:
                 raise IncompleteReadError(
-                    f"run {run.key} of {run.repository.id}: Spark lost {count} of the objects that were to be brought back; the "
-                    "others have their outcome. Run the same command again; if it stays, report it with this text."
+                    f"run {run.key} of {run.repository.id}: Spark lost {count} of the objects "
+                    "that were to be brought back; the others have their outcome. Run the same "
+                    "command again; if it stays, report it with this text."
                 )
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, count)
@@ -162,9 +179,10 @@ def _bring_back_all(
 
 def _without_time(run: Run, left: int) -> TransientError:
     return TransientError(
-        f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single object brought back, because the "
-        f"lease was over before (it is good for {run.options.lease_ttl}); {left} are left. Raise lease_ttl_seconds, or give "
-        "Spark more cores, and run the same command again: it goes on from what it finds."
+        f"run {run.key} of {run.repository.id}: {_IDLE_ROUNDS} rounds passed without a single "
+        "object brought back, because the lease was over before (it is good for "
+        f"{run.options.lease_ttl}); {left} are left. Raise lease_ttl_seconds, or give Spark more "
+        "cores, and run the same command again: it goes on from what it finds."
     )
 
 
@@ -173,7 +191,7 @@ class _BringingBack:
     """The work of a task.
 
     Attributes:
-        run: Whose sweep is undone.
+        run: The run whose sweep is undone.
         at: When the restore began.
         threads: Objects that a task brings back at once.
         dry_run: Only look.
@@ -184,7 +202,9 @@ class _BringingBack:
     threads: int
     dry_run: bool
 
-    def __call__(self, store: ObjectStore, gate: Gate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(
+        self, store: ObjectStore, gate: Gate, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-restore") as pool:
             for batch in batches:
                 for begin in range(0, batch.num_rows, _AT_ONCE):
@@ -194,32 +214,40 @@ class _BringingBack:
                         return
                     lot = batch.slice(begin, _AT_ONCE).to_pylist()
                     outcomes = zip(lot, pool.map(partial(self._one, store, gate), lot), strict=True)
-                    yield self._as_batch([(row, outcome) for row, outcome in outcomes if outcome is not None])
+                    yield self._as_batch(
+                        [(row, outcome) for row, outcome in outcomes if outcome is not None]
+                    )
 
     def _one(self, store: ObjectStore, gate: Gate, row: dict[str, Any]) -> UndeleteOutcome | None:
         if gate.passed:
             return None
         address, size_bytes = row["address"], row["size_bytes"]
         if size_bytes is None:
-            return UndeleteOutcome(address, "not_restorable", f"run {self.run} deleted no object of that address")
+            return UndeleteOutcome(
+                address, "not_restorable", f"run {self.run} deleted no object of that address"
+            )
         lost = Lost(address, size_bytes, row["last_modified"], row["checksum"])
-        return brought_back(store, lost, partial(_find, store, self.run, lost), dry_run=self.dry_run)
+        return brought_back(
+            store, lost, partial(_find, store, self.run, lost), dry_run=self.dry_run
+        )
 
-    def _as_batch(self, settled: Sequence[tuple[dict[str, Any], UndeleteOutcome]]) -> pa.RecordBatch:
+    def _as_batch(
+        self, answered: Sequence[tuple[dict[str, Any], UndeleteOutcome]]
+    ) -> pa.RecordBatch:
         return pa.record_batch(
             [
-                pa.array([row["address"] for row, _ in settled], pa.string()),
-                pa.array([row["size_bytes"] or 0 for row, _ in settled], pa.int64()),
-                pa.array([outcome.outcome for _, outcome in settled], pa.string()),
-                pa.array([outcome.error for _, outcome in settled], pa.string()),
-                pa.array([self.at] * len(settled), RESTORATIONS.field("restored_at").type),
+                pa.array([row["address"] for row, _ in answered], pa.string()),
+                pa.array([row["size_bytes"] or 0 for row, _ in answered], pa.int64()),
+                pa.array([outcome.outcome for _, outcome in answered], pa.string()),
+                pa.array([outcome.error for _, outcome in answered], pa.string()),
+                pa.array([self.at] * len(answered), RESTORATIONS.field("restored_at").type),
             ],
             schema=RESTORATIONS,
         )
 
 
 def _find(store: ObjectStore, run: str, lost: Lost) -> BringBack:
-    """Find an object in the run's quarantine, else where the store keeps what is deleted."""
+    """Find an object in the run's quarantine, else where the store keeps deleted objects."""
     aside = quarantine.key_of(run, lost.key)
     try:
         found = store.content(aside)
@@ -227,12 +255,12 @@ def _find(store: ObjectStore, run: str, lost: Lost) -> BringBack:
         return store.find_deleted(lost)
     if not lost.is_like(found):
         raise NotFoundError(
-            f"in quarantine lies another object of that name ({found.size_bytes} bytes, deleted was one of {lost.size_bytes}): look "
-            f"at {aside}"
+            f"in quarantine lies another object of that name ({found.size_bytes} bytes, deleted "
+            f"was one of {lost.size_bytes}): look at {aside}"
         )
 
     def out_of_quarantine() -> None:
-        # The copy stays until it is purged: a restore deletes nothing.
+        # The copy stays until it is purged, because a restore deletes nothing.
         store.copy(aside, lost.key)
 
     return out_of_quarantine
@@ -240,7 +268,7 @@ def _find(store: ObjectStore, run: str, lost: Lost) -> BringBack:
 
 @dataclass(frozen=True)
 class _Deleted:
-    """Where it is written what the sweep of a run deleted, or may have deleted.
+    """The record of what the sweep of a run deleted, or may have deleted.
 
     Attributes:
         report: Its report, if it left one.
@@ -254,7 +282,7 @@ class _Deleted:
 
     @classmethod
     def read(cls, run: Run) -> _Deleted:
-        """Find it.
+        """Find the record.
 
         Raises:
             ChainError: If the run was never swept.
@@ -264,24 +292,28 @@ class _Deleted:
             report = run.load(DELETION_REPORT)
             if not _may_be_continued(report.manifest):
                 return cls(report)
-        # Where a later sweep took up what a report had left, and was killed before it made another one, or where there is
-        # none: whether an object is gone, the store knows better than anything written.
+        # The journal is read if there is no report, or if a later sweep may have taken up what the
+        # report had left and was killed before it made another one. The store knows better than any
+        # record whether an object is gone.
         expired = run.load(EXPIRED_ADDRESSES)
         book = Journal(run.store, str(run.key), expired.manifest.sha256)
         intents = [part for part in book.parts() if part.kind == "intent"]
         if report is None and not intents:
             raise ChainError(
-                f"run {run.key} of {run.repository.id} deleted nothing: it has neither a deletion report nor a journal. "
-                "`lakegc report` names the runs of a repository."
+                f"run {run.key} of {run.repository.id} deleted nothing: it has neither a deletion "
+                "report nor a journal. `lakegc report` names the runs of a repository."
             )
         return cls(report, book, intents)
 
     def described(self, run: Run, wanted: Sequence[str] | None) -> tuple[Rows, int]:
-        """Join what was deleted with what the mark saw of it, as far as its tables are still there; in one pass over them.
+        """Join what was deleted with what the mark saw of it, in one pass over the mark's tables.
+
+        Tables that are no longer there are left out.
 
         Args:
             run: The run.
-            wanted: Only these addresses; each is a row then, with a null for its size if it was not deleted.
+            wanted: Only these addresses. Each is a row then, with a null for its size if it was not
+                deleted.
 
         Returns:
             Columns address, size_bytes, last_modified, checksum; and how many rows.
@@ -292,14 +324,16 @@ class _Deleted:
         )
         if self._is_small and modified.is_small and checksums.is_small:
             found = self._table(wanted)
-            rows = found.join(modified.table(wanted), "address").join(checksums.table(wanted), "address")
+            rows = found.join(modified.table(wanted), "address").join(
+                checksums.table(wanted), "address"
+            )
         else:
             frame = self._frame(run, wanted)
             for column in (modified, checksums):
                 frame = frame.join(column.frame(run, wanted), on="address", how="left")
             if wanted is None:
                 return frame.persist(), self._count(run)
-            # No more than the caller holds.
+            # No more rows than the caller holds.
             rows = frame.toArrow()
         if wanted is not None:
             rows = pa.table({"address": pa.array(wanted, pa.string())}).join(rows, "address")
@@ -308,40 +342,62 @@ class _Deleted:
     @property
     def _is_small(self) -> bool:
         intended = sum(part.rows for part in self.intents)
-        return (self.report is None or self.report.is_small) and intended <= tables.DRIVER_ROWS
+        return (self.report is None or self.report.is_small) and intended <= reading.DRIVER_ROWS
 
     def _table(self, wanted: Sequence[str] | None) -> pa.Table:
-        found = [] if self.report is None else list(map(_gone, self.report.batches([*_DELETED.names, "outcome"])))
+        found = (
+            []
+            if self.report is None
+            else list(map(_gone, self.report.batches([*_DELETED.names, "outcome"])))
+        )
         if self.journal is not None:
-            found += [self.journal.read(part).select(_DELETED.names).cast(_DELETED) for part in self.intents]
+            found += [
+                self.journal.read(part).select(_DELETED.names).cast(_DELETED)
+                for part in self.intents
+            ]
         deleted = _only(pa.Table.from_batches(found, _DELETED), wanted)
-        # What an earlier round had not sent was intended again by a later one.
-        return deleted.group_by("address").aggregate([("size_bytes", "max")]).rename_columns(_DELETED.names)
+        # A later round intended again what an earlier one had not sent.
+        return (
+            deleted.group_by("address")
+            .aggregate([("size_bytes", "max")])
+            .rename_columns(_DELETED.names)
+        )
 
     def _frame(self, run: Run, wanted: Sequence[str] | None) -> DataFrame:
         frames = []
         if self.report is not None:
-            frames.append(self.report.frame(run.spark).where("outcome = 'deleted'").select(*_DELETED.names))
+            frames.append(
+                self.report.frame(run.spark).where("outcome = 'deleted'").select(*_DELETED.names)
+            )
         if self.journal is not None:
             frames.append(self.journal.frame(run.spark, self.intents).select(*_DELETED.names))
         found = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         if wanted is not None:
             found = found.where(sf.col("address").isin(*wanted))
-        # The key of a report is the address; what is in two batches of a journal, or in both, is one object.
-        return found if self.journal is None else found.groupBy("address").agg(sf.max("size_bytes").alias("size_bytes"))
+        # The address is the key of a report. An address in two batches of a journal, or in both
+        # records, is one object.
+        return (
+            found
+            if self.journal is None
+            else found.groupBy("address").agg(sf.max("size_bytes").alias("size_bytes"))
+        )
 
     def _count(self, run: Run) -> int:
-        """Count the objects apart from the join, which must not lose one in silence."""
-        facts = {} if self.report is None or self.journal is not None else self.report.manifest.facts
-        counted: int | None = facts.get("deleted_objects")
+        """Count the objects apart from the join, which must not lose any object silently."""
+        counted = (
+            None
+            if self.report is None or self.journal is not None
+            else DeletionFigures.of(self.report.manifest).deleted_objects
+        )
         return self._frame(run, None).count() if counted is None else counted
 
 
 @dataclass(frozen=True)
 class _Column:
-    """What a table of the mark tells of objects; a part that was pruned by house-keeping, or is damaged, tells nothing.
+    """What a table of the mark tells of objects.
 
-    Then the size is what is known of its objects, and undoing goes on.
+    A part that house-keeping pruned, or that is damaged, tells nothing. Then only the size of its
+    objects is known, and the restore goes on.
     """
 
     store: ObjectStore
@@ -358,18 +414,24 @@ class _Column:
 
     @property
     def is_small(self) -> bool:
-        return tables.are_small(self.parts)
+        return reading.are_small(self.parts)
 
     def table(self, wanted: Sequence[str] | None) -> pa.Table:
         return pa.Table.from_batches(self._read(wanted, self.parts), self.schema)
 
     def frame(self, run: Run, wanted: Sequence[str] | None) -> DataFrame:
-        return read_partitions(run.spark, self.schema, tables.together(self.parts), partial(self._read, wanted))
+        rows = sum(part.rows for part in self.parts)
+        tasks = reading.together(self.parts)
+        return read_partitions(
+            run.spark, self.schema, tasks, partial(self._read, wanted), rows=rows
+        )
 
-    def _read(self, wanted: Sequence[str] | None, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, wanted: Sequence[str] | None, parts: Sequence[Part]
+    ) -> Iterator[pa.RecordBatch]:
         for part in parts:
             with suppress(NotFoundError, CorruptTableError):
-                for batch in tables.read_part(self.store, self.schema, part):
+                for batch in reading.read_part(self.store, self.schema, part):
                     yield _only(batch, wanted)
 
 
@@ -381,11 +443,14 @@ def _only(rows: Any, wanted: Sequence[str] | None) -> Any:
 
 
 def _gone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch.filter(pc.equal(batch.column("outcome"), "deleted")).select(_DELETED.names).cast(_DELETED)
+    return (
+        batch.filter(pc.equal(batch.column("outcome"), "deleted"))
+        .select(_DELETED.names)
+        .cast(_DELETED)
+    )
 
 
 def _may_be_continued(report: Manifest) -> bool:
-    """Say whether the sweep of a report left objects, so that another one may have begun since."""
-    facts = report.facts
-    left = facts.get("refused_objects", 0) + facts.get("failed_objects", 0)
-    return bool(left) or facts.get("planned_objects", report.rows) != report.rows
+    """Say whether the sweep of a report left objects, so another sweep may have begun since."""
+    figures = DeletionFigures.of(report)
+    return bool(figures.left_objects) or figures.planned_objects != report.rows

@@ -1,4 +1,4 @@
-"""Take away what nobody needs any more: old tables of lakegc's own, and objects whose days in quarantine are over.
+"""Delete what nobody needs any more: lakegc's old tables, and objects past their quarantine days.
 
-Marks nothing.
+This package marks nothing.
 """

@@ -1,4 +1,6 @@
-"""A limit of deletions holds in every second, however its tasks run, and is used up to a whole request."""
+"""A limit of deletions holds in every second, however its tasks run, and is used up to a whole
+request.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class Seconds:
     limit=st.floats(0.05, 5_000),
     largest=st.sampled_from([1, 100, 256, 1_000]),
     tasks=st.lists(
-        st.tuples(st.floats(0, 3), st.lists(st.floats(0, 2), min_size=1, max_size=12)), min_size=1, max_size=5
+        st.tuples(st.floats(0, 3), st.lists(st.floats(0, 2), min_size=1, max_size=12)),
+        min_size=1,
+        max_size=5,
     ),
 )
 def test_no_second_sees_more_than_the_limit_whatever_the_requests_take(limit, largest, tasks):
@@ -39,7 +43,8 @@ def test_no_second_sees_more_than_the_limit_whatever_the_requests_take(limit, la
             pacer()
             sent.append((clock.time, pacer.batch_size))
             clock.time += duration
-    # One key at a time is the least that a task can do: below one key a second, longer spans are looked at.
+    # One key at a time is the least that a task can do: below one key a second, longer spans are
+    # looked at.
     span = max(1.0, len(tasks) / limit)
     for start, _ in sent:
         # The interval is open, and sums of floats are not exact.

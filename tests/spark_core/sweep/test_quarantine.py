@@ -22,8 +22,9 @@ from spark_core.spark.tasks import frame_of
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import ends_at, key_of
-from spark_core.upkeep import purge
-from spark_core.upkeep.purge import Needed, Purged
+from spark_core.upkeep import due, needed, purge
+from spark_core.upkeep.needed import Needed
+from spark_core.upkeep.purge import Purged
 from tests.support.written_run import NOW, written_run
 
 MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
@@ -32,7 +33,9 @@ MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
 @pytest.fixture
 def written(tmp_path):
     made = written_run(tmp_path, None)
-    made.run = replace(made.run, options=replace(made.run.options, quarantine=True, quarantine_days=30))
+    made.run = replace(
+        made.run, options=replace(made.run.options, quarantine=True, quarantine_days=30)
+    )
     return made
 
 
@@ -48,9 +51,10 @@ def keys(store, prefix=""):
 def sweep(written):
     for address, (size, _, _) in MOVED.items():
         written.run.store.put(address, b"x" * size)
-    assert {outcome.outcome for outcome in quarantine.move(written.run.store, written.run.key, list(MOVED))} == {
-        "deleted"
-    }
+    assert {
+        outcome.outcome
+        for outcome in quarantine.move(written.run.store, written.run.key, list(MOVED))
+    } == {"deleted"}
     return written.sweep(MOVED)
 
 
@@ -69,7 +73,7 @@ def end(run, *needed, looked=timedelta(0)):
     """Purge what is due, after a look so long ago that found these names needed."""
     done = Purged()
     found = Needed(run.now() - looked, frozenset(needed))
-    with mock.patch.object(purge, "looking", return_value=lambda *_: found):
+    with mock.patch.object(purge, "needed_finder", return_value=lambda *_: found):
         purge.purge(run, lease_of(run), done)
     return done
 
@@ -90,7 +94,9 @@ NOTHING = (0, 0, 0)
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-1, 2), (0, 0), (1, 0)])
-def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(written, store, seconds, left):
+def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(
+    written, store, seconds, left
+):
     ended = sweep(written).reading_ended
     store.put("data/s/live", b"live")
     done = purged(after(written.run, 30, seconds, since=ended))
@@ -126,7 +132,7 @@ def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_rep
 def test_what_a_report_promised_holds_when_the_days_are_changed(written, store, days):
     sweep(written)
     run = written.run
-    manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(run))
+    manifest = written._keep(tables.DELETION_REPORT, [], **quarantine.figures(run).facts())
     assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
     changed = replace(run, options=replace(run.options, quarantine_days=days))
     assert purged(after(changed, max(30, days), -60)) == NOTHING
@@ -171,7 +177,9 @@ def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, stor
     sweep(written)
     unlink = store._unlink_one
     monkeypatch.setattr(
-        store, "_unlink_one", lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held")
+        store,
+        "_unlink_one",
+        lambda key: unlink(key) if key.endswith("a") else Answer("refused", "held"),
     )
     assert purged(after(written.run, 31)) == (1, 4, 1)
     monkeypatch.undo()
@@ -180,10 +188,15 @@ def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, stor
 
 def test_the_report_knows_until_when(written):
     assert ends_at(sweep(written)) is None
-    facts = quarantine.facts(written.run)
-    manifest = replace(sweep(written), facts=facts)
+    stored = sweep(written)
+    manifest = replace(stored, facts={**stored.facts, **quarantine.figures(written.run).facts()})
     assert ends_at(manifest) == manifest.reading_ended + timedelta(days=30)
-    assert quarantine.facts(replace(written.run, options=replace(written.run.options, quarantine=False))) == {}
+    assert (
+        quarantine.figures(
+            replace(written.run, options=replace(written.run.options, quarantine=False))
+        ).facts()
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +225,9 @@ def test_an_object_in_quarantine_can_be_held(written):
     assert holds.add(written.run, "audit", "address", key, who="ann", why="a test").value == key
 
 
-@pytest.mark.parametrize(("kind", "value"), [("address", "data/s/a"), ("prefix", "data/s/"), ("prefix", "data/")])
+@pytest.mark.parametrize(
+    ("kind", "value"), [("address", "data/s/a"), ("prefix", "data/s/"), ("prefix", "data/")]
+)
 def test_an_object_in_quarantine_can_be_held_by_its_old_address(written, kind, value):
     sweep(written)
     assert holds.add(written.run, "audit", kind, value, who="ann", why="a test").value == value
@@ -250,23 +265,27 @@ def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monk
     sweep(written)
     store.put("data/s/a", b"x" * 4)
     seen, read = [], store.read_range
-    monkeypatch.setattr(store, "read_range", lambda *asked: seen.append(keys(store, layout.QUARANTINE)) or read(*asked))
+    monkeypatch.setattr(
+        store,
+        "read_range",
+        lambda *asked: seen.append(keys(store, layout.QUARANTINE)) or read(*asked),
+    )
     assert end(after(written.run, 31), "data/s/a").objects == 2
     assert seen[0] == {key_of(written.run.key, "data/s/a")}
 
 
 def test_what_is_compared_byte_by_byte_is_looked_at_anew(written, store, monkeypatch):
     sweep(written)
-    key, seen, sight = key_of(written.run.key, "data/s/a"), [], store.sight
+    key, seen, describe = key_of(written.run.key, "data/s/a"), [], store.describe
     store.put("data/s/a", b"x" * 4)
 
     def longer_by_then(asked):
         seen.append(asked)
         if seen.count("data/s/a") == 2:
             store.put("data/s/a", b"x" * 4 + b"and more")
-        return sight(asked)
+        return describe(asked)
 
-    monkeypatch.setattr(store, "sight", longer_by_then)
+    monkeypatch.setattr(store, "describe", longer_by_then)
     assert end(after(written.run, 31), "data/s/a").in_use == 1
     assert keys(store, layout.QUARANTINE) == {key}
 
@@ -282,9 +301,11 @@ def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypa
 def test_what_was_never_sent_is_left(written, store, monkeypatch):
     sweep(written)
     run, done = after(written.run, 31), Purged()
-    monkeypatch.setattr(purge, "looking", lambda _run: lambda *_: Needed(run.now(), frozenset()))
+    monkeypatch.setattr(
+        purge, "needed_finder", lambda _run: lambda *_: Needed(run.now(), frozenset())
+    )
     monkeypatch.setattr(store, "exists", _away)
-    monkeypatch.setattr(purge, "due", lambda _run: (run.key,))
+    monkeypatch.setattr(due, "runs_due", lambda _run: (run.key,))
     with pytest.raises(TransientError):
         purge.purge(run, lease_of(run, _away), done)
     assert (done.objects, done.left, done.unknown) == (0, 2, 0)
@@ -303,7 +324,9 @@ def test_what_is_back_in_its_place_is_asked_just_before_its_copy_goes_not_for_th
         store.put(address, b"x" * size)
     did, read, delete = [], store.read_range, store.delete
     monkeypatch.setattr(store, "read_range", lambda *asked: did.append("read") or read(*asked))
-    monkeypatch.setattr(store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options))
+    monkeypatch.setattr(
+        store, "delete", lambda keys, **options: did.append("deleted") or delete(keys, **options)
+    )
     assert end(after(written.run, 31), *MOVED).objects == 2
     assert did == ["read", "read", "deleted"] * 2
 
@@ -319,7 +342,10 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 
     run = after(written.run, 31)
     found = Needed(run.now(), frozenset())
-    with mock.patch.object(purge, "looking", return_value=lambda *_: found), pytest.raises(LeaseLostError):
+    with (
+        mock.patch.object(purge, "needed_finder", return_value=lambda *_: found),
+        pytest.raises(LeaseLostError),
+    ):
         purge.purge(run, lease_of(run, beat), done)
     assert (done.objects, done.left) == (1, 1)
     assert sorted(row["outcome"] for row in told_of(store, done)) == ["left", "purged"]
@@ -328,22 +354,26 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 def test_where_everything_is_gone_nothing_is_due(written, store):
     sweep(written)
     run = after(written.run, 31)
-    assert purge.due(run) == (run.key,)
+    assert due.runs_due(run) == (run.key,)
     end(run)
-    assert purge.due(run) == ()
+    assert due.runs_due(run) == ()
 
 
 @pytest.mark.spark
 def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
     run = written_run(tmp_path, spark).run
-    monkeypatch.setattr(purge.verdict, "load_mark", lambda _run: {})
-    monkeypatch.setattr(purge, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
+    monkeypatch.setattr(needed.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(needed, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
     # Copies of two runs of one object, and of another: their names, and those where they lie.
     copies = (("1", "a"), ("2", "a"), ("2", "b"))
-    rows = [{"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies]
-    some = pa.Table.from_pylist(rows, schema=purge._OVER)
-    with pytest.raises(IncompleteReadError, match=r"of 6 names of objects in quarantine, .* Spark holds 5\."):
-        purge.looking(run)(some, 3)
+    rows = [
+        {"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies
+    ]
+    some = pa.Table.from_pylist(rows, schema=due.OVER)
+    with pytest.raises(
+        IncompleteReadError, match=r"of 6 names of objects in quarantine, .* Spark holds 5\."
+    ):
+        needed.needed_finder(run)(some, 3)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
@@ -358,5 +388,5 @@ def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
 def test_a_later_report_keeps_the_promise_of_an_earlier_one(written):
     sweep(written)
     long = replace(written.run, options=replace(written.run.options, quarantine_days=365))
-    earlier = written._keep(tables.DELETION_REPORT, [], **quarantine.facts(long))
-    assert quarantine.facts(written.run, earlier)["quarantine_days"] == 365
+    earlier = written._keep(tables.DELETION_REPORT, [], **quarantine.figures(long).facts())
+    assert quarantine.figures(written.run, earlier).quarantine_days == 365

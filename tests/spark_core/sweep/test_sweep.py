@@ -11,13 +11,18 @@ import pytest
 
 from spark_core import schemas, sweep
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, PermissionDeniedError
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    DeletionFailedError,
+    PermissionDeniedError,
+)
 from spark_core.model import Branch
 from spark_core.records import tables
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import revival, rounds
+from spark_core.sweep import references_now, rounds
 from spark_core.sweep.outcomes import measure
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
@@ -27,7 +32,9 @@ X, Y, Z = "data/s/x", "data/s/y", "data/s/z"
 
 
 class _Denying(LocalStore):
-    """A store that does not delete what is named in the file `denied`, and writes down what it was asked."""
+    """A store that does not delete what is named in the file `denied`, and writes down what it was
+    asked.
+    """
 
     def probe_delete(self, key):
         if (Path(self.options.local_path) / "forbidden").exists():
@@ -40,7 +47,10 @@ class _Denying(LocalStore):
             asked.writelines(f"{key}\n" for key in keys)
         denied = set((folder / "denied").read_text().split())
         allowed = iter(super().delete([key for key in keys if key not in denied], pace=pace))
-        return [DeleteOutcome(key, "failed", "SlowDown") if key in denied else next(allowed) for key in keys]
+        return [
+            DeleteOutcome(key, "failed", "SlowDown") if key in denied else next(allowed)
+            for key in keys
+        ]
 
 
 @dataclass
@@ -57,8 +67,13 @@ class _Case:
 
     @property
     def asked(self):
-        """What the store was asked to delete of the repository's; the sweep takes away lakegc's own things, too."""
-        return sorted(key for key in (self.folder / "asked").read_text().split() if key.startswith("data/"))
+        """What the store was asked to delete of the repository's.
+
+        The sweep takes away lakegc's own things, too.
+        """
+        return sorted(
+            key for key in (self.folder / "asked").read_text().split() if key.startswith("data/")
+        )
 
     def rows(self, report):
         found = {row.address: row for row in report.frame(self.run.spark).collect()}
@@ -84,7 +99,7 @@ def _sweepable(folder, spark, store):
 @pytest.fixture(autouse=True)
 def _nothing_came_back(monkeypatch):
     """Look nowhere again: there is no server here, and `revival` has tests of its own."""
-    monkeypatch.setattr(revival, "look_again", lambda: looked(()))
+    monkeypatch.setattr(references_now, "look_again", lambda: looked(()))
 
 
 @pytest.fixture
@@ -99,7 +114,10 @@ def case(tmp_path, spark):
 @pytest.mark.spark
 def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_gone(case):
     first = case.sweep(denied=[Y, Z])
-    with pytest.raises(DeletionFailedError, match=rf"2 of 3 objects were not deleted.* {Y}: failed \(SlowDown\); {Z}:"):
+    with pytest.raises(
+        DeletionFailedError,
+        match=rf"2 of 3 objects were not deleted.* {Y}: failed \(SlowDown\); {Z}:",
+    ):
         sweep.require_complete(first)
     before = case.rows(first)
     assert case.asked == [X, Y, Z]
@@ -127,7 +145,9 @@ def test_a_repeated_sweep_takes_what_was_left_and_keeps_the_record_of_what_was_g
 @pytest.mark.spark
 def test_a_store_that_may_not_be_deleted_in_is_found_out_before_the_first_deletion(case):
     (case.folder / "forbidden").touch()
-    with pytest.raises(PermissionDeniedError, match=r"may list but not delete\. Allow .*local://repo/"):
+    with pytest.raises(
+        PermissionDeniedError, match=r"may list but not delete\. Allow .*local://repo/"
+    ):
         case.sweep()
     assert case.asked == []
     assert all(case.run.store.exists(key) for key in (X, Y, Z))
@@ -172,8 +192,12 @@ def test_a_limit_of_deletions_is_kept_and_costs_the_time_that_it_says(tmp_path, 
     times = [line.split() for line in (tmp_path / "times").read_text().splitlines()]
     sent = sorted((float(instant), int(count)) for instant, count in times)
     assert sum(count for _, count in sent) == 20
-    # A request begins a little after its pace allowed it, so a second is taken for a little less here.
-    in_a_second = [sum(count for instant, count in sent if begin <= instant < begin + 0.95) for begin, _ in sent]
+    # A request begins a little after its pace allowed it, so a second is taken for a little less
+    # here.
+    in_a_second = [
+        sum(count for instant, count in sent if begin <= instant < begin + 0.95)
+        for begin, _ in sent
+    ]
     assert max(in_a_second) <= 9
     assert sent[-1][0] - sent[0][0] >= 20 / 9 - 1
 
@@ -187,7 +211,10 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
             conf=SimpleNamespace(get=lambda _name, _default: speculation),
         )
         spread = rounds._spread(
-            SimpleNamespace(spark=spark, options=SimpleNamespace(max_deletes_per_second=limit, quarantine=quarantine)),
+            SimpleNamespace(
+                spark=spark,
+                options=SimpleNamespace(max_deletes_per_second=limit, quarantine=quarantine),
+            ),
             rows,
         )
         lots.append((spread.lot_rows, spread.requests_at_once))
@@ -201,7 +228,7 @@ def test_a_limit_is_dealt_out_to_the_tasks_that_can_run_at_once():
     assert dealt(100, parallelism=4, rows=1) == (1, 100)
     assert dealt(100, parallelism=4, rows=8_000, speculation="true") == (4, 12.5)
     assert dealt(None, parallelism=4, rows=8_000, quarantine=True) == (4, None)
-    assert lots == [(10_000, 4)] * 3 + [(1_000, 1)] * 5, "what is sent slowly is seen in small lots"
+    assert lots == [(25_000, 4)] * 3 + [(1_000, 1)] * 5, "what is sent slowly is seen in small lots"
 
 
 def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
@@ -227,9 +254,17 @@ def test_objects_and_bytes_are_counted_by_what_the_store_said_of_each():
 @pytest.mark.spark
 def test_what_is_kept_is_looked_at_once_more_where_an_executor_was_lost(case, monkeypatch):
     delete, settled, until = sweep.delete_in_rounds, [], case.run.now() + timedelta(minutes=3)
-    monkeypatch.setattr(sweep, "settle_left", lambda _run, _journal, wait, _named: settled.append(wait) or frozenset())
     monkeypatch.setattr(
-        sweep, "delete_in_rounds", lambda *given, **named: replace(delete(*given, **named), lost_until=until)
+        sweep,
+        "recheck_leftovers",
+        lambda _run, _journal, wait, _named: settled.append(wait) or frozenset(),
     )
+
+    def losing(run, plan, journal, held, *given, **named):
+        swept = delete(run, plan, journal, held, *given, **named)
+        held.sent_until = until
+        return swept
+
+    monkeypatch.setattr(sweep, "delete_in_rounds", losing)
     case.sweep()
     assert settled == [until]

@@ -1,4 +1,7 @@
-"""The end of a round, kept on machines whose clocks are wrong: never later than the driver meant it."""
+"""The end of a round, kept on machines whose clocks are wrong.
+
+Never later than the driver meant it.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -78,7 +81,11 @@ def test_an_executor_that_slept_gains_nothing_either():
 
 def test_a_task_is_never_thought_to_have_begun_before_its_round():
     world = World(executor=-30)
-    lying = Clocks(world.executor.wall, world.executor.monotonic, lambda _: ClockReading(timedelta(0), timedelta(0)))
+    lying = Clocks(
+        world.executor.wall,
+        world.executor.monotonic,
+        lambda _: ClockReading(timedelta(0), timedelta(0)),
+    )
     timer = Deadline.after(timedelta(minutes=10), None, world.driver).start(None, lying)
     assert timer.began >= TRUE
 

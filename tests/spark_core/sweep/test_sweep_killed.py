@@ -1,4 +1,7 @@
-"""Sweeps that are killed at any moment and begun again: nothing else is deleted, and the report is the same."""
+"""Sweeps that are killed at any moment and begun again.
+
+Nothing else is deleted, and the report is the same.
+"""
 
 import itertools
 import os
@@ -11,8 +14,8 @@ from spark_core import schemas
 from spark_core.records.journal import Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
-from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
+from spark_core.sweep.task import Orders, run_task
 from tests.support.killing import Killed, KillingStore
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
@@ -44,7 +47,10 @@ class Store(KillingStore):
 
 
 class Small:
-    """A sweep of ten objects in this process: the executors' part without Spark, again and again until it is through."""
+    """A sweep of ten objects in this process.
+
+    The executors' part without Spark, again and again until it is through.
+    """
 
     def __init__(self, folder):
         folder.mkdir()
@@ -58,12 +64,28 @@ class Small:
         self.processes = itertools.count()
 
     def sweep(self, *, dies_at=0, after=False, everything=False):
-        """Sweep what is left, or everything, as a process of its own; return whether it was killed."""
+        """Sweep what is left, or everything, as a process of its own.
+
+        Return whether it was killed.
+        """
         self.store.arm(dies_at, after=after)
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         name = f"{next(self.processes):02x}"
-        orders = Orders(self.journal, self.limits, deadline, name, 1, batch_rows=2, lot_rows=4, requests_at_once=1)
-        done = {row["address"] for row in self.rows() if row["outcome"] in outcomes.FINAL and not everything}
+        orders = Orders(
+            self.journal,
+            self.limits,
+            deadline,
+            name,
+            1,
+            batch_rows=2,
+            lot_rows=4,
+            requests_at_once=1,
+        )
+        done = {
+            row["address"]
+            for row in self.rows()
+            if row["outcome"] in outcomes.FINAL and not everything
+        }
         rows = [
             {
                 "address": address,
@@ -85,14 +107,18 @@ class Small:
         return [row for part in self.journal.parts() for row in self.journal.read(part).to_pylist()]
 
     def there(self):
-        return {key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()}
+        return {
+            key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()
+        }
 
 
 KEPT = {CHANGED, AGAIN, DENIED, "data/s/live"}
 
 
 @pytest.mark.spark
-def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not_been(tmp_path, spark):
+def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not_been(
+    tmp_path, spark
+):
     whole = Small(tmp_path / "whole")
     assert not whole.sweep()
     changes = whole.store.changes
@@ -108,11 +134,18 @@ def test_killed_before_or_after_any_change_of_the_store_it_ends_as_if_it_had_not
         assert set(case.store.asked) <= set(GO)
         journaled += [(f"{dies_at}-{after}", row) for row in case.rows()]
     # The reports of all cases at once: each has its own addresses.
-    rows = [{**row, "address": f"{case}/{row['address']}", "sweep": "00"} for case, row in journaled]
+    rows = [
+        {**row, "address": f"{case}/{row['address']}", "sweep": "00"} for case, row in journaled
+    ]
     told = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
     cases = ["whole", *(f"{dies_at}-{after}" for dies_at, after in points)]
     plan = spark.createDataFrame(
-        pa.table({"address": [f"{case}/{a}" for case in cases for a in ALL], "size_bytes": [4] * len(cases) * len(ALL)})
+        pa.table(
+            {
+                "address": [f"{case}/{a}" for case in cases for a in ALL],
+                "size_bytes": [4] * len(cases) * len(ALL),
+            }
+        )
     )
     found = {case: {} for case in cases}
     for row in outcomes.report(plan, told).collect():
@@ -129,7 +162,9 @@ def _read_schema():
 
 
 @pytest.mark.spark
-def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_and_tells_it_as_one(tmp_path, spark):
+def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_and_tells_it_as_one(
+    tmp_path, spark
+):
     case = Small(tmp_path / "case")
     assert case.sweep(dies_at=7, after=True), "the first attempt goes with its executor"
     assert not case.sweep(everything=True)
@@ -144,16 +179,26 @@ def test_a_task_that_runs_again_beside_its_first_attempt_deletes_nothing_twice_a
     assert found == WANTED
 
 
-# What was written down of one object, in order -> what the report says of it, and after how many attempts.
+# What was written down of one object, in order -> what the report says of it, and after how many
+# attempts.
 STORIES = {
     "never named": ([], None),
     "asked and deleted": (["intended", "deleted"], ("deleted", 1)),
     "gone before": (["already_gone"], ("already_gone", 0)),
     "killed, then found gone": (["intended", "already_gone"], ("deleted", 1)),
-    "killed before it was sent, then deleted": (["intended", "intended", "deleted"], ("deleted", 2)),
+    "killed before it was sent, then deleted": (
+        ["intended", "intended", "deleted"],
+        ("deleted", 2),
+    ),
     "no answer, then found gone": (["intended", "failed", "already_gone"], ("deleted", 1)),
-    "denied, then gone by somebody else": (["intended", "refused", "already_gone"], ("already_gone", 1)),
-    "never sent, then gone by somebody else": (["intended", "unsent", "already_gone"], ("already_gone", 0)),
+    "denied, then gone by somebody else": (
+        ["intended", "refused", "already_gone"],
+        ("already_gone", 1),
+    ),
+    "never sent, then gone by somebody else": (
+        ["intended", "unsent", "already_gone"],
+        ("already_gone", 0),
+    ),
     "never sent, then deleted": (["intended", "unsent", "intended", "deleted"], ("deleted", 1)),
     "failed, then deleted": (["intended", "failed", "intended", "deleted"], ("deleted", 2)),
     "failed, then denied": (["intended", "failed", "intended", "refused"], ("refused", 2)),
@@ -181,7 +226,9 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end(spark):
     ]
     rows.append({**rows[0], "address": "not of the plan", "outcome": "deleted"})
     journal = spark.createDataFrame(pa.Table.from_pylist(rows, schema=_read_schema()))
-    plan = spark.createDataFrame(pa.table({"address": list(STORIES), "size_bytes": [4] * len(STORIES)}))
+    plan = spark.createDataFrame(
+        pa.table({"address": list(STORIES), "size_bytes": [4] * len(STORIES)})
+    )
     found = {row.address: row for row in outcomes.report(plan, journal).collect()}
     assert {name: (row.outcome, row.attempts) for name, row in found.items()} == {
         name: wanted for name, (_, wanted) in STORIES.items() if wanted is not None
@@ -189,10 +236,12 @@ def test_the_report_tells_each_story_of_the_journal_by_its_end(spark):
     assert found["failed, then denied"].error == "refused 3"
     assert found["failed, then kept"].error == "kept 2"
     assert found["failed, then deleted"].error is None
-    assert {row.address for row in outcomes.settled(journal, "other").collect()} == {
-        name for name, (_, wanted) in STORIES.items() if wanted is not None and wanted[0] in outcomes.FINAL
+    assert {row.address for row in outcomes.finished(journal, "other").collect()} == {
+        name
+        for name, (_, wanted) in STORIES.items()
+        if wanted is not None and wanted[0] in outcomes.FINAL
     } | {"not of the plan"}
-    assert {row.address for row in outcomes.settled(journal, "ab").collect()} >= {
+    assert {row.address for row in outcomes.finished(journal, "ab").collect()} >= {
         "not looked at",
         "failed, then denied",
     }

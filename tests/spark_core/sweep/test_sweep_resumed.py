@@ -1,9 +1,12 @@
-"""Whole sweeps on Spark: what they keep, and how they go on after an executor or the whole process was killed."""
+"""Whole sweeps on Spark: what they keep, and how they go on after an executor or the whole process
+was killed.
+"""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +19,20 @@ from pyspark.errors import PySparkException
 
 from spark_core import schemas, sweep
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, ClosedPartitionError, CorruptTableError, IncompleteReadError
+from spark_core.clocks import MAX_CLOCK_SKEW
+from spark_core.errors import (
+    ChainError,
+    ClosedPartitionError,
+    CorruptTableError,
+    IncompleteReadError,
+    SameWorkError,
+)
 from spark_core.lock import lease_log
 from spark_core.model import Branch
-from spark_core.records import journal, tables
+from spark_core.records import journal, reading, tables
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import revival, rounds
+from spark_core.sweep import references_now, rounds
 from tests.support.looks import looked
 from tests.support.passing_mark import passing_mark, plant
 from tests.support.written_run import written_run
@@ -39,18 +49,25 @@ WANTED = {
 
 
 class DyingStore(LocalStore):
-    """A store whose executor dies at the n-th change that batches make, once; n is in the file `dies_at`."""
+    """A store whose executor dies at the n-th change that batches make, once.
+
+    N is in the file `dies_at`.
+    """
 
     delete_batch_size = 2
 
     def _change(self, key, act):
         folder = Path(self.options.local_path)
-        if not key.startswith(("data/s", "data/t", journal.folder("")[:-1])) or key.endswith(".json"):
+        if not key.startswith(("data/s", "data/t", journal.folder("")[:-1])) or key.endswith(
+            ".json"
+        ):
             return act()
         told = act() if (folder / "after").exists() else None
         with (folder / "changes").open("a") as changes:
             changes.write(f"{key}\n")
-        if len((folder / "changes").read_text().splitlines()) == int((folder / "dies_at").read_text()):
+        if len((folder / "changes").read_text().splitlines()) == int(
+            (folder / "dies_at").read_text()
+        ):
             os._exit(9)
         return act() if told is None else told
 
@@ -94,6 +111,11 @@ class Case:
         (self.folder / "repo" / CHANGED).write_bytes(b"12345")
         return self
 
+    def outlast_the_lease(self):
+        """Wait until the lease of a sweep that was killed, or whose executor was, has run out."""
+        lasts = self.run.options.lease_ttl + MAX_CLOCK_SKEW
+        self.run.environment.clock.sleep(lasts.total_seconds())
+
     def sweep(self, tell=sweep.unheard):
         return self.run.keep(sweep.sweep(self.run, tell))
 
@@ -101,12 +123,18 @@ class Case:
         return {row.address: row for row in stored.frame(self.run.spark).collect()}
 
     def there(self):
-        return {key for batch in self.run.store.list("data/") for key in batch.column("key").to_pylist()}
+        return {
+            key for batch in self.run.store.list("data/") for key in batch.column("key").to_pylist()
+        }
 
 
 @pytest.fixture(autouse=True)
 def _one_came_back(monkeypatch):
-    monkeypatch.setattr(revival, "look_again", lambda: looked([(AGAIN, "staged on main"), (LIVE, "head of main")]))
+    monkeypatch.setattr(
+        references_now,
+        "look_again",
+        lambda: looked([(AGAIN, "staged on main"), (LIVE, "head of main")]),
+    )
 
 
 @pytest.fixture
@@ -127,8 +155,13 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
     assert case.there() == {CHANGED, AGAIN, LIVE}
     assert {address for address, row in rows.items() if row.deleted_at is not None} == set(GO)
     facts = stored.manifest.facts
-    assert (facts["kept_objects"], facts["kept_bytes"], facts["deleted_objects"], facts["rounds"]) == (2, 8, 6, 1)
-    assert (progress[-1].settled, progress[-1].kept, progress[-1].failed) == (9, 2, 0)
+    assert (
+        facts["kept_objects"],
+        facts["kept_bytes"],
+        facts["deleted_objects"],
+        facts["rounds"],
+    ) == (2, 8, 6, 1)
+    assert (progress[-1].concluded, progress[-1].kept, progress[-1].failed) == (9, 2, 0)
     sweep.require_complete(stored)
     with pytest.raises(ClosedPartitionError, match="was swept at"):
         case.sweep()
@@ -136,14 +169,18 @@ def test_a_sweep_says_of_each_object_what_became_of_it_and_tells_how_far_it_has_
     assert (last.owner.run, last.state) == (str(case.run.key), "released")
 
 
-# The changes of the one task: intent, three requests, outcome; then parts and manifest of the report.
+# The changes of the one task: intent, three requests, outcome; then parts and manifest of the
+# report.
 @pytest.mark.spark
 @pytest.mark.parametrize(("dies_at", "after"), [(2, False), (3, True), (5, False)])
-def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(case, dies_at, after, monkeypatch):
+def test_after_an_executor_was_killed_the_same_command_ends_as_if_it_had_not_been(
+    case, dies_at, after, monkeypatch
+):
     monkeypatch.setattr(rounds, "REQUESTS_AT_ONCE", 1)
     case.arm(dies_at, after=after)
     with pytest.raises(DIED):
         case.sweep()
+    case.outlast_the_lease()
     gone = set(GO) - case.there()
     assert len(gone) == {2: 0, 3: 4, 5: 6}[dies_at]
     case.arm(0)
@@ -188,9 +225,13 @@ def test_however_many_rounds_there_are_each_reads_only_what_was_journaled_since_
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("driver_rows", [tables.DRIVER_ROWS, 0], ids=["few objects", "many objects"])
-def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(case, monkeypatch, driver_rows):
-    monkeypatch.setattr(tables, "DRIVER_ROWS", driver_rows)
+@pytest.mark.parametrize(
+    "driver_rows", [reading.DRIVER_ROWS, 0], ids=["few objects", "many objects"]
+)
+def test_a_listing_of_the_journal_that_lacks_an_object_is_made_again_and_then_refused(
+    case, monkeypatch, driver_rows
+):
+    monkeypatch.setattr(reading, "DRIVER_ROWS", driver_rows)
     expired = case.run.load(tables.EXPIRED_ADDRESSES)
     written = journal.Journal(case.run.store, str(case.run.key), expired.manifest.sha256)
 
@@ -219,11 +260,15 @@ def test_a_journal_of_another_plan_or_with_a_damaged_part_ends_the_sweep_by_name
     case.arm(4, after=True)
     with pytest.raises(DIED):
         case.sweep()
+    case.outlast_the_lease()
     before = case.there()
     case.arm(0)
     folder = journal.folder(case.run.key)
     (part,) = [
-        key for batch in case.run.store.list(folder) for key in batch.column("key").to_pylist() if "intent" in key
+        key
+        for batch in case.run.store.list(folder)
+        for key in batch.column("key").to_pylist()
+        if "intent" in key
     ]
     data = case.run.store.read(part)
     case.run.store.put(part, data[:50] + bytes([data[50] ^ 1]) + data[51:])
@@ -245,7 +290,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from spark_core.sweep import revival
+from spark_core.sweep import references_now
 from spark_core.spark.session import spark_config
 from tests.support.looks import looked
 import test_sweep_resumed as tests
@@ -253,17 +298,23 @@ import test_sweep_resumed as tests
 builder = SparkSession.builder
 for key, value in spark_config(master="local[1]").items():
     builder = builder.config(key, value)
-revival.look_again = lambda: looked([(tests.AGAIN, "staged on main")])
+references_now.look_again = lambda: looked([(tests.AGAIN, "staged on main")])
 tests.Case(Path(sys.argv[1]), builder.getOrCreate(), tests.SlowStore).sweep()
 """
 
 
 class SlowStore(DyingStore):
-    """A store that takes its time for each request, so that the process can be killed between two."""
+    """A store that takes its time for each request, one after the other, so that the process can be
+    killed between two.
+    """
+
+    one_at_a_time = threading.Lock()
 
     def delete(self, keys, *, pace=unpaced):
-        outcomes = LocalStore.delete(self, keys, pace=pace)
-        if keys[0].startswith("data/"):
+        if not keys[0].startswith("data/"):
+            return LocalStore.delete(self, keys, pace=pace)
+        with self.one_at_a_time:
+            outcomes = LocalStore.delete(self, keys, pace=pace)
             time.sleep(3)
         return outcomes
 
@@ -274,7 +325,10 @@ def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
     paths = [str(Path(__file__).parents[3]), str(Path(__file__).parent)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, start_new_session=True, stderr=subprocess.PIPE
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        env=environment,
+        start_new_session=True,
+        stderr=subprocess.PIPE,
     )
     try:
         until = time.monotonic() + 240
@@ -289,6 +343,9 @@ def test_a_process_that_is_killed_in_the_middle_is_followed_by_the_same_command(
     assert set(GO) & case.there(), "it was killed in the middle"
     assert not case.run.store.exists(tables.manifest_key(tables.DELETION_REPORT, case.run.key))
     assert lease_log.last_record(case.run.store).state == "held"
+    with pytest.raises(SameWorkError, match="run again"):
+        case.sweep()
+    case.outlast_the_lease()
     stored = case.sweep()
     assert told(case.rows(stored)) == WANTED
     assert case.there() == {CHANGED, AGAIN, LIVE}

@@ -1,4 +1,6 @@
-"""The rounds of a sweep: each under a look and a lease that are still good, until everything has an outcome."""
+"""The rounds of a sweep: each under a look and a lease that are still good, until everything has an
+outcome.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -11,7 +13,7 @@ from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, Deleting, 
 from spark_core.records.journal import Journal
 from spark_core.run import RunOptions
 from spark_core.sweep import rounds
-from spark_core.sweep.batches import Tally
+from spark_core.sweep.task import Tally
 from tests.support.written_run import NOW, any_name, written_run
 
 
@@ -28,14 +30,18 @@ class Driver:
             now=self.clock.now,
             options=RunOptions(**options),
             spark=SimpleNamespace(
-                sparkContext=SimpleNamespace(defaultParallelism=2, master="local[2]"),
+                sparkContext=SimpleNamespace(
+                    defaultParallelism=2,
+                    master="local[2]",
+                    statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list),
+                ),
                 conf={"spark.speculation": "false"},
             ),
         )
         self.retries = 0
         self.journal = Journal(run.store, str(run.key), "5" * 64)
         self.log, self.told, self.played = [], [], []
-        self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat)
+        self.lease = SimpleNamespace(expires_at=NOW, beat=self.beat, sent_until=None)
         self.look_takes = timedelta(seconds=20)
         left = SimpleNamespace(frame=lambda: "left", done=0, release=lambda: None)
         monkeypatch.setattr(rounds, "_Remainder", lambda *_: left)
@@ -51,10 +57,13 @@ class Driver:
         began = self.run.now()
         self.clock.instant += self.look_takes
         frame = SimpleNamespace(unpersist=lambda: self.log.append("forget"))
-        return SimpleNamespace(began=began, frame=frame, facts={"number": self.log.count("look")})
+        return SimpleNamespace(began=began, frame=frame, figures=f"look {self.log.count('look')}")
 
     def play(self, _left, _referenced, _tasks, orders):
-        """Let the executors do the next thing of the test's list: objects by outcome, and how long it took."""
+        """Let the executors do the next thing of the test's list.
+
+        Objects by outcome, and how long it took.
+        """
         self.log.append("round")
         lasts = (orders.deadline.instant - orders.deadline.given_at).total_seconds()
         objects, took = self.played.pop(0)
@@ -68,7 +77,12 @@ class Driver:
         expired = SimpleNamespace(manifest=SimpleNamespace(rows=10))
         plan = rounds.Plan(expired, {}, any_name(NOW, flat=False), self.look, None)
         return rounds.delete_in_rounds(
-            self.run, plan, self.journal, self.lease, [].append if progress is None else progress.append, sent=sent
+            self.run,
+            plan,
+            self.journal,
+            self.lease,
+            [].append if progress is None else progress.append,
+            sent=sent,
         )
 
 
@@ -81,9 +95,9 @@ def test_an_ordinary_sweep_is_one_look_one_round_and_then_forgets_what_it_saw(dr
     progress = []
     swept = driver.sweep(({"deleted": 8, "kept": 2}, 1), progress=progress)
     assert driver.log == ["look", "beat", "round", "forget"]
-    assert (swept.rounds, swept.second_look) == (1, {"number": 1})
+    assert (swept.rounds, swept.second_look) == (1, "look 1")
     assert swept.tally.objects == {"deleted": 8, "kept": 2}
-    assert (progress[-1].settled, progress[-1].planned, progress[-1].kept) == (10, 10, 2)
+    assert (progress[-1].concluded, progress[-1].planned, progress[-1].kept) == (10, 10, 2)
     assert "round 1: 10 of 10 objects done, 2 kept, 0 failed" in str(progress[-1])
 
 
@@ -91,10 +105,14 @@ def test_a_round_ends_before_its_look_is_ten_minutes_old_and_the_next_one_looks_
     swept = driver.sweep(({"deleted": 4, "unsent": 6}, None), ({"deleted": 5, "failed": 1}, 1))
     assert driver.log == ["look", "beat", "round", "look", "forget", "beat", "round", "forget"]
     (_, first, lasts), (_, second, _) = driver.told
-    assert 399 < lasts <= 400, "ten minutes, less the 20 seconds that the look took and 3 minutes of the client's own"
+    assert 399 < lasts <= 400, (
+        "ten minutes, less the 20 seconds that the look took and 3 minutes of the client's own"
+    )
     assert first == second, "one process"
-    assert swept.second_look == {"number": 2}
-    assert swept.tally.objects == {"deleted": 9, "failed": 1}, "what was left to the second round is counted once"
+    assert swept.second_look == "look 2"
+    assert swept.tally.objects == {"deleted": 9, "failed": 1}, (
+        "what was left to the second round is counted once"
+    )
     assert swept.tally.left == [("data/s/x", "failed", "SlowDown")]
 
 
@@ -104,13 +122,17 @@ def test_a_look_that_is_still_good_serves_another_round(tmp_path, monkeypatch):
     lasts = [round(lasts) for _, _, lasts in driver.told]
     assert lasts[:3] == [90, 90, 90], "the lease, less a margin"
     assert driver.log[:8] == ["look", "beat", "round", "beat", "round", "beat", "round", "beat"]
-    assert driver.log[8:12] == ["round", "look", "forget", "beat"], "what it has left then is not worth a round"
+    assert driver.log[8:12] == ["round", "look", "forget", "beat"], (
+        "what it has left then is not worth a round"
+    )
 
 
 def test_a_shorter_time_between_two_looks_is_kept(tmp_path, monkeypatch):
     driver = Driver(tmp_path, monkeypatch, reread_every=timedelta(minutes=2))
     driver.sweep(({"deleted": 4}, 1))
-    assert 63 < driver.told[0][2] <= 64, "two minutes, less the look's 20 seconds and a share for repetitions"
+    assert 63 < driver.told[0][2] <= 64, (
+        "two minutes, less the look's 20 seconds and a share for repetitions"
+    )
 
 
 def test_a_lease_that_is_lost_ends_the_sweep_before_the_next_round(driver):
@@ -130,17 +152,21 @@ def test_a_lease_that_is_lost_ends_the_sweep_before_the_next_round(driver):
 def test_a_look_that_takes_longer_than_it_is_good_for_deletes_nothing_and_says_so(driver):
     driver.look_takes = timedelta(minutes=11)
     with pytest.raises(
-        TransientError, match=r"3 rounds passed without a single deletion.*good for 0:10:00.*reread_minutes"
+        TransientError,
+        match=r"3 rounds passed without a single deletion.*good for 0:10:00.*reread_minutes",
     ):
         driver.sweep(*[({"unsent": 10}, 0)] * 3)
     assert all(lasts < 0 for _, _, lasts in driver.told)
 
 
-def test_rounds_in_which_no_task_comes_to_a_request_end_by_naming_what_makes_them_longer(tmp_path, monkeypatch):
+def test_rounds_in_which_no_task_comes_to_a_request_end_by_naming_what_makes_them_longer(
+    tmp_path, monkeypatch
+):
     driver = Driver(tmp_path, monkeypatch, lease_ttl=timedelta(seconds=120))
     with pytest.raises(
         TransientError,
-        match=r"3 rounds passed.*The last one had 0:01:30, and no task came to its first request.*lease_ttl_seconds",
+        match=r"3 rounds passed.*The last one had 0:01:30, and no task came to its first "
+        r"request.*lease_ttl_seconds",
     ):
         driver.sweep(*[({"unsent": 10}, None)] * 3)
 
@@ -165,17 +191,48 @@ def test_an_executor_that_was_lost_may_be_at_work_until_the_deadline_it_was_give
     driver.run.spark.sparkContext.master, driver.retries = master, retries
     driver.run.spark.conf["spark.speculation"] = speculation
     began = driver.run.now() + driver.look_takes
-    swept = driver.sweep(({"deleted": 10}, 5))
+    driver.sweep(({"deleted": 10}, 5))
+    until = driver.lease.sent_until
     if not lost:
-        assert swept.lost_until is None
+        assert until is None
         return
     ((_, _, lasts),) = driver.told
-    assert timedelta() <= swept.lost_until - (began + timedelta(seconds=lasts)) < timedelta(seconds=1)
+    assert timedelta() <= until - (began + timedelta(seconds=lasts)) < timedelta(seconds=1)
+
+
+def test_an_executor_that_was_lost_in_one_round_may_be_at_work_in_the_next_ones(
+    driver, monkeypatch
+):
+    driver.run.spark.sparkContext.master, driver.retries = "spark://head:7077", 1
+    play = driver.play
+
+    def without_loss(*arguments):
+        driver.retries = int(not driver.told)
+        return play(*arguments)
+
+    monkeypatch.setattr(rounds, "_round", without_loss)
+    driver.sweep(({"deleted": 4, "unsent": 6}, 1), ({"deleted": 6}, 1))
+    ((_, _, lasts), _) = driver.told
+    assert driver.lease.sent_until < NOW + timedelta(seconds=lasts + 30), "the first round's"
+
+
+def test_executors_may_be_at_work_after_an_error_in_a_round_and_not_after_one_between(driver):
+    with pytest.raises(IndexError):
+        driver.sweep()
+    assert driver.lease.sent_until is not None
+    driver.lease.sent_until = None
+    look, driver.look = driver.look, None
+    with pytest.raises(TypeError):
+        driver.sweep()
+    driver.look = look
+    assert driver.lease.sent_until is None
 
 
 def test_a_damaged_lease_in_a_sweep_under_way_ends_with_what_was_deleted(driver):
     def damaged():
-        raise CorruptTableError("lease/0000000001/0000000002", None, "the record of a lease that was damaged")
+        raise CorruptTableError(
+            "lease/0000000001/0000000002", None, "the record of a lease that was damaged"
+        )
 
     def beat():
         driver.beat()

@@ -1,4 +1,7 @@
-"""Work by tasks of Spark that writes down what became of each object: what the lease is told of tasks that may go on."""
+"""Work by tasks of Spark that writes down what became of each object.
+
+What the lease is told of tasks that may go on.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tests.support.written_run import NOW, written_run
         (("yarn", "true"), Tally(), True),
         (("yarn", "TRUE"), Tally(), True),
         (("local[2]", "true"), Tally(retried=True), False),
+        (("local[2]", "true"), Tally(lost=True), True),
     ],
 )
 def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over(
@@ -32,11 +36,24 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
         now=run.now,
         store=run.store,
         options=run.options,
-        spark=SimpleNamespace(conf={"spark.speculation": speculation}, sparkContext=SimpleNamespace(master=master)),
+        spark=SimpleNamespace(
+            conf={"spark.speculation": speculation},
+            sparkContext=SimpleNamespace(
+                master=master, statusTracker=lambda: SimpleNamespace(getJobIdsForGroup=list)
+            ),
+        ),
     )
-    left = []
-    held = SimpleNamespace(beat=lambda: None, expires_at=NOW + run.options.lease_ttl, leave_under_way=left.append)
-    monkeypatch.setattr(recorded, "_by_tasks", lambda *_: tally)
+    held = SimpleNamespace(
+        beat=lambda: None, expires_at=NOW + run.options.lease_ttl, sent_until=None
+    )
+    until, during = held.expires_at - recorded._LEASE_MARGIN, []
+
+    def work(*_):
+        during.append(held.sent_until)
+        return tally
+
+    monkeypatch.setattr(recorded, "_by_tasks", work)
     orders = Orders(run.store, work=None, schema=None, record=None)
     assert recorded.work_on(told, "a frame", 20, orders, held=held) is tally
-    assert left == ([held.expires_at - recorded._LEASE_MARGIN] if goes_on else [])
+    assert during == [until], "whatever ends this process meanwhile"
+    assert held.sent_until == (until if goes_on else None)

@@ -40,7 +40,12 @@ def keys(store, prefix=""):
 
 def recorded_rows(store, folder):
     """Read what a restore or a purge wrote down, in order of the addresses."""
-    rows = [row for key in keys(store, folder) for batch in store.read_parquet(key) for row in batch.to_pylist()]
+    rows = [
+        row
+        for key in keys(store, folder)
+        for batch in store.read_parquet(key)
+        for row in batch.to_pylist()
+    ]
     return sorted(rows, key=lambda row: row["address"])
 
 
@@ -105,7 +110,11 @@ def test_a_dry_run_says_what_could_come_back_and_writes_nothing(swept, run):
     run.store.delete([key_of(run.key, "data/s/b")])
     before = keys(run.store)
     done = restore(run, dry_run=True)
-    assert (done.objects, done.complete, done.record) == (Counter(restorable=1, not_restorable=1), False, None)
+    assert (done.objects, done.complete, done.record) == (
+        Counter(restorable=1, not_restorable=1),
+        False,
+        None,
+    )
     assert keys(run.store) == before
 
 
@@ -113,7 +122,9 @@ def test_what_nothing_keeps_says_what_would_have_helped(swept, run):
     run.store.delete([key_of(run.key, "data/s/b")])
     done = restore(run)
     assert (done.objects, done.complete) == (Counter(restored=1, not_restorable=1), False)
-    assert [(one.key, "quarantine = true" in one.error) for one in done.left] == [("data/s/b", True)]
+    assert [(one.key, "quarantine = true" in one.error) for one in done.left] == [
+        ("data/s/b", True)
+    ]
 
 
 def test_an_object_that_is_there_is_never_replaced(swept, run):
@@ -145,7 +156,13 @@ def test_a_sweep_that_was_killed_before_its_report_is_undone_by_its_journal(writ
     mark = passing_mark(run, expired=tuple(CONTENT))
     journal = Journal(run.store, str(run.key), mark["expired_addresses"].sha256)
     rows = pa.record_batch(
-        [list(CONTENT), [5, 5, 5], ["intended"] * 3, pa.nulls(3, pa.string()), pa.array([NOW] * 3, schemas.INSTANT)],
+        [
+            list(CONTENT),
+            [5, 5, 5],
+            ["intended"] * 3,
+            pa.nulls(3, pa.string()),
+            pa.array([NOW] * 3, schemas.INSTANT),
+        ],
         schema=schemas.JOURNAL,
     )
     journal.intend("aa.0.0.0.0", rows)
@@ -156,7 +173,9 @@ def test_a_sweep_that_was_killed_before_its_report_is_undone_by_its_journal(writ
     assert {address: run.store.read(address) for address in CONTENT} == CONTENT
 
 
-def test_what_a_second_sweep_was_killed_over_comes_back_although_the_first_left_a_report(swept, run):
+def test_what_a_second_sweep_was_killed_over_comes_back_although_the_first_left_a_report(
+    swept, run
+):
     expired = run.load(tables.EXPIRED_ADDRESSES).manifest
     journal = Journal(run.store, str(run.key), expired.sha256)
     report = run.load(tables.DELETION_REPORT)
@@ -166,7 +185,13 @@ def test_what_a_second_sweep_was_killed_over_comes_back_although_the_first_left_
         planned_objects=3,
         refused_objects=1,
     )
-    values = [["data/s/c"], [5], ["intended"], pa.nulls(1, pa.string()), pa.array([NOW], schemas.INSTANT)]
+    values = [
+        ["data/s/c"],
+        [5],
+        ["intended"],
+        pa.nulls(1, pa.string()),
+        pa.array([NOW], schemas.INSTANT),
+    ]
     journal.intend("bb.0.0.0.0", pa.record_batch(values, schema=schemas.JOURNAL))
     quarantine.move(run.store, run.key, ["data/s/c"])
     done = restore(run)
@@ -176,7 +201,9 @@ def test_what_a_second_sweep_was_killed_over_comes_back_although_the_first_left_
 
 def test_a_run_that_was_never_swept_has_nothing_to_undo(written, run):
     passing_mark(run)
-    with pytest.raises(ChainError, match="deleted nothing: it has neither a deletion report nor a journal"):
+    with pytest.raises(
+        ChainError, match="deleted nothing: it has neither a deletion report nor a journal"
+    ):
         restore(run)
     with pytest.raises(ChainError, match="has no expired_addresses"):
         restore(replace(run, key=RunKey.at(NOW - timedelta(days=1))))
@@ -193,7 +220,10 @@ def test_the_report_of_another_instance_of_the_repository_is_not_undone_here(swe
 
 def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     other = replace(run, key=RunKey.at(NOW - timedelta(hours=1)))
-    with lease.held(other), pytest.raises(LeaseHeldError, match=r"the lease is that of the .* Nothing was deleted\.$"):
+    with (
+        lease.held(other),
+        pytest.raises(LeaseHeldError, match=r"the lease is that of the .* Nothing was deleted\.$"),
+    ):
         restore(run)
     assert not run.store.exists("data/s/a")
     assert not keys(run.store, layout.RESTORES)

@@ -1,4 +1,7 @@
-"""Restore, purge and the end of a sweep where there are too many objects for the driver: tasks of Spark do the work."""
+"""Restore, purge and the end of a sweep where there are too many objects for the driver.
+
+Tasks of Spark do the work.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,23 @@ import pyarrow as pa
 import pytest
 
 from spark_core import layout, schemas
-from spark_core.errors import IncompleteReadError, LeaseLostError, PermissionDeniedError, TransientError
+from spark_core.errors import (
+    IncompleteReadError,
+    LeaseLostError,
+    PermissionDeniedError,
+    TransientError,
+)
 from spark_core.mark.holds import Hold
-from spark_core.records import tables
+from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
 from spark_core.spark.tasks import frame_of, tasks_for
 from spark_core.sweep import quarantine
-from spark_core.sweep.aftermath import settle_left
+from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import recorded, restore
 from spark_core.undo.recorded import Tally
-from spark_core.upkeep import purge
-from spark_core.upkeep.purge import Needed, Purged
+from spark_core.upkeep import needed, purge
+from spark_core.upkeep.needed import Needed
+from spark_core.upkeep.purge import Purged
 from tests.support.faults import ERROR, Faults, FaultyStore
 from tests.support.written_run import NOW, written_run
 
@@ -43,10 +52,14 @@ def faults(tmp_path):
 
 @pytest.fixture
 def written(tmp_path, spark, faults, monkeypatch):
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     made = written_run(tmp_path, spark)
     store = FaultyStore(made.run.namespace, made.run.store.options).failing(faults)
-    made.run = replace(made.run, store=store, options=replace(made.run.options, quarantine=True, quarantine_days=30))
+    made.run = replace(
+        made.run,
+        store=store,
+        options=replace(made.run.options, quarantine=True, quarantine_days=30),
+    )
     return made
 
 
@@ -61,7 +74,12 @@ def keys(store, prefix=""):
 
 def told_of(store, record):
     """Read what was written down: address -> outcome, each once."""
-    rows = [row for key in keys(store, record) for batch in store.read_parquet(key) for row in batch.to_pylist()]
+    rows = [
+        row
+        for key in keys(store, record)
+        for batch in store.read_parquet(key)
+        for row in batch.to_pylist()
+    ]
     rows = [row for row in rows if "outcome" in row]
     told = {row["address"]: row["outcome"] for row in rows}
     assert len(told) == len(rows), "some object is written down twice"
@@ -70,7 +88,9 @@ def told_of(store, record):
 
 def swept(written, count, *, slices=3):
     """Let a sweep have moved so many objects; returns their content by address."""
-    content = {f"data/s{number % slices}/{number:04}": f"{number:06}".encode() for number in range(count)}
+    content = {
+        f"data/s{number % slices}/{number:04}": f"{number:06}".encode() for number in range(count)
+    }
     for address, data in content.items():
         written.run.store.put(address, data)
     listed = {address: (6, written.run.store.head(address).last_modified) for address in content}
@@ -85,7 +105,7 @@ class Lease:
     """A lease that is good for long, unless told otherwise."""
 
     def __init__(self, run, good_for=timedelta(days=1)):
-        self.run, self.good_for, self.until, self.beats = run, good_for, None, 0
+        self.run, self.good_for, self.sent_until, self.beats = run, good_for, None, 0
 
     @property
     def expires_at(self):
@@ -93,9 +113,6 @@ class Lease:
 
     def beat(self):
         self.beats += 1
-
-    def leave_under_way(self, until):
-        self.until = until
 
 
 def frame(run, *names):
@@ -106,7 +123,11 @@ def end(run, *needed, held=None, looked=timedelta(0)):
     """Purge what is due, after a look so long ago that found these names needed."""
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
-    with mock.patch.object(purge, "looking", lambda run: lambda *_: Needed(run.now() - looked, frame(run, *needed))):
+    with mock.patch.object(
+        purge,
+        "needed_finder",
+        lambda run: lambda *_: Needed(run.now() - looked, frame(run, *needed)),
+    ):
         purge.purge(run, held or Lease(run), done)
     return done
 
@@ -117,14 +138,22 @@ def test_what_executors_bring_back_is_whole_and_each_object_is_written_down(writ
     run.store.delete([quarantine.key_of(run.key, "data/s2/0002")])
     done = restore.restore(run)
     assert done.objects == Counter(restored=18, failed=1, not_restorable=1)
-    assert {one.key: one.outcome for one in done.left} == {"data/s1/0001": "failed", "data/s2/0002": "not_restorable"}
+    assert {one.key: one.outcome for one in done.left} == {
+        "data/s1/0001": "failed",
+        "data/s2/0002": "not_restorable",
+    }
     told = told_of(run.store, done.record)
     assert Counter(told.values()) == done.objects
-    assert {address: run.store.read(address) for address, outcome in told.items() if outcome == "restored"} == {
-        address: content[address] for address, outcome in told.items() if outcome == "restored"
-    }
+    assert {
+        address: run.store.read(address)
+        for address, outcome in told.items()
+        if outcome == "restored"
+    } == {address: content[address] for address, outcome in told.items() if outcome == "restored"}
     again = restore.restore(run, dry_run=True)
-    assert (again.objects, again.record) == (Counter(already_there=18, failed=1, not_restorable=1), None)
+    assert (again.objects, again.record) == (
+        Counter(already_there=18, failed=1, not_restorable=1),
+        None,
+    )
 
 
 def test_only_what_is_named_comes_back_where_tables_are_large(written, run):
@@ -148,7 +177,13 @@ def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
     run.store.delete([tables.manifest_key(tables.DELETION_REPORT, run.key)])
     journal = Journal(run.store, str(run.key), run.load(tables.EXPIRED_ADDRESSES).manifest.sha256)
     rows = pa.record_batch(
-        [list(content), [6] * 6, ["intended"] * 6, pa.nulls(6, pa.string()), pa.array([NOW] * 6, schemas.INSTANT)],
+        [
+            list(content),
+            [6] * 6,
+            ["intended"] * 6,
+            pa.nulls(6, pa.string()),
+            pa.array([NOW] * 6, schemas.INSTANT),
+        ],
         schema=schemas.JOURNAL,
     )
     journal.intend("aa.0.0.0.0", rows)
@@ -160,14 +195,20 @@ def test_what_a_journal_intended_twice_is_brought_back_once(written, run):
 
 def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, monkeypatch):
     swept(written, 20)
-    report = written.sweep({f"data/s0/{number:04}": (6, "deleted", None) for number in range(0, 20, 3)})
+    report = written.sweep(
+        {f"data/s0/{number:04}": (6, "deleted", None) for number in range(0, 20, 3)}
+    )
     assert report.rows == 7
     frame_of_report = restore._Deleted._frame
     monkeypatch.setattr(
-        restore._Deleted, "_frame", lambda *asked: frame_of_report(*asked).where("address > 'data/s0/0005'")
+        restore._Deleted,
+        "_frame",
+        lambda *asked: frame_of_report(*asked).where("address > 'data/s0/0005'"),
     )
     monkeypatch.setattr(restore._Deleted, "_count", lambda *_: 7)
-    with pytest.raises(IncompleteReadError, match="Spark lost 2 of the objects that were to be brought back"):
+    with pytest.raises(
+        IncompleteReadError, match="Spark lost 2 of the objects that were to be brought back"
+    ):
         restore.restore(run)
     assert len(keys(run.store, "data/")) == 5
 
@@ -199,7 +240,9 @@ def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
 def test_a_restore_for_which_there_is_never_time_says_so(written, run, monkeypatch):
     swept(written, 4)
     monkeypatch.setattr(recorded, "work_on", lambda *_, **__: Tally(cut=True))
-    with pytest.raises(TransientError, match="3 rounds passed without a single object brought back"):
+    with pytest.raises(
+        TransientError, match="3 rounds passed without a single object brought back"
+    ):
         restore.restore(run)
 
 
@@ -209,7 +252,8 @@ def test_a_lease_that_is_lost_between_rounds_ends_the_restore(written, run, monk
 
     def lost(run, rows, count, orders, *, held):
         rounds.append(count)
-        held = mock.Mock(beat=held.beat if len(rounds) == 1 else _lost, expires_at=held.expires_at)
+        beat = held.beat if len(rounds) == 1 else _lost
+        held = mock.Mock(beat=beat, expires_at=held.expires_at, sent_until=None)
         told = work_on(run, rows.limit(8), count, orders, held=held)
         told.cut = True
         return told
@@ -228,15 +272,27 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     content = swept(written, 12, slices=2)
     store, flat = run.store, "0" * 32
     later = quarantine.key_of(run.key, "data/s0/later")
-    strangers = {quarantine.key_of(run.key, name) for name in ("notes.txt", "other/x", "data/s0/_lakefs/x")}
-    others = {f"{layout.QUARANTINE}loose", quarantine.key_of("2026-11-19T02-00-00Z", "data/s0/0000"), *strangers}
+    strangers = {
+        quarantine.key_of(run.key, name) for name in ("notes.txt", "other/x", "data/s0/_lakefs/x")
+    }
+    others = {
+        f"{layout.QUARANTINE}loose",
+        quarantine.key_of("2026-11-19T02-00-00Z", "data/s0/0000"),
+        *strangers,
+    }
     for key in others:
         store.put(key, b"x")
     for address in (flat, "data/direct"):
         store.put(quarantine.key_of(run.key, address), b"123456")
-    store.put(layout.hold_key("audit"), Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json())
+    store.put(
+        layout.hold_key("audit"),
+        Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json(),
+    )
     hold_of_copy = quarantine.key_of(run.key, "data/s1/0003")
-    store.put(layout.hold_key("copy"), Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json())
+    store.put(
+        layout.hold_key("copy"),
+        Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json(),
+    )
     # Moved after the report, by a sweep that left none.
     earlier = time.time() - 60
     for key in keys(store, layout.ROOT):
@@ -245,15 +301,24 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     store.put("data/s0/0002", content["data/s0/0002"])
     store.put("data/s0/0004", b"others")
     store.put("data/s0/0006", b"longer than it was")
-    needed = [
+    wanted = [
         "data/s0/0000",
         *(f"data/s0/{number:04}" for number in (2, 4, 6)),
         quarantine.key_of(run.key, "data/s1/0005"),
     ]
-    done = end(run, *needed)
-    in_use = {"data/s0/0000", "data/s0/0004", "data/s0/0006", "data/s1/0005", "data/s1/0001", "data/s1/0003"}
+    done = end(run, *wanted)
+    in_use = {
+        "data/s0/0000",
+        "data/s0/0004",
+        "data/s0/0006",
+        "data/s1/0005",
+        "data/s1/0001",
+        "data/s1/0003",
+    }
     everything = {*content, flat, "data/direct"}
-    assert told_of(store, done.record) == {name: "in_use" if name in in_use else "purged" for name in everything}
+    assert told_of(store, done.record) == {
+        name: "in_use" if name in in_use else "purged" for name in everything
+    }
     assert (done.objects, done.size_bytes, done.in_use, done.left, done.unknown) == (8, 48, 6, 0, 0)
     assert done.strangers == 3
     left = {quarantine.key_of(run.key, address) for address in in_use} | others | {later}
@@ -281,15 +346,15 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
             run.environment.clock.instant += timedelta(minutes=9)
         return told
 
-    def looking(run):
-        def look(_rows, count):
+    def finder(run):
+        def find(_rows, count):
             looks.append(count)
             return Needed(run.now(), frame(run))
 
-        return look
+        return find
 
     monkeypatch.setattr(recorded, "work_on", cut_off)
-    monkeypatch.setattr(purge, "looking", looking)
+    monkeypatch.setattr(purge, "needed_finder", finder)
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
     purge.purge(run, Lease(run), done)
@@ -298,7 +363,9 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
     assert set(told_of(run.store, done.record).values()) == {"purged"}
 
 
-def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_counts(written, run, faults):
+def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_counts(
+    written, run, faults
+):
     swept(written, 20)
     calls = _calls(run, faults, end)
     records = [call for call in calls if call.what == "open_sink" and "/purges/" in call.on]
@@ -308,7 +375,9 @@ def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_c
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
     with (
-        mock.patch.object(purge, "looking", lambda run: lambda *_: Needed(run.now(), frame(run))),
+        mock.patch.object(
+            purge, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+        ),
         pytest.raises(PermissionDeniedError),
     ):
         purge.purge(run, Lease(run), done)
@@ -316,12 +385,16 @@ def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_c
     assert (done.objects, done.left, done.unknown, done.record) == (20, 0, 0, None)
 
 
-def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left(written, run, monkeypatch):
+def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left(
+    written, run, monkeypatch
+):
     swept(written, 20)
     monkeypatch.setattr(recorded, "_map_task", _dies)
     done = Purged()
     run.environment.clock.instant = NOW + timedelta(days=31)
-    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: Needed(run.now(), frame(run)))
+    monkeypatch.setattr(
+        purge, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+    )
     with pytest.raises(Exception, match="the worker is gone"):
         purge.purge(run, Lease(run), done)
     assert (done.objects, done.left, done.unknown) == (0, 0, 20)
@@ -336,11 +409,13 @@ def _dies(_orders, _deadline, batches):
 def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written, run, monkeypatch):
     swept(written, 20)
     run.environment.clock.instant = NOW + timedelta(days=31)
-    monkeypatch.setattr(purge.verdict, "load_mark", lambda _run: {})
-    frame_of_parts = tables.frame_of_parts
-    monkeypatch.setattr(tables, "frame_of_parts", lambda *asked: frame_of_parts(*asked).limit(19))
+    monkeypatch.setattr(needed.verdict, "load_mark", lambda _run: {})
+    frame_of_parts = reading.frame_of_parts
+    monkeypatch.setattr(reading, "frame_of_parts", lambda *asked: frame_of_parts(*asked).limit(19))
     done = Purged()
-    with pytest.raises(IncompleteReadError, match=r"of 40 names of objects in quarantine, .* Spark holds 38\."):
+    with pytest.raises(
+        IncompleteReadError, match=r"of 40 names of objects in quarantine, .* Spark holds 38\."
+    ):
         purge.purge(run, Lease(run), done)
     assert done == Purged()
     assert len(keys(run.store, layout.QUARANTINE)) == 20
@@ -368,7 +443,9 @@ def _calls(run, faults, work):
 def _reads_of_parts(calls, spec):
     """How often each part of a table was read."""
     return Counter(
-        call.on for call in calls if call.what == "read" and f"/{spec.folder}/" in call.on and "part-" in call.on
+        call.on
+        for call in calls
+        if call.what == "read" and f"/{spec.folder}/" in call.on and "part-" in call.on
     )
 
 
@@ -398,19 +475,30 @@ def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     for address in there:
         run.store.put(address, b"1234")
     asked = [there[0], names[1], names[2]]
-    assert settle_left(run, journal, None, asked) == {names[1], names[2]}
+    assert recheck_leftovers(run, journal, None, asked) == {names[1], names[2]}
     gone = [
-        part for part in journal.parts() if part.rows and journal.read(part)["outcome"][0].as_py() == "already_gone"
+        part
+        for part in journal.parts()
+        if part.rows and journal.read(part)["outcome"][0].as_py() == "already_gone"
     ]
     assert sum(part.rows for part in gone) == 2_500 - len(there)
     assert max(part.rows for part in gone) <= 1_000
 
 
 def _entries(outcome, addresses):
-    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW} for a in addresses]
+    rows = [
+        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW}
+        for a in addresses
+    ]
     return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 
 def test_there_are_as_many_tasks_as_there_is_work_for(spark):
     at_once = spark.sparkContext.defaultParallelism
-    assert [tasks_for(spark, count) for count in (0, 1, 1_000, 1_001, 10_000_000)] == [1, 1, 1, min(2, at_once), 100]
+    assert [tasks_for(spark, count) for count in (0, 1, 1_000, 1_001, 10_000_000)] == [
+        1,
+        1,
+        1,
+        min(2, at_once),
+        100,
+    ]

@@ -1,4 +1,7 @@
-"""What somebody refers to again after the mark is found, and named, just before deleting; nothing else is kept."""
+"""What somebody refers to again after the mark is found, and named, just before deleting.
+
+Nothing else is kept.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of
-from spark_core.sweep.revival import UNCHECKED_TWIN, look_again, read_again
+from spark_core.sweep.references_now import UNCHECKED_TWIN, look_again, read_again
 from tests.support.pipeline import Marked, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -74,7 +77,9 @@ class Ground:
         commit_id: str = refs.commit(self.core, self.name, branch, message="m").id
         return commit_id
 
-    def stage(self, path: str, address: str, *, like: str = "", branch: str = "main", link: bool = False) -> None:
+    def stage(
+        self, path: str, address: str, *, like: str = "", branch: str = "main", link: bool = False
+    ) -> None:
         entry = objects.stat(self.core, self.name, branch, like)[1] if like else None
         objects.stage(
             self.core,
@@ -86,12 +91,11 @@ class Ground:
             size_bytes=entry.size_bytes if entry else 3,
             content_type=entry.content_type if entry else None,
             metadata=entry.metadata if entry else None,
-            mtime=None,
             link=link,
         )
 
     def let_die(self, *names: str) -> None:
-        """Commit a file for each name and remove it in the next commit, all of it beyond retention."""
+        """Commit a file for each name and remove it in the next commit, all beyond retention."""
         for number, name in enumerate(names):
             with self.ago(50):
                 self.dead[name] = self.upload(f"old/{name}", name.encode() * (number + 2))
@@ -108,7 +112,9 @@ class Ground:
         chosen = {"hidden_entries": "ask_all", **options}
         self.run = open_sandbox_run(self.sandbox, self.name, spark, NOW, **chosen)
         self.marked = mark_only(self.run)
-        assert set(self.dead.values()) <= set(self.marked.addresses(self.run)), "dead when it was marked"
+        assert set(self.dead.values()) <= set(self.marked.addresses(self.run)), (
+            "dead when it was marked"
+        )
 
     @property
     def tables(self) -> dict[str, Any]:
@@ -164,7 +170,7 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
     look = look_again()
     first = look(ground.run, ground.plan(), ground.tables)
     assert ground.named(first) == {}
-    assert (first.facts["new_metaranges"], first.facts["ranges_read"]) == (0, 0)
+    assert (first.figures.new_metaranges, first.figures.ranges_read) == (0, 0)
 
     with core.lock:
         ground.stage("new/committed", ground.dead["committed"])
@@ -202,12 +208,16 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
         "twin": "twin of an entry at kept",
         "of a said size": "twin of an entry at said",
     }
-    assert second.facts["ranges_read"] > 0
-    assert second.facts["new_metaranges"] >= 6
+    assert second.figures.ranges_read > 0
+    assert second.figures.new_metaranges >= 6
 
     third = look(ground.run, ground.plan(), ground.tables)
     assert ground.named(third).keys() == {*found, "committed"}
-    assert (third.facts["new_metaranges"], third.facts["metaranges_read"], third.facts["ranges_read"]) == (0, 0, 0)
+    assert (
+        third.figures.new_metaranges,
+        third.figures.metaranges_read,
+        third.figures.ranges_read,
+    ) == (0, 0, 0)
 
 
 def refs_head(ground: Ground, branch: str) -> str:
@@ -216,7 +226,9 @@ def refs_head(ground: Ground, branch: str) -> str:
     return commit_id
 
 
-def test_rules_that_keep_more_and_rules_that_are_gone_bring_commits_back_and_an_unasked_twin_is_kept(ground, spark):
+def test_wider_rules_and_removed_rules_bring_commits_back_and_an_unasked_twin_is_kept(
+    ground, spark
+):
     ground.let_die("expired")
     with ground.ago(45):
         ground.dead["of the size of an entry"] = ground.upload("kept", b"size")
@@ -234,7 +246,9 @@ def test_rules_that_keep_more_and_rules_that_are_gone_bring_commits_back_and_an_
     assert ground.named(ground.again()).keys() == {"expired"}
 
 
-def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground, spark, monkeypatch):
+def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(
+    ground, spark, monkeypatch
+):
     ground.let_die("branched")
     ground.mark(spark)
     server = ground.run.server
@@ -261,7 +275,9 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground,
     repository = ground.core.repository(ground.name)
     metarange = ground.core.commit(repository, ground.commits["branched"]).metarange_id
     tables = ground.sandbox.blockstore / ground.name / "_lakefs"
-    (range_id,) = [table.id for table in ground.core.trees.ranges(repository.storage_namespace, metarange)]
+    (range_id,) = [
+        table.id for table in ground.core.trees.ranges(repository.storage_namespace, metarange)
+    ]
     file = tables / range_id
     whole = file.read_bytes()
     for damaged in (whole[:-1], bytes([whole[0] ^ 1]) + whole[1:]):
@@ -273,8 +289,10 @@ def test_what_cannot_be_read_again_is_an_error_and_never_an_empty_answer(ground,
         ground.again()
 
 
-def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground, spark, monkeypatch):
-    """Version 4.3.0 of Spark makes frames without the rows behind an empty batch, and says nothing."""
+def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(
+    ground, spark, monkeypatch
+):
+    """Spark 4.3.0 silently makes frames without the rows behind an empty batch."""
     ground.let_die("staged", "branched")
     ground.mark(spark)
     with ground.core.lock:
@@ -283,7 +301,10 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
 
     def staged_less(*arguments):
         staged = read_staged(*arguments)
-        return replace(staged, read=lambda task, figures: (batch.slice(1) for batch in staged.read(task, figures)))
+        return replace(
+            staged,
+            read=lambda task, figures: (batch.slice(1) for batch in staged.read(task, figures)),
+        )
 
     def metaranges_less(run, reader, metaranges):
         return distinct_ranges(run, reader, metaranges[:-1])
@@ -301,22 +322,32 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(ground
 
     losses = (
         ({"read_staged": staged_less}, "rows of diffs were read, of which Spark holds"),
-        ({"distinct_ranges": metaranges_less}, "of 1 metaranges that commits reach anew, 0 were read"),
-        ({"distinct_ranges": rows_of_metaranges_less}, "they have 1 metarange rows, of which Spark holds 0"),
+        (
+            {"distinct_ranges": metaranges_less},
+            "of 1 metaranges that commits reach anew, 0 were read",
+        ),
+        (
+            {"distinct_ranges": rows_of_metaranges_less},
+            "they have 1 metarange rows, of which Spark holds 0",
+        ),
         ({"_read_saying_why": ranges_less}, "addresses, of which Spark holds"),
         ({"frame_of": frame_less}, "Spark lost 1 of 2 objects that something refers to again"),
     )
     for meddling, message in losses:
         with monkeypatch.context() as patch:
             for name, meddled in meddling.items():
-                patch.setattr(f"spark_core.sweep.revival.{name}", meddled)
+                patch.setattr(f"spark_core.sweep.references_now.{name}", meddled)
             with pytest.raises(IncompleteReadError, match=message):
                 ground.again()
     assert ground.named(ground.again()).keys() == {"staged", "branched"}
 
 
 def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_the_look(monkeypatch):
-    asked, first, second = [], SimpleNamespace(frame="seen alive"), SimpleNamespace(frame="more of it")
+    asked, first, second = (
+        [],
+        SimpleNamespace(frame="seen alive"),
+        SimpleNamespace(frame="more of it"),
+    )
 
     def answer(_run, _plan, *, mark, previous=None, alive=None):
         asked.append((previous, alive))
@@ -324,7 +355,7 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
             raise PySparkException("Checkpoint block rdd_7_0 not found")
         return second if len(asked) > 1 else first
 
-    monkeypatch.setattr("spark_core.sweep.revival.read_again", answer)
+    monkeypatch.setattr("spark_core.sweep.references_now.read_again", answer)
     look = look_again()
     assert look(None, None, {}) is first
     assert look(None, None, {}) is second
@@ -343,7 +374,7 @@ def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(
             raise IncompleteReadError("rows are missing")
         return "whole"
 
-    monkeypatch.setattr("spark_core.sweep.revival.read_again", answer)
+    monkeypatch.setattr("spark_core.sweep.references_now.read_again", answer)
     assert look_again()(None, None, {}) == "whole"
     with pytest.raises(IncompleteReadError, match="rows are missing"):
         look_again()(None, None, "broken")

@@ -1,17 +1,24 @@
-"""The last look at a slice: listed once beside the batches, believed for a minute, never held as a whole."""
+"""The last look at a slice: listed once beside the batches, believed for a minute, never held as a
+whole.
+"""
 
 import tracemalloc
+from bisect import bisect_right
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_core import schemas
 from spark_core.errors import NotFoundError, TransientError
-from spark_core.storage.contract import ObjectInfo, listing_batch
-from spark_core.sweep import sight
-from spark_core.sweep.sight import Examiner, Seen
+from spark_core.storage.contract import ListedPage, OrderedStore, listing_batch
+from spark_core.storage.listing_order import behind
+from spark_core.storage.objects import ObjectInfo
+from spark_core.sweep import recheck
+from spark_core.sweep.recheck import Examiner, Seen
 
 OLD = datetime(2026, 11, 10, 2, tzinfo=UTC)
 CHANGED = OLD + timedelta(days=9)
@@ -40,8 +47,11 @@ class Store:
             self.requests["page"] += 1
             self.seconds += self.page_seconds
             page = [name for name in self.names[begin : begin + PAGE] if name not in left_out]
-            modified = pa.array([self.modified(name) for name in page], schemas.INSTANT)
-            yield listing_batch(page, [4] * len(page), modified)
+            yield self.rows(page)
+
+    def rows(self, page):
+        modified = pa.array([self.modified(name) for name in page], schemas.INSTANT)
+        return listing_batch(page, [4] * len(page), modified)
 
     def head(self, key):
         self.requests["head"] += 1
@@ -50,12 +60,37 @@ class Store:
         return ObjectInfo(key, 4, self.modified(key), None)
 
 
+class Ordered(Store):
+    """Lists from any name on, unless it is one of those that begin at the first name whatever they
+    are asked.
+    """
+
+    begins_anew = False
+
+    def pages(self, prefix, *, after=""):
+        self.requests["list"] += 1
+        at = 0 if self.begins_anew else bisect_right(self.names, after)
+        for begin in range(at, max(at + 1, len(self.names)), PAGE):
+            self.requests["page"] += 1
+            page = self.names[begin : begin + PAGE]
+            yield ListedPage(
+                behind(self.rows(page), after), is_last=begin + PAGE >= len(self.names)
+            )
+
+
+OrderedStore.register(Ordered)
+
+
 def names(count, step=1):
     return [f"data/s/{number:07}" for number in range(0, count * step, step)]
 
 
 def look(examiner, wanted):
-    columns = [pa.array(wanted), pa.array([4] * len(wanted)), pa.array([OLD] * len(wanted), schemas.INSTANT)]
+    columns = [
+        pa.array(wanted),
+        pa.array([4] * len(wanted)),
+        pa.array([OLD] * len(wanted), schemas.INSTANT),
+    ]
     return examiner.look(pa.record_batch(columns, schema=PLAN))
 
 
@@ -80,12 +115,15 @@ def test_what_is_seen_says_when_its_page_was_asked_for_and_is_asked_for_again_on
     wanted = store.names[:1_500:10]
     examiner = Examiner(store, monotonic=store.monotonic)
     assert look(examiner, wanted[:50]) == [Seen("there")] * 50
-    # A slow deletion; what the next batch needs lies on the page that was read before it, and on the next one.
+    # A slow deletion; what the next batch needs lies on the page that was read before it, and on
+    # the next one.
     store.seconds = 61.0
     store.overwritten = {wanted[60], wanted[120]}
     seen = look(examiner, wanted[50:])
     assert [one.at for one in seen] == [0.0] * 50 + [61.0] * 50
-    assert [wanted[50:][number] for number, one in enumerate(seen) if one.state == "changed"] == [wanted[120]]
+    assert [wanted[50:][number] for number, one in enumerate(seen) if one.state == "changed"] == [
+        wanted[120]
+    ]
     again = examiner.look_again([(name, 4, OLD) for name in wanted[50:70]])
     assert [one.state for one in again] == ["there"] * 10 + ["changed"] + ["there"] * 9
     assert {one.at for one in again} == {62.0}
@@ -112,9 +150,58 @@ def test_few_objects_of_a_huge_folder_are_asked_for_instead_of_listing_all_of_it
     store = Store(names(100_000))
     wanted = store.names[:100_000:2_500]
     assert in_batches(store, wanted) == [Seen("there")] * 40
-    assert store.requests["page"] <= -(-40 * sight.KEYS_PER_HEAD // PAGE)
+    assert store.requests["page"] <= -(-40 * recheck.KEYS_PER_HEAD // PAGE)
     assert store.requests["list"] == 1
     assert 30 <= store.requests["head"] <= 40
+
+
+@pytest.mark.parametrize(
+    ("run", "gap", "pages"),
+    [(105, 315, 4), (500, 2_000, 10), (500, 0, 6)],
+    ids=["near", "far", "all"],
+)
+def test_a_store_that_lists_from_any_name_on_is_asked_for_no_page_without_an_object(
+    run, gap, pages
+):
+    store = Ordered(names(20 * (run + gap)))
+    wanted = [name for number, name in enumerate(store.names) if number % (run + gap) < run]
+    assert in_batches(store, wanted[: 10 * run], size=run) == [Seen("there")] * 10 * run
+    assert store.requests["head"] == 0
+    assert store.requests["page"] == store.requests["list"] <= pages
+
+
+@given(
+    present=st.sets(st.integers(0, 400), max_size=300),
+    wanted=st.sets(st.integers(0, 400), min_size=1),
+    overwritten=st.sets(st.integers(0, 400)),
+    size=st.integers(40, 200),
+    begins_anew=st.booleans(),
+)
+def test_jumps_show_what_reading_all_pages_shows(present, wanted, overwritten, size, begins_anew):
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{__name__}.PAGE", 10)
+        patch.setattr(recheck, "HEADS", 5)
+        for kind in (Store, Ordered):
+            store = kind(f"data/s/{number:03}" for number in present)
+            store.begins_anew = begins_anew
+            store.overwritten = {f"data/s/{number:03}" for number in overwritten}
+            looked = in_batches(
+                store, [f"data/s/{number:03}" for number in sorted(wanted)], size=size
+            )
+            seen.append([one.state for one in looked])
+    expected = [
+        "absent" if number not in present else "changed" if number in overwritten else "there"
+        for number in sorted(wanted)
+    ]
+    assert seen == [expected, expected]
+
+
+def test_a_store_that_begins_at_the_first_name_whatever_it_is_asked_is_read_on_from_there():
+    store = Ordered(names(20_000))
+    store.begins_anew = True
+    assert in_batches(store, store.names[10_000:]) == [Seen("there")] * 10_000
+    assert store.requests["page"] <= 20 + 10
 
 
 def test_what_a_listing_leaves_out_is_looked_for_in_a_second_one_and_there_are_no_more():
@@ -124,7 +211,9 @@ def test_what_a_listing_leaves_out_is_looked_for_in_a_second_one_and_there_are_n
     store.names = there
     store.left_out = [set(there[:500])]
     seen = in_batches(store, sorted([*there, *gone]), size=500)
-    assert [state.state for state in seen] == ["there"] * 1_000 + ["absent"] * 1_500 + ["there"] * 500
+    assert [state.state for state in seen] == ["there"] * 1_000 + ["absent"] * 1_500 + [
+        "there"
+    ] * 500
     assert store.requests["list"] == 2
     assert store.requests["head"] == 0
 

@@ -1,14 +1,15 @@
-"""A last look at the objects of a batch: still there, and still those that the mark listed.
+"""A last look at a batch: its objects are still there, and still those that the mark listed.
 
-What it protects: an object that was overwritten in place since the mark, by
-somebody who still holds an upload's URL or who puts back a backup. lakeFS
-itself writes no name twice. So how old the look is matters: no request is begun
-for an object that was last seen more than `SEEN_SECONDS` before.
+It protects an object that was overwritten in place since the mark. Somebody who still holds an
+upload's URL, or who puts back a backup, can do that; lakeFS itself writes no name twice. So the age
+of the look matters: no request is begun for an object that was last seen more than `SEEN_SECONDS`
+before.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,17 +20,22 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_core import schemas
 from spark_core.addresses.collectable import slice_of
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
 from spark_core.storage import ObjectStore
-from spark_core.storage.order import InOrder
+from spark_core.storage.contract import OrderedStore
+from spark_core.storage.listing_order import InOrder
 
-# So many objects of a slice are asked for one by one, several at a time; of more it is listed.
+# Up to this many objects of a slice are asked for one by one, several at a time. With more, the
+# slice is listed.
 HEADS = 32
-# A listing brings so many keys in the time of one question: a page of 1,000 against 8 at a time.
+# Keys that a listing yields in the time of one question: a page of 1,000 against 8 at a time.
 KEYS_PER_HEAD = 125
-# What was seen longer ago than this is asked for once more before its request is begun.
+# An object that was seen longer ago than this is asked for again before its request is begun.
 SEEN_SECONDS = 60.0
+
+_NOTHING = pa.RecordBatch.from_pylist([], schema=schemas.OBJECT_LISTING)
 
 State = Literal["there", "absent", "changed", "unseen"]
 
@@ -39,12 +45,12 @@ Row = tuple[str, int, datetime]
 
 @dataclass(frozen=True)
 class Seen:
-    """What the store shows of one object of the plan.
+    """The state of one object of the plan in the store.
 
     Attributes:
-        state: `there`: as the mark listed it. `absent`: gone. `changed`: another one under its
+        state: `there`: as the mark listed it. `absent`: gone. `changed`: another object has its
             name. `unseen`: the store did not say.
-        why: In words, for the last two.
+        why: Cause in words, for the last two.
         at: When the store was asked, by the examiner's clock.
     """
 
@@ -70,18 +76,24 @@ class _Shown:
 
 @dataclass
 class _Listing:
-    """A listing of a slice, read as far as it is asked about; one page is held at a time.
+    """A listing of a slice, read only as far as needed; one page is held at a time.
+
+    Where a store can list from any name on, a page is requested from the next wanted object on. So
+    a gap of a page or more between two wanted objects costs nothing.
 
     Attributes:
-        pages: Columns of `schemas.OBJECT_LISTING`.
+        store: Store that is listed.
+        prefix: Prefix of the slice; ends in a slash.
         monotonic: The examiner's clock.
-        is_ordered: Whether it came in order of the keys so far; a file system's does not.
+        is_ordered: Whether the keys came in order so far; a file system's do not.
     """
 
-    pages: Iterator[pa.RecordBatch]
+    store: ObjectStore
+    prefix: str
     monotonic: Callable[[], float]
     is_ordered: bool = True
     _order: InOrder = field(default_factory=lambda: InOrder("a slice"))
+    _pages: Iterator[pa.RecordBatch] | None = None
     _page: pa.RecordBatch | None = None
     _page_at: float = 0.0
     _reached: str = ""
@@ -92,11 +104,12 @@ class _Listing:
         """Look objects up.
 
         Args:
-            wanted: Objects in order of their addresses, behind all that were asked about before.
+            wanted: Objects in order of their addresses, behind all objects of earlier calls.
 
         Returns:
-            By address; None for one that is not in the listing. Those that it would take too long
-            to come to are left out, and all of them where the keys are in no order.
+            What the listing shows, by address; None for an object that is not in the listing.
+            Objects that would take too long to reach are left out. If the keys are in no order, all
+            are left out.
         """
         addresses = [row[0] for row in wanted]
         if addresses[0] <= self._asked or any(one >= other for one, other in pairwise(addresses)):
@@ -110,24 +123,36 @@ class _Listing:
             if self._ended or self._reached >= addresses[-1] or left <= 0:
                 passed = [name for name in addresses if self._ended or name <= self._reached]
                 return dict.fromkeys(passed) | found
-            left -= self._turn()
+            left -= self._turn(addresses[bisect_right(addresses, self._reached)])
         return {}
 
-    def _turn(self) -> int:
-        """Read the next page; returns how many keys it has."""
+    def _turn(self, wanted: str) -> int:
+        """Read the page of the next wanted object, and return its number of keys."""
         at = self.monotonic()
-        page = next(self.pages, None)
-        if page is None:
-            self._page, self._ended = None, True
-            return 0
+        rows, self._ended = self._next(wanted)
         try:
-            self._order.require(page.column("key"))
+            self._order.require(rows.column("key"))
         except IncompleteReadError:
             self.is_ordered = False
             return 0
-        if page.num_rows:
-            self._page, self._page_at, self._reached = page, at, page.column("key")[-1].as_py()
-        return int(page.num_rows)
+        if rows.num_rows:
+            self._page, self._page_at, self._reached = rows, at, rows.column("key")[-1].as_py()
+        return int(rows.num_rows)
+
+    def _next(self, wanted: str) -> tuple[pa.RecordBatch, bool]:
+        """Return the rows of a page, and whether it is the last one."""
+        if self._pages is None and isinstance(self.store, OrderedStore):
+            # The wanted object is among the first names that are greater than its own beginning.
+            pages = self.store.pages(self.prefix, after=max(wanted[:-1], self._reached))
+            page = next(pages)
+            if page.rows.num_rows or page.is_last:
+                return page.rows, page.is_last
+            # Some stores list from the beginning all the same. Such a listing is read on once it is
+            # begun.
+            self._pages = (page.rows for page in pages)
+        self._pages = self._pages or iter(self.store.list(self.prefix))
+        rows = next(self._pages, None)
+        return (_NOTHING, True) if rows is None else (rows, False)
 
     def _on_page(self, sought: pa.StringArray) -> dict[str, _Shown | None]:
         if self._page is None:
@@ -142,15 +167,15 @@ class _Listing:
 class Examiner:
     """Looks at the objects of a task's batches, which come in the order of their slices and names.
 
-    A slice of which a batch has many objects is listed once, beside the batches:
-    it is read as far as the batch at hand goes, and one page of it is held. For
-    what it leaves out the slice is listed a second time. The cost is two
-    listings of a slice at the most, and a question for each object that the
-    store is asked about sooner than the listing would come to it.
+    A slice with many objects in a batch is listed once, beside the batches. It is read as far as
+    the current batch goes, and one page is held. Pages without a wanted object are skipped where
+    the store lists from any name on. If the listing leaves objects out, the slice is listed a
+    second time. The cost is at most two listings of a slice, and one question for each object that
+    a question reaches sooner than the listing would.
 
     Attributes:
         store: Rooted at the namespace.
-        threads: Objects asked for at once.
+        threads: Objects that are asked for at once.
         monotonic: Seconds of a clock that never jumps.
     """
 
@@ -164,28 +189,30 @@ class Examiner:
         """Compare objects with the store.
 
         Args:
-            rows: Columns address, size_bytes and last_modified; those of a slice one after the
-                other, in order of their addresses, also from one call to the next.
+            rows: Columns address, size_bytes and last_modified. The rows of a slice follow one
+                another in order of their addresses, also from one call to the next.
 
         Returns:
-            What the store shows of each, in the order given. An error of the store is `unseen`,
-            never an absence.
+            The state of each object, in the order given. An error of the store is `unseen`, never
+            an absence.
         """
-        columns = [rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")]
+        columns = [
+            rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")
+        ]
         seen: list[Seen] = []
         for name, group in groupby(zip(*columns, strict=True), key=_slice):
             wanted: list[Row] = list(group)
             try:
                 seen.extend(self._look_in(name, wanted))
             except LakegcError as error:
-                # A listing that broke off cannot be gone on with.
+                # A broken listing cannot be continued.
                 self._slice = ""
                 why = f"the store could not be looked at before the deletion: {error}"
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
     def look_again(self, rows: Sequence[Row]) -> list[Seen]:
-        """Ask for objects one by one, whatever was seen of them before; an error of the store is `unseen`."""
+        """Ask for objects one by one, whatever was seen before; a store's error is `unseen`."""
         return self._heads(rows, self._head_if_it_says)
 
     def _look_in(self, name: str, wanted: list[Row]) -> list[Seen]:
@@ -194,7 +221,7 @@ class Examiner:
         if name != self._slice:
             self._slice, self._listings = name, (self._listing(name), self._listing(name))
         shown = dict(self._listings[0].find(wanted))
-        # What a listing leaves out must not pass for an absence, of which the report would tell.
+        # An object that the listing left out must not pass for absent: the report would say so.
         absent = [row for row in wanted if row[0] in shown and shown[row[0]] is None]
         for row in absent:
             del shown[row[0]]
@@ -212,9 +239,11 @@ class Examiner:
         return [seen[row[0]] for row in wanted]
 
     def _listing(self, name: str) -> _Listing:
-        return _Listing(_lazily(self.store, f"data/{name}/"), self.monotonic)
+        return _Listing(self.store, f"data/{name}/", self.monotonic)
 
-    def _heads(self, wanted: Sequence[Row], head: Callable[[Row], Seen] | None = None) -> list[Seen]:
+    def _heads(
+        self, wanted: Sequence[Row], head: Callable[[Row], Seen] | None = None
+    ) -> list[Seen]:
         with ThreadPoolExecutor(self.threads, thread_name_prefix="lakegc-head") as pool:
             return list(pool.map(head or self._head, wanted))
 
@@ -233,24 +262,27 @@ class Examiner:
         return _compared(row, found.size_bytes, found.last_modified, at)
 
 
-def _lazily(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
-    """List a prefix; nothing is asked for before the first page is."""
-    yield from store.list(prefix)
-
-
 def _slice(row: Row) -> str:
     return slice_of(row[0])
 
 
 def _compared(row: Row, size_bytes: int, modified: datetime, at: float) -> Seen:
-    """Say whether an object is still the one that was listed; stores cut times differently, so only a later one counts."""
+    """Say whether an object is still the listed one; only a later time counts as another.
+
+    Stores cut times differently.
+    """
     _, planned_size, planned_modified = row
     if size_bytes != planned_size:
-        return Seen("changed", f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}", at)
+        return Seen(
+            "changed",
+            f"changed since the mark: it has {size_bytes} bytes, the mark saw {planned_size}",
+            at,
+        )
     if modified > planned_modified:
         return Seen(
             "changed",
-            f"changed since the mark: it was written at {modified.isoformat()}, the mark saw {planned_modified.isoformat()}",
+            f"changed since the mark: it was written at {modified.isoformat()}, the mark saw "
+            f"{planned_modified.isoformat()}",
             at,
         )
     return Seen("there", at=at)

@@ -1,4 +1,7 @@
-"""House-keeping: old tables go, by exact names only; verdicts, manifests and reports stay, and so does what may be needed."""
+"""House-keeping: old tables go, by exact names only.
+
+Verdicts, manifests and reports stay, and so does what may be needed.
+"""
 
 import io
 import os
@@ -16,7 +19,7 @@ from spark_core.records import tables
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
-from spark_core.upkeep import housekeeping, purge
+from spark_core.upkeep import needed, prune, purge
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, written_run
@@ -34,8 +37,8 @@ def run(tmp_path):
 
 
 def _prune(run):
-    done = housekeeping.Pruned()
-    housekeeping.prune(run, done)
+    done = prune.Pruned()
+    prune.prune(run, done)
     return done
 
 
@@ -105,7 +108,9 @@ def test_verdicts_manifests_and_reports_stay(run):
     assert {layout.verdict_key(old.key), layout.report_keys(old.key, swept=True)["json"]} <= left
     assert f"{layout.ROOT}journal/run_id={old.key}/_plan.json" in left
     assert not any(INTENT in key for key in left)
-    assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, "the record of what is gone"
+    assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, (
+        "the record of what is gone"
+    )
 
 
 def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
@@ -113,7 +118,7 @@ def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
         _mark(run, day)
     assert _prune(run).runs == [_key(2)]
     epochs = len(list(run.store.list(f"{layout.ROOT}lease/")))
-    assert _prune(run) == housekeeping.Pruned()
+    assert _prune(run) == prune.Pruned()
     assert len(list(run.store.list(f"{layout.ROOT}lease/"))) == epochs
 
 
@@ -159,20 +164,23 @@ def looked(monkeypatch):
     """A look that finds nothing needed; what it was asked about."""
     asked = []
 
-    def looking(run):
-        def look(some, count):
+    def finder(run):
+        def find(some, count):
             assert some.num_rows == count
             asked.append(set(some["run"].to_pylist()))
-            return purge.Needed(run.now(), frozenset())
+            return needed.Needed(run.now(), frozenset())
 
-        return look
+        return find
 
-    monkeypatch.setattr(purge, "looking", looking)
+    monkeypatch.setattr(purge, "needed_finder", finder)
     return asked
 
 
 def _in_quarantine(run):
-    """Let an object of the run of the day before yesterday be in quarantine, and its days be over; return its key."""
+    """Let an object of the run of the day before yesterday be in quarantine, and its days be over.
+
+    Return its key.
+    """
     key = quarantine.key_of(_key(2), "data/s/x")
     run.store.put(key, b"1234")
     _mark(run, 2, swept=True)
@@ -184,22 +192,32 @@ def _in_quarantine(run):
 def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looked):
     _mark(run, 1)
     _in_quarantine(run)
-    first = housekeeping.keep_house(run)
+    first = prune.keep_house(run)
     assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
     assert first.pruned.purged.objects == 1, "its days are over"
     assert first.facts["purged"]["size_bytes"] == 4
-    assert f"quarantine: 1 objects (4 bytes) deleted for good, listed in {layout.ROOT}purges/" in first.words
+    assert (
+        f"quarantine: 1 objects (4 bytes) deleted for good, listed in {layout.ROOT}purges/"
+        in first.words
+    )
     assert looked == [{str(_key(2))}]
     assert _prune(run).runs == [_key(2)]
 
 
 def test_what_is_due_and_stays_is_told(run, monkeypatch):
     used = _in_quarantine(run)
-    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: purge.Needed(run.now(), frozenset({"data/s/x"})))
-    house = housekeeping.keep_house(run)
+    monkeypatch.setattr(
+        purge,
+        "needed_finder",
+        lambda run: lambda *_: needed.Needed(run.now(), frozenset({"data/s/x"})),
+    )
+    house = prune.keep_house(run)
     assert run.store.exists(used)
     assert house.facts["purged"]["in_use"] == 1
-    assert "1 objects stay in quarantine because something refers to them or holds them, or may" in house.words
+    assert (
+        "1 objects stay in quarantine because something refers to them or holds them, or may"
+        in house.words
+    )
 
 
 def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypatch):
@@ -208,8 +226,8 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
     def unknown(_rows, _count):
         raise ChainError("the server does not say", "Run again.")
 
-    monkeypatch.setattr(purge, "looking", lambda _run: unknown)
-    house = housekeeping.keep_house(run)
+    monkeypatch.setattr(purge, "needed_finder", lambda _run: unknown)
+    house = prune.keep_house(run)
     assert house.pruned.purged == purge.Purged()
     assert house.facts["not_purged"] == "the server does not say"
     assert "the end of quarantine was not reached: the server does not say" in house.words
@@ -218,13 +236,15 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
 
 def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
     key = _in_quarantine(run)
-    house = housekeeping.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
+    house = prune.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
     assert "the days of 1 runs are over, but mode is `mark`" in house.words
     assert looked == []
     assert run.store.exists(key)
 
 
-def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_is_told(run, looked, monkeypatch):
+def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_is_told(
+    run, looked, monkeypatch
+):
     _mark(run, 3)
     key, beat, beats = _in_quarantine(run), lease.Lease.beat, []
 
@@ -235,17 +255,23 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_i
         beat(held)
 
     monkeypatch.setattr(lease.Lease, "beat", lost_before_the_purge)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert looked
     assert run.store.exists(key)
     assert house.pruned.runs == [_key(3)]
     assert house.facts["purged"]["left"] == 1
     assert "tables of 1 old runs pruned (" in house.words
-    assert "1 of its objects are left for the next time; not finished: the lease is lost" in house.words
+    assert (
+        "1 of its objects are left for the next time; not finished: the lease is lost"
+        in house.words
+    )
 
 
 def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, monkeypatch):
-    """A store that is busy, or does not answer, has a deletion sent again minutes later; somebody may need the object by then."""
+    """A store that is busy, or does not answer, has a deletion sent again minutes later.
+
+    Somebody may need the object by then.
+    """
     key, sent, unlink = _in_quarantine(run), [], run.store._unlink
 
     def hang(keys, pace):
@@ -258,7 +284,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
     monkeypatch.setattr(run.store, "_unlink", hang)
     monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
     began = run.now()
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert looked
     assert 1 < len(sent) < run.store.options.max_retries
     assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
@@ -277,7 +303,7 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
         return told
 
     monkeypatch.setattr(run.store, "delete", slow)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert looked
     assert not run.store.exists(key)
     assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
@@ -285,27 +311,43 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
 
 def _told(run, house):
     """What the record of a purge of one object says."""
-    (record,) = (key for batch in run.store.list(house.pruned.purged.record) for key in batch["key"].to_pylist())
+    (record,) = (
+        key
+        for batch in run.store.list(house.pruned.purged.record)
+        for key in batch["key"].to_pylist()
+    )
     (row,) = pq.read_table(io.BytesIO(run.store.read(record))).to_pylist()
     return row["outcome"]
 
 
 @pytest.mark.parametrize("answer", ["failed", "refused"])
-def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(run, looked, monkeypatch, answer):
+def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
+    run, looked, monkeypatch, answer
+):
     key, unlink = _in_quarantine(run), run.store._unlink
 
     def lost(keys, pace):
         told = unlink(keys, pace)
-        return {name: Answer(answer, "the first answer was lost") for name in told} if keys == [key] else told
+        return (
+            {name: Answer(answer, "the first answer was lost") for name in told}
+            if keys == [key]
+            else told
+        )
 
     monkeypatch.setattr(run.store, "_unlink", lost)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert not run.store.exists(key)
-    assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == ("purged", 1, 0)
+    assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == (
+        "purged",
+        1,
+        0,
+    )
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(run, looked, monkeypatch, lost):
+def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
+    run, looked, monkeypatch, lost
+):
     key, delete, exists, sent = _in_quarantine(run), run.store.delete, run.store.exists, []
 
     def slow(keys, **options):
@@ -325,19 +367,28 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(ru
 
     monkeypatch.setattr(run.store, "delete", slow)
     monkeypatch.setattr(run.store, "exists", stumble)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert _told(run, house) == "unknown"
-    assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (0, 1, 0)
-    assert "1 may be gone: nobody answered for their deletion, nor whether they are there" in house.words
+    assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (
+        0,
+        1,
+        0,
+    )
+    assert (
+        "1 may be gone: nobody answered for their deletion, nor whether they are there"
+        in house.words
+    )
     assert ("not finished: the lease is lost" in house.words) == lost
 
 
 def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
     _in_quarantine(run)
     monkeypatch.setattr(run.store, "write_parquet", _refused)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert looked
-    assert "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
+    assert (
+        "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
+    )
 
 
 def _refused(*_arguments):
@@ -378,7 +429,10 @@ def test_a_run_whose_report_cannot_be_made_stays(run):
 def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    left = [f"{layout.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet" for day in (1, 2)]
+    left = [
+        f"{layout.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet"
+        for day in (1, 2)
+    ]
     for key in left:
         run.store.put(key, b"rows")
     done = _prune(run)
@@ -437,7 +491,10 @@ def test_a_file_that_the_store_keeps_is_tried_again_the_next_time(run, monkeypat
     real = run.store.delete
 
     def deny(keys):
-        return [DeleteOutcome(key, "refused", "HTTP 403") if "/addresses/" in key else real([key])[0] for key in keys]
+        return [
+            DeleteOutcome(key, "refused", "HTTP 403") if "/addresses/" in key else real([key])[0]
+            for key in keys
+        ]
 
     with monkeypatch.context() as denying:
         denying.setattr(run.store, "delete", deny)
@@ -452,29 +509,36 @@ def test_what_the_server_left_is_counted_and_stays(run):
         if "gp0n1l7d77pn0cke6jjg" in name:
             run.store.put(layout.ROOT + name.format(hex32="0" * 32), b"12345")
     run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
-    left = housekeeping.left_by_server(run.store, "_lakefs")
-    assert left == housekeeping.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
-    assert housekeeping.keep_house(run).words == "the server keeps files of every collection: 2 files, 10 bytes"
-    assert housekeeping.left_by_server(run.store, "_lakefs") == left
+    left = prune.left_by_server(run.store, "_lakefs")
+    assert left == prune.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
+    assert (
+        prune.keep_house(run).words
+        == "the server keeps files of every collection: 2 files, 10 bytes"
+    )
+    assert prune.left_by_server(run.store, "_lakefs") == left
 
 
 def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
     runs = [_key(day) for day in range(20)]
     names = [tables.manifest_key(spec, key) for key in runs for spec in tables.ALL_TABLES]
-    server = [layout.ROOT + name.format(hex32="0" * 32) for name in STRANGERS if "gp0n1l7d77pn0cke6jjg" in name]
+    server = [
+        layout.ROOT + name.format(hex32="0" * 32)
+        for name in STRANGERS
+        if "gp0n1l7d77pn0cke6jjg" in name
+    ]
     copies = [f"{layout.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
     store = PagedStore([*names, *server, *copies], 1_000)
-    found = housekeeping._by_run(store)
+    found = prune._by_run(store)
     assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
     assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
-    assert housekeeping.left_by_server(store, "_lakefs").objects == 2
+    assert prune.left_by_server(store, "_lakefs").objects == 2
     assert store.requests["list"] == 2
 
 
 def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
     _mark(run, 0)
-    monkeypatch.setattr(housekeeping, "prune", _denied)
-    house = housekeeping.keep_house(run)
+    monkeypatch.setattr(prune, "prune", _denied)
+    house = prune.keep_house(run)
     assert house.problem == "listing was refused. House-keeping deleted nothing."
     assert "not finished: listing was refused" in house.words
     assert house.facts["left_by_server_objects"] == 0
@@ -487,6 +551,6 @@ def _denied(_run, *_):
 def test_pruning_says_what_it_did(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    house = housekeeping.keep_house(run)
+    house = prune.keep_house(run)
     assert "tables of 1 old runs pruned (2 files" in house.words
     assert house.facts["pruned_runs"] == [str(_key(2))]

@@ -1,8 +1,8 @@
-"""The part of a sweep that runs on executors: a last look, the intent, the deletion, the outcome; lot by lot.
+"""The executors' part of a sweep: last look, intent, deletion and outcome, lot by lot.
 
-A batch is looked at together, and some batches are a lot: one intent, their
-requests side by side, one outcome. So a journal has few parts, and a store that
-takes few keys in a request is not waited for after each.
+The objects of a batch are looked at together. Some batches form a lot: one intent, their requests
+side by side, one outcome. So a journal has few parts, and a task need not wait after each request
+to a store that takes few keys in one.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from spark_core.storage.contract import Outcomes, Pace
 from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
 from spark_core.sweep.pacing import Pacer
 from spark_core.sweep.plan import require_allowed
-from spark_core.sweep.sight import SEEN_SECONDS, Examiner, Row, Seen
+from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
 
 # Rows that are looked at together.
 BATCH_ROWS = 1_000
 # Most rows of one intent.
-LOT_ROWS = 10_000
-# A lot that is older takes no more batches: what was seen of its first objects must not become old.
+LOT_ROWS = 25_000
+# A lot that is older than this takes no more batches: the look at its first objects must not become
+# old.
 LOT_SECONDS = 10.0
-# Requests of a task that are under way at once, where there is no limit of deletions.
+# Requests of a task that are under way at once, where deletions have no limit.
 REQUESTS_AT_ONCE = 4
-# Objects that a task names to the driver, of those that were not deleted.
+# Undeleted objects that a task names to the driver.
 NAMED = 20
 
 TALLY = pa.schema([pa.field("tally", pa.string(), nullable=False)])
 
-# Makes objects go, as `ObjectStore.delete` does it: one outcome per key, in the order given.
+# Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
 Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
 
-_Told = tuple[str, str | None]
+# What became of an object: its outcome, and the cause of one that is not wanted.
+_Answer = tuple[str, str | None]
 # An object as the mark listed it, and when it was last seen so.
 _Planned = tuple[Row, float]
 
@@ -59,18 +61,19 @@ class Orders:
     """What the driver tells every task of a round.
 
     Attributes:
-        journal: Where intents and outcomes are written; its store is the one that is deleted in.
-        limits: What each address is compared with once more.
+        journal: Where intents and outcomes are written. Objects are deleted in the journal's store.
+        limits: The limits that each address is compared with once more.
         deadline: Until when requests may be sent.
         sweep: Id of the process that sweeps.
         round: Number of the round in that process.
-        deletes_per_second: How fast each task may delete; None: no limit.
+        deletes_per_second: Most deletions of each task per second; None: no limit.
         threads: Objects that a task asks the store for at once.
-        dispose: What makes objects go.
+        dispose: Deletes objects, or moves them to quarantine.
         batch_rows: Rows of one batch.
         lot_rows: Rows of one lot.
-        requests_at_once: Requests of a task that are under way at once, where there is no limit.
-        clocks: The executor's; None means its own.
+        requests_at_once: Requests of a task that are under way at once, where deletions have no
+            limit.
+        clocks: The executor's clocks; None means its own.
     """
 
     journal: Journal
@@ -92,10 +95,10 @@ class Tally:
     """What tasks did, as far as the driver needs it.
 
     Attributes:
-        objects: By outcome; `unsent` is what is left to the next round.
-        size_bytes: By outcome.
-        left: Some of those that the store did not delete: address, outcome and cause.
-        retries: Attempts at tasks that another one had come before.
+        objects: Number by outcome; `unsent` ones are left to the next round.
+        size_bytes: Bytes by outcome.
+        left: Some of the objects that the store did not delete: address, outcome and cause.
+        retries: Attempts at tasks that had an earlier attempt.
     """
 
     objects: Counter[str] = field(default_factory=Counter)
@@ -103,7 +106,7 @@ class Tally:
     left: list[tuple[str, str, str]] = field(default_factory=list)
     retries: int = 0
 
-    def count(self, address: str, size: int, told: _Told) -> None:
+    def count(self, address: str, size: int, told: _Answer) -> None:
         """Add one object."""
         outcome, error = told
         self.objects[outcome] += 1
@@ -119,34 +122,40 @@ class Tally:
         self.retries += other.retries
 
     @property
-    def settled(self) -> int:
-        """Objects that are not left to the next round."""
+    def concluded(self) -> int:
+        """Number of objects that are not left to the next round."""
         return self.objects.total() - self.objects["unsent"]
 
     def to_json(self) -> str:
-        """Write it for the way to the driver."""
+        """Serialize it for the driver."""
         return json.dumps([self.objects, self.size_bytes, self.left, self.retries])
 
     @classmethod
     def from_json(cls, text: str) -> Tally:
         """Read it back."""
         objects, size_bytes, left, retries = json.loads(text)
-        return cls(Counter(objects), Counter(size_bytes), [(row[0], row[1], row[2]) for row in left], retries)
+        return cls(
+            Counter(objects),
+            Counter(size_bytes),
+            [(row[0], row[1], row[2]) for row in left],
+            retries,
+        )
 
 
 def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Delete the objects of one Spark task until they are done or the deadline has passed.
 
     Args:
-        orders: What the driver tells.
-        batches: Columns address, size_bytes, last_modified, and `why`: what references the object now, else
-            null; sorted by slice and address.
+        orders: The driver's orders.
+        batches: Columns address, size_bytes, last_modified, and `why` (what references the object
+            now, else null); sorted by slice and address.
 
     Yields:
         One row with the task's tally.
 
     Raises:
-        UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each object.
+        UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each
+            object.
     """
     task = _Task(orders)
     for rows in _rebatched(batches, orders.batch_rows):
@@ -157,7 +166,7 @@ def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _rebatched(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """Cut batches to `size` rows, the last one excepted."""
+    """Cut batches to `size` rows, except the last one."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -186,8 +195,11 @@ class _Task:
         self._lot_until = 0.0
         self._number = 0
         context = TaskContext.get()
-        # Unique among all attempts at all tasks of a session, a second copy of the same task included.
-        self._name = "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
+        # Unique among all attempts at all tasks of a session, including a second copy of the same
+        # task.
+        self._name = (
+            "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
+        )
         if context is not None and context.attemptNumber():
             self.tally.retries = 1
         self._pacer: Pacer | None = None
@@ -197,51 +209,69 @@ class _Task:
                 self._pacer.hold_back()
 
     def take(self, rows: pa.RecordBatch) -> None:
-        """Look at the objects of a batch and put it to the lot; a lot that is large or old is deleted."""
+        """Look at a batch's objects and add them to the lot; delete a large or old lot."""
         if self._timer.passed:
             self._count(rows, {})
             return
         monotonic = self._timer.clocks.monotonic
         if not self._lot:
             left = (self._timer.instant - self._timer.now()).total_seconds()
-            # Where a round is short, what was looked at must still be sent in it.
+            # In a short round the objects must still be sent within it.
             self._lot_until = monotonic() + min(LOT_SECONDS, left / 4)
         self._lot.append((rows, self._examiner.look(rows)))
-        if sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows or monotonic() >= self._lot_until:
+        if (
+            sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows
+            or monotonic() >= self._lot_until
+        ):
             self.delete_lot()
 
     def delete_lot(self) -> None:
-        """Delete the lot, and write down what that did."""
+        """Delete the lot, and write down the outcome."""
         if not self._lot:
             return
         rows = pa.concat_batches([rows for rows, _ in self._lot])
         seen = [state for _, states in self._lot for state in states]
         self._lot = []
-        columns = [rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")]
+        columns = [
+            rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")
+        ]
         planned = dict(
-            zip(columns[0], zip(zip(*columns, strict=True), (one.at for one in seen), strict=True), strict=True)
+            zip(
+                columns[0],
+                zip(zip(*columns, strict=True), (one.at for one in seen), strict=True),
+                strict=True,
+            )
         )
         told = {
             address: found
-            for address, reason, state in zip(columns[0], rows.column("why").to_pylist(), seen, strict=True)
+            for address, reason, state in zip(
+                columns[0], rows.column("why").to_pylist(), seen, strict=True
+            )
             if (found := _without_asking(reason, state)) is not None
         }
-        asked = {} if self._timer.passed else {key: one for key, one in planned.items() if key not in told}
+        asked = (
+            {}
+            if self._timer.passed
+            else {key: one for key, one in planned.items() if key not in told}
+        )
         told |= self._delete(rows, asked, told)
         self._count(rows, told)
 
-    def _count(self, rows: pa.RecordBatch, told: dict[str, _Told]) -> None:
+    def _count(self, rows: pa.RecordBatch, told: dict[str, _Answer]) -> None:
         addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
         for address, size in zip(addresses, sizes, strict=True):
             self.tally.count(address, size, told.get(address, ("unsent", None)))
 
     def _delete(
-        self, rows: pa.RecordBatch, asked: Mapping[str, _Planned], told: Mapping[str, _Told]
-    ) -> dict[str, _Told]:
-        """Journal, delete, journal; returns what was told of the objects that were asked for."""
+        self, rows: pa.RecordBatch, asked: Mapping[str, _Planned], told: Mapping[str, _Answer]
+    ) -> dict[str, _Answer]:
+        """Journal, delete and journal again; return the answers for the objects asked for."""
         batch = f"{self._orders.sweep}.{self._orders.round}.{self._name}.{self._number}"
         self._number += 1
-        journal, sizes = self._orders.journal, dict(zip(*(rows.column(i).to_pylist() for i in (0, 1)), strict=True))
+        journal, sizes = (
+            self._orders.journal,
+            dict(zip(*(rows.column(i).to_pylist() for i in (0, 1)), strict=True)),
+        )
         if asked:
             journal.intend(batch, self._entries(dict.fromkeys(asked, ("intended", None)), sizes))
         answers, error = self._send(asked)
@@ -251,7 +281,7 @@ class _Task:
             raise error
         return answers
 
-    def _entries(self, told: dict[str, _Told], sizes: dict[str, int]) -> pa.RecordBatch:
+    def _entries(self, told: dict[str, _Answer], sizes: dict[str, int]) -> pa.RecordBatch:
         at = self._timer.now()
         return pa.record_batch(
             [
@@ -264,45 +294,60 @@ class _Task:
             schema=schemas.JOURNAL,
         )
 
-    def _send(self, asked: Mapping[str, _Planned]) -> tuple[dict[str, _Told], Exception | None]:
-        """Send requests, several at once where no limit is kept, until one of them cannot be answered for.
+    def _send(self, asked: Mapping[str, _Planned]) -> tuple[dict[str, _Answer], Exception | None]:
+        """Send requests, several at once without a limit, until one has no known outcome.
 
         Returns:
-            What was told of each object, but for those of which nobody knows; and what ended it.
+            The answer for each object, except those without a known outcome; and the error that
+            ended it.
         """
         size = self._store.delete_batch_size if self._pacer is None else self._pacer.batch_size
         keys = list(asked)
-        requests = [{key: asked[key] for key in keys[begin : begin + size]} for begin in range(0, len(keys), size)]
-        at_once = 1 if self._pacer is not None else min(self._orders.requests_at_once, len(requests))
+        requests = [
+            {key: asked[key] for key in keys[begin : begin + size]}
+            for begin in range(0, len(keys), size)
+        ]
+        at_once = (
+            1 if self._pacer is not None else min(self._orders.requests_at_once, len(requests))
+        )
         if at_once <= 1:
-            answers: Iterator[dict[str, _Told]] = map(self._answered, requests)
+            answers: Iterator[dict[str, _Answer]] = map(self._answered, requests)
             return _gathered(answers)
         with ThreadPoolExecutor(at_once, thread_name_prefix="lakegc-delete") as pool:
             return _gathered(pool.map(self._answered, requests))
 
-    def _answered(self, request: Mapping[str, _Planned]) -> dict[str, _Told]:
-        told: dict[str, _Told] = dict.fromkeys(request, ("unsent", None))
-        # Copies into quarantine are made before the pace is asked, and a limit is waited for.
-        if self._timer.passed:
+    def _answered(self, request: Mapping[str, _Planned]) -> dict[str, _Answer]:
+        told: dict[str, _Answer] = dict.fromkeys(request, ("unsent", None))
+        keys = [] if self._timer.passed else self._still_there(request)
+        # The deadline is also checked after the questions, because quarantine copies before it asks
+        # the pace.
+        if not keys or self._timer.passed:
             return told
-        keys = self._still_there(request)
         pace = _Pace(self._timer, self._pacer)
         try:
-            told |= self._request(keys, pace) if keys else {}
+            told |= self._request(keys, pace)
         except DeadlinePassedError:
             if pace.sent:
-                # What a request under way has done nobody knows: its intent stands open, and the next round looks.
+                # Nobody knows what a request under way has done. Its intent stays open, and the
+                # next round looks.
                 told = {key: one for key, one in told.items() if key not in set(keys)}
         return told
 
     def _still_there(self, request: Mapping[str, _Planned]) -> list[str]:
-        """Ask once more for what was seen too long ago; what is not as it was is left to the next round, which looks anew."""
+        """Ask again for objects that were seen too long ago, and return those that are unchanged.
+
+        The others are left to the next round, which looks anew.
+        """
         oldest = self._timer.clocks.monotonic() - SEEN_SECONDS
         old = {key: row for key, (row, at) in request.items() if at < oldest}
-        seen = dict(zip(old, self._examiner.look_again(list(old.values())), strict=True)) if old else {}
+        seen = (
+            dict(zip(old, self._examiner.look_again(list(old.values())), strict=True))
+            if old
+            else {}
+        )
         return [key for key in request if key not in seen or seen[key].state == "there"]
 
-    def _request(self, keys: list[str], pace: Pace) -> dict[str, _Told]:
+    def _request(self, keys: list[str], pace: Pace) -> dict[str, _Answer]:
         try:
             outcomes = self._orders.dispose(self._store, keys, pace)
         except LakegcError as error:
@@ -310,19 +355,23 @@ class _Task:
         answered = [outcome.key for outcome in outcomes]
         if answered != keys:
             raise UnsafePlanError(
-                f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what it did is unknown. "
-                "Run the sweep again: it looks at each object."
+                f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what "
+                "it did is unknown. Run the sweep again: it looks at each object."
             )
-        # It was there a moment ago, and lakegc has asked for it to go: a repeated request finds what the first one did.
+        # The object was there a moment ago, and lakegc asked for its deletion: a repeated request
+        # finds the result of the first one.
         return {
-            outcome.key: ("deleted" if outcome.outcome == "already_gone" else outcome.outcome, outcome.error)
+            outcome.key: (
+                "deleted" if outcome.outcome == "already_gone" else outcome.outcome,
+                outcome.error,
+            )
             for outcome in outcomes
         }
 
 
 @dataclass
 class _Pace:
-    """Waits for the limit, and lets nothing be sent after the deadline."""
+    """Waits for the limit, and stops every request after the deadline."""
 
     timer: Timer
     pacer: Pacer | None
@@ -336,9 +385,9 @@ class _Pace:
         self.sent = True
 
 
-def _gathered(answers: Iterator[dict[str, _Told]]) -> tuple[dict[str, _Told], Exception | None]:
-    """Put answers together up to the first one that is an error; nothing more is sent after that one is met."""
-    told: dict[str, _Told] = {}
+def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer], Exception | None]:
+    """Collect answers up to the first error; nothing more is sent after it."""
+    told: dict[str, _Answer] = {}
     try:
         for answer in answers:
             told |= answer
@@ -347,8 +396,8 @@ def _gathered(answers: Iterator[dict[str, _Told]]) -> tuple[dict[str, _Told], Ex
     return told, None
 
 
-def _without_asking(why: str | None, seen: Seen) -> _Told | None:
-    """Tell the outcome of an object whose deletion must not, or need not, be asked for; None for the others."""
+def _without_asking(why: str | None, seen: Seen) -> _Answer | None:
+    """Return an object's outcome if no deletion must or need be asked for; else None."""
     if seen.state == "absent":
         return "already_gone", None
     if why is not None:

@@ -1,4 +1,4 @@
-"""House-keeping: takes away lakegc's own tables of old runs, and counts what the server leaves behind."""
+"""House-keeping: delete lakegc's own tables of old runs; count what the server leaves behind."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
 from spark_core.records import tables
+from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
-    MISSING_ADDRESSES,
     NAMESPACE_SLICES,
-    REFERENCE_ADDRESSES,
     RETAINED_COMMITS,
 )
 from spark_core.report.values import bytes_text
@@ -31,18 +30,20 @@ from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
-from spark_core.upkeep import purge
+from spark_core.upkeep import due, purge
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
-# The tables of a mark, and those beside it. The deletion report is the record of what is gone, and stays.
-PRUNED_TABLES = (*tables.MARK_TABLES, MISSING_ADDRESSES, REFERENCE_ADDRESSES)
-# Exactly what `tables.store_table`, the journal and a reading of diffs that was killed (`mark.uncommitted`) write; of the
-# rest that begins with an underscore, manifests, verdicts and reports stay.
+# The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
+# what is gone.
+PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
+# Exactly what `tables.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
+# write. Of the other names that begin with an underscore, manifests, verdicts and reports stay.
 _PARTS = re.compile(
     rf"{re.escape(layout.ROOT)}(?:"
     rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{layout.PART}"
     rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{layout.DIFFS}"
-    rf"|{layout.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
+    rf"|{layout.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
+    rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, layout.JOURNAL)
 
@@ -52,18 +53,19 @@ _SERVER_RUN = r"[0-9a-v]{20}"
 
 @dataclass
 class Pruned:
-    """What one prune took away; it counts as it goes, so what was done is known where it ends by an error.
+    """What one prune deleted; it counts as it goes, so an error leaves the counts of what was done.
 
     Attributes:
         runs: The runs whose tables are gone now.
-        objects: Files taken away ...
+        objects: Files deleted ...
         size_bytes: ... and their bytes.
-        left: Files that the store did not let go of; they are tried again the next time.
+        left: Files that the store did not delete; the next time tries them again.
         kept: Why runs older than those that are kept stay, by run key.
         begun: Whether anything may have been deleted.
         not_now: Why nothing was done at all; None if it was.
-        purged: What the end of quarantine deleted; None where nothing was due, or it was not begun.
-        not_purged: Why nothing of it was deleted although it was due; None if it was, or nothing was due.
+        purged: What the end of quarantine deleted; None if nothing was due, or it was not begun.
+        not_purged: Why nothing in quarantine was deleted although it was due; None if it was, or
+            nothing was due.
     """
 
     runs: list[RunKey] = field(default_factory=list)
@@ -78,21 +80,26 @@ class Pruned:
 
     @property
     def gone(self) -> int | None:
-        """Objects that are known to be gone, of old runs and of quarantine; None before it began to delete."""
-        return self.objects + (self.purged.objects if self.purged is not None else 0) if self.begun else None
+        """Objects known to be gone, of old runs and of quarantine; None before deletion began."""
+        return (
+            self.objects + (self.purged.objects if self.purged is not None else 0)
+            if self.begun
+            else None
+        )
 
 
 @dataclass(frozen=True)
 class Left:
-    """What the server wrote for collections and never takes away.
+    """What the server wrote for collections and never deletes.
 
     Attributes:
-        lists: Lists of retained commits, and their bytes.
-        list_bytes: As said.
-        scans: Files of scans of staged entries, and their bytes.
-        scan_bytes: As said.
-        dump_files: Tables of this run's dump of refs, and their bytes; such tables cannot be told from a repository's own.
-        dump_bytes: As said.
+        lists: Lists of retained commits.
+        list_bytes: Their bytes.
+        scans: Files of scans of staged entries.
+        scan_bytes: Their bytes.
+        dump_files: Tables of this run's dump of refs; they cannot be told from a repository's own
+            tables.
+        dump_bytes: Their bytes.
     """
 
     lists: int
@@ -118,7 +125,7 @@ class Left:
 
 @dataclass
 class _Files:
-    """What there is of one run, by key."""
+    """The files of one run, by key."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     modified: dict[str, datetime] = field(default_factory=dict)
@@ -128,13 +135,15 @@ class _Files:
 
     @property
     def newest(self) -> datetime | None:
-        """When the last of it was written."""
+        """When the newest file was written."""
         return max(self.modified.values(), default=None)
 
     def ended(self, report: str) -> bool:
-        """Say whether its last sweep came to its end: nothing was journaled after the report was stored."""
+        """Say whether the last sweep ended: nothing was journaled after the report was stored."""
         journaled = [self.modified[key] for key in self.parts if f"/{layout.JOURNAL}/" in key]
-        return not journaled or (report in self.modified and max(journaled) <= self.modified[report])
+        return not journaled or (
+            report in self.modified and max(journaled) <= self.modified[report]
+        )
 
     @property
     def parts(self) -> list[str]:
@@ -143,13 +152,17 @@ class _Files:
 
 
 def prune(run: Run, done: Pruned) -> None:
-    """Take away the tables and journals of runs older than the newest `keep_runs`, and what is out of quarantine's days.
+    """Delete the tables of old runs, and the objects whose quarantine days are over.
 
-    Verdicts, manifests, deletion reports and the reports for people stay. So
-    does everything of a run of which an object was written within
-    `max_mark_age`, which may still be at work or be swept; of one whose sweep
-    did not end; of one with objects in quarantine; and of one whose report
-    cannot be made before its tables go. A namespace that somebody else collects is left for the next time.
+    The tables and journals of the newest `keep_runs` runs stay. Verdicts, manifests, deletion
+    reports and the reports for people always stay. Everything also stays of a run:
+
+    - that has a file written within `max_mark_age`, because it may still be at work or be swept;
+    - whose sweep did not end;
+    - that has objects in quarantine;
+    - whose report cannot be made before its tables go.
+
+    A namespace that somebody else collects is left for the next time.
 
     Args:
         run: The run that has just ended; its own tables stay.
@@ -160,7 +173,9 @@ def prune(run: Run, done: Pruned) -> None:
     """
     files, quarantined = _by_run(run.store), _quarantined(run.store)
     old = sorted(files, reverse=True)[run.options.keep_runs :]
-    kept = {key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None}
+    kept = {
+        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
+    }
     chosen = [key for key in old if key not in kept and files[key].parts]
     done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
     for key in list(chosen):
@@ -186,18 +201,24 @@ def prune(run: Run, done: Pruned) -> None:
 
 
 def _is_over(run: Run) -> tuple[bool, str | None]:
-    """Say whether something may be purged, and why nothing may although its days are over."""
+    """Say whether something may be purged; if its days are over but it may not, say why."""
     try:
-        over = purge.due(run)
+        over = due.runs_due(run)
     except LakegcError as unknown:
         return False, unknown.found
     if over and not run.options.may_sweep:
-        return False, f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing"
+        return (
+            False,
+            f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing",
+        )
     return bool(over), None
 
 
 def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
-    """Purge; return why it ended early. The run has done its work, so nothing but a lost lease ends house-keeping."""
+    """Purge; return why it ended early.
+
+    The run has done its work, so only a lost lease ends house-keeping.
+    """
     try:
         purge.purge(run, held, done)
     except LeaseLostError:
@@ -210,9 +231,9 @@ def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
 
 
 def left_by_server(store: ObjectStore, prefix: str) -> Left:
-    """Count what the server wrote when it was asked to prepare collections; nothing ever deletes it.
+    """Count what the server wrote when it prepared collections; nothing ever deletes it.
 
-    Dumps of refs are not among it: they are tables like a repository's own, named by their content.
+    Dumps of refs are not counted: they are tables like a repository's own, named by their content.
 
     Args:
         store: Rooted at the namespace.
@@ -240,9 +261,9 @@ class House:
     """What house-keeping did after a run, and what it found.
 
     Attributes:
-        pruned: What was taken away.
+        pruned: What was deleted.
         left: What the server left; None if it could not be counted.
-        problem: What stood in the way; the run has done its work all the same.
+        problem: The error that ended house-keeping; the run has done its work all the same.
     """
 
     pruned: Pruned
@@ -278,15 +299,20 @@ class House:
     @property
     def words(self) -> str:
         """One line for people."""
-        said = [] if self.left is None else [f"the server keeps files of every collection: {self.left}"]
+        said = (
+            []
+            if self.left is None
+            else [f"the server keeps files of every collection: {self.left}"]
+        )
         if self.left is not None and self.left.dump_files:
             said.append(
-                f"and this one's dump of refs: {self.left.dump_files} files, {bytes_text(self.left.dump_bytes)}"
+                f"and this one's dump of refs: {self.left.dump_files} files, "
+                f"{bytes_text(self.left.dump_bytes)}"
             )
         if self.pruned.objects:
             said.append(
-                f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} files, "
-                f"{bytes_text(self.pruned.size_bytes)})"
+                f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} "
+                f"files, {bytes_text(self.pruned.size_bytes)})"
             )
         if self.pruned.left:
             said.append(f"{self.pruned.left} of their files are left for the next time")
@@ -300,17 +326,28 @@ class House:
     def _quarantine_words(self) -> Iterator[str]:
         purged = self.pruned.purged
         if purged is not None and purged.objects:
-            where = f"listed in {purged.record}" if purged.record is not None else "of which no record could be written"
-            yield f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) deleted for good, {where}"
+            where = (
+                f"listed in {purged.record}"
+                if purged.record is not None
+                else "of which no record could be written"
+            )
+            yield (
+                f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) "
+                f"deleted for good, {where}"
+            )
         if purged is not None and purged.in_use:
             yield (
-                f"{purged.in_use:,} objects stay in quarantine because something refers to them or holds them, or may "
-                "(`twin_calls`): `lakegc restore` brings back those that are needed"
+                f"{purged.in_use:,} objects stay in quarantine because something refers to them "
+                "or holds them, or may (`twin_calls`): `lakegc restore` brings back those that "
+                "are needed"
             )
         if purged is not None and purged.left:
             yield f"{purged.left:,} of its objects are left for the next time"
         if purged is not None and purged.unknown:
-            yield f"{purged.unknown:,} may be gone: nobody answered for their deletion, nor whether they are there"
+            yield (
+                f"{purged.unknown:,} may be gone: nobody answered for their deletion, nor "
+                "whether they are there"
+            )
         if purged is not None and purged.strangers:
             yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
         if self.pruned.not_purged is not None:
@@ -318,7 +355,7 @@ class House:
 
 
 def keep_house(run: Run) -> House:
-    """Prune, and count what the server left, after a run has done its work; whatever stands in the way fails no run.
+    """Prune, and count what the server left, after a run has done its work; no error fails the run.
 
     Args:
         run: The run that has ended well.
@@ -326,11 +363,13 @@ def keep_house(run: Run) -> House:
     left, pruned = None, Pruned()
     try:
         with phase(lambda: keeping_house(pruned.gone)):
-            dumped = run.load(RETAINED_COMMITS).manifest.facts
+            dumped = CommitsFigures.of(run.load(RETAINED_COMMITS).manifest)
             left = replace(
-                left_by_server(run.store, run.load(NAMESPACE_SLICES).manifest.facts["table_prefix"]),
-                dump_files=dumped.get("dump_files", 0),
-                dump_bytes=dumped.get("dump_bytes", 0),
+                left_by_server(
+                    run.store, ListedFigures.of(run.load(NAMESPACE_SLICES).manifest).table_prefix
+                ),
+                dump_files=dumped.dump_files,
+                dump_bytes=dumped.dump_bytes,
             )
             prune(run, pruned)
     except LakegcError as problem:
@@ -341,14 +380,18 @@ def keep_house(run: Run) -> House:
 
 
 def _cause(problem: Exception) -> str:
-    return problem.found if isinstance(problem, LakegcError) else f"Spark failed ({type(problem).__name__})"
+    return (
+        problem.found
+        if isinstance(problem, LakegcError)
+        else f"Spark failed ({type(problem).__name__})"
+    )
 
 
 def after_run(run: Run) -> House:
     """Keep house if this run has done its work; else do nothing, and say why.
 
-    Whoever asks may have chosen this step alone, of whatever run: one whose mark did not pass knows nothing that may be
-    acted on, and one that is still to be swept is not at its end.
+    The caller may have chosen this step alone, for any run. A run whose mark did not pass knows
+    nothing that may be acted on. A run that is still to be swept has not ended.
 
     Args:
         run: The run.
@@ -374,9 +417,13 @@ def _why_not_yet(run: Run) -> str | None:
     return None
 
 
-def _listed(store: ObjectStore, parent: str, folders: Sequence[str]) -> Iterator[tuple[str, int, datetime]]:
+def _listed(
+    store: ObjectStore, parent: str, folders: Sequence[str]
+) -> Iterator[tuple[str, int, datetime]]:
     for batch in listed_together(store, parent, folders):
-        columns = (batch.column(name).to_pylist() for name in ("key", "size_bytes", "last_modified"))
+        columns = (
+            batch.column(name).to_pylist() for name in ("key", "size_bytes", "last_modified")
+        )
         yield from zip(*columns, strict=True)
 
 
@@ -390,9 +437,11 @@ def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
 
 
 def _quarantined(store: ObjectStore) -> set[RunKey]:
-    """Return the runs with objects in quarantine; a file system keeps their folders when those are gone."""
+    """Return the runs with objects in quarantine; a file system keeps empty folders."""
     return {
-        key for key in quarantine.runs(store) if any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
+        key
+        for key in quarantine.runs(store)
+        if any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
     }
 
 
@@ -410,7 +459,7 @@ def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) ->
 
 
 def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
-    """Make the report of a run that nobody looked at yet, as long as its tables are there."""
+    """Make the report of a run that has none yet, while its tables are still there."""
     if layout.verdict_key(key) not in files.sizes:
         return  # never marked to its end: there is nothing to report
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
@@ -422,12 +471,15 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
 def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:
     """Delete the parts of one run."""
     parts = files.parts
-    # The addresses last: while they are there, the run counts as one that was marked.
+    # The addresses go last: while they are there, the run counts as marked.
     parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
     for begin in range(0, len(parts), store.delete_batch_size):
         held.beat()
         for outcome in store.delete(parts[begin : begin + store.delete_batch_size]):
             if outcome.outcome in ("deleted", "already_gone"):
-                done.objects, done.size_bytes = done.objects + 1, done.size_bytes + files.sizes[outcome.key]
+                done.objects, done.size_bytes = (
+                    done.objects + 1,
+                    done.size_bytes + files.sizes[outcome.key],
+                )
             else:
                 done.left += 1

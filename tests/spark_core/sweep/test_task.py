@@ -1,4 +1,7 @@
-"""What one task of a sweep does to a store: a last look, the intent, the deletion, the outcome; and what it does not."""
+"""What one task of a sweep does to a store: a last look, the intent, the deletion, the outcome.
+
+And what it does not.
+"""
 
 import os
 from collections import Counter
@@ -16,10 +19,10 @@ from spark_core.errors import IncompleteReadError, UnsafePlanError
 from spark_core.records.journal import Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import batches, sight
-from spark_core.sweep.batches import Orders, Tally, run_task
+from spark_core.sweep import recheck, task
 from spark_core.sweep.deadline import Clocks, Deadline
 from spark_core.sweep.pacing import Pacer
+from spark_core.sweep.task import Orders, Tally, run_task
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
 A, B, C, D, E = (f"data/s/{name}" for name in "abcde")
@@ -32,11 +35,15 @@ class Clock:
     def __init__(self):
         self.seconds = 0.0
         self.wall = lambda: NOW + timedelta(seconds=self.seconds)
-        self.clocks = Clocks(self.wall, lambda: self.seconds, lambda _: ClockReading(timedelta(0), timedelta(0)))
+        self.clocks = Clocks(
+            self.wall, lambda: self.seconds, lambda _: ClockReading(timedelta(0), timedelta(0))
+        )
 
 
 class Store(LocalStore):
-    """A local store that lists in order, as others do, notes what it is asked, and answers as a test wants."""
+    """A local store that lists in order, as others do, notes what it is asked, and answers as a
+    test wants.
+    """
 
     def watch(self, clock):
         self.clock, self.deleted, self.listed, self.headed = clock, [], [], []
@@ -99,7 +106,12 @@ class Case:
 
     def run(self, *addresses, why=None, **orders):
         rows = [
-            {"address": address, "size_bytes": 4, "last_modified": OLD, "why": (why or {}).get(address)}
+            {
+                "address": address,
+                "size_bytes": 4,
+                "last_modified": OLD,
+                "why": (why or {}).get(address),
+            }
             for address in sorted(addresses)
         ]
         batch = pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()[0]
@@ -108,17 +120,29 @@ class Case:
 
     def journaled(self, kind):
         """Rows of the journal, batch by batch: address -> (outcome, error)."""
-        parts = sorted((part for part in self.journal.parts() if part.kind == kind), key=lambda part: part.batch)
+        parts = sorted(
+            (part for part in self.journal.parts() if part.kind == kind),
+            key=lambda part: part.batch,
+        )
         return [
-            {row["address"]: (row["outcome"], row["error"]) for row in self.journal.read(part).to_pylist()}
+            {
+                row["address"]: (row["outcome"], row["error"])
+                for row in self.journal.read(part).to_pylist()
+            }
             for part in parts
         ]
 
     def outcomes(self):
-        return {address: told for rows in self.journaled("outcome") for address, told in rows.items()}
+        return {
+            address: told for rows in self.journaled("outcome") for address, told in rows.items()
+        }
 
     def there(self):
-        return {key for batch in LocalStore.list(self.store, "data/") for key in batch.column("key").to_pylist()}
+        return {
+            key
+            for batch in LocalStore.list(self.store, "data/")
+            for key in batch.column("key").to_pylist()
+        }
 
 
 @pytest.fixture
@@ -146,8 +170,11 @@ def test_a_lot_of_several_batches_has_one_intent_and_one_outcome(case):
 
 
 def test_what_was_looked_at_ten_seconds_ago_waits_for_no_other_batch(case, monkeypatch):
-    monkeypatch.setattr(sight, "HEADS", 1)
-    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+    monkeypatch.setattr(recheck, "HEADS", 1)
+    first, second = (
+        [f"data/s/{number}" for number in range(6)],
+        [f"data/t/{number}" for number in range(6)],
+    )
     case.plant(*first, *second)
     case.store.listing_takes = 5.0
     case.run(*first, *second, batch_rows=6, lot_rows=100)
@@ -158,9 +185,14 @@ def test_what_was_looked_at_ten_seconds_ago_waits_for_no_other_batch(case, monke
     assert [set(rows) for rows in case.journaled("intent")][1:] == [set(first), set(second)]
 
 
-def test_what_is_overwritten_before_its_request_is_begun_a_minute_later_is_left_to_the_next_round(case, monkeypatch):
-    monkeypatch.setattr(sight, "HEADS", 1)
-    first, second = [f"data/s/{number}" for number in range(6)], [f"data/t/{number}" for number in range(6)]
+def test_what_is_overwritten_before_its_request_is_begun_a_minute_later_is_left_to_the_next_round(
+    case, monkeypatch
+):
+    monkeypatch.setattr(recheck, "HEADS", 1)
+    first, second = (
+        [f"data/s/{number}" for number in range(6)],
+        [f"data/t/{number}" for number in range(6)],
+    )
     case.plant(*first, *second)
     listed = case.store.list
 
@@ -178,7 +210,10 @@ def test_what_is_overwritten_before_its_request_is_begun_a_minute_later_is_left_
     assert tally.objects == {"deleted": 10, "unsent": 2}
     case.store.unreadable = set()
     case.run(first[2], first[4], sweep="ac")
-    assert case.outcomes()[first[2]] == ("kept", "changed since the mark: it has 5 bytes, the mark saw 4")
+    assert case.outcomes()[first[2]] == (
+        "kept",
+        "changed since the mark: it has 5 bytes, the mark saw 4",
+    )
     assert case.there() == {first[2]}
 
 
@@ -216,7 +251,9 @@ def test_the_requests_of_a_lot_go_side_by_side_and_each_object_has_the_answer_of
     tally = case.run(*many, batch_rows=10, lot_rows=100)
     assert len(threads) == 4
     assert tally.objects == {"deleted": 36, "refused": 4}
-    assert {key for key, (outcome, _) in case.outcomes().items() if outcome == "refused"} == set(many[::10])
+    assert {key for key, (outcome, _) in case.outcomes().items() if outcome == "refused"} == set(
+        many[::10]
+    )
     assert case.there() == set(many[::10])
 
 
@@ -231,7 +268,9 @@ def test_what_was_answered_before_an_answer_that_ends_the_sweep_is_written_down(
     assert case.store.deleted[-1] == many[20:30], "nothing is sent behind it"
 
 
-def test_killed_while_requests_go_side_by_side_it_leaves_an_intent_and_the_next_sweep_finds_out(case):
+def test_killed_while_requests_go_side_by_side_it_leaves_an_intent_and_the_next_sweep_finds_out(
+    case,
+):
     many = [f"data/s/{number:03}" for number in range(40)]
     case.plant(*many)
     case.store.delete_batch_size = 10
@@ -276,7 +315,7 @@ def test_what_something_references_again_is_kept_and_why_is_said(case):
     }, "what is gone is not called kept"
 
 
-@pytest.mark.parametrize("rows", [1, sight.HEADS + 1], ids=["asked one by one", "listed"])
+@pytest.mark.parametrize("rows", [1, recheck.HEADS + 1], ids=["asked one by one", "listed"])
 def test_an_object_that_was_overwritten_since_the_mark_is_kept(case, rows):
     others = [f"data/s/x{number:03}" for number in range(rows - 1)]
     case.plant(*others)
@@ -301,7 +340,9 @@ def test_each_slice_is_listed_once_and_few_objects_are_asked_for_one_by_one(case
     assert tally.objects == {"deleted": 202}
 
 
-@pytest.mark.parametrize("rows", [sight.HEADS + 1, 2 * sight.HEADS], ids=["all of them", "many times"])
+@pytest.mark.parametrize(
+    "rows", [recheck.HEADS + 1, 2 * recheck.HEADS], ids=["all of them", "many times"]
+)
 def test_what_one_listing_leaves_out_is_no_absent_object(case, rows):
     many = [f"data/s/{number:03}" for number in range(rows)]
     case.plant(*many)
@@ -313,10 +354,10 @@ def test_what_one_listing_leaves_out_is_no_absent_object(case, rows):
 
 
 def test_few_objects_that_a_listing_leaves_out_are_asked_for_one_by_one(case):
-    many = [f"data/s/{number:03}" for number in range(sight.HEADS + 3)]
+    many = [f"data/s/{number:03}" for number in range(recheck.HEADS + 3)]
     case.plant(*many[3:])
     tally = case.run(*many, batch_rows=1000)
-    assert tally.objects == {"already_gone": 3, "deleted": sight.HEADS}
+    assert tally.objects == {"already_gone": 3, "deleted": recheck.HEADS}
     assert case.store.listed == ["data/s/"]
     assert sorted(case.store.headed) == many[:3]
 
@@ -330,7 +371,7 @@ def test_a_slice_is_listed_no_more_than_twice_however_much_of_it_is_gone(case):
 
 
 def test_an_error_of_the_last_look_fails_the_batch_and_deletes_nothing_of_it(case, monkeypatch):
-    monkeypatch.setattr(sight, "HEADS", 1)
+    monkeypatch.setattr(recheck, "HEADS", 1)
     case.plant(A, B, "data/t/x")
     case.store.unreadable = {"data/s/"}
     tally = case.run(A, B, C, "data/t/x", why={C: "a tag"}, batch_rows=1000)
@@ -339,7 +380,10 @@ def test_an_error_of_the_last_look_fails_the_batch_and_deletes_nothing_of_it(cas
     assert told["data/t/x"] == ("deleted", None)
     assert told[C] == ("kept", "referenced again: a tag")
     assert told[A][0] == told[B][0] == "failed"
-    assert "could not be looked at before the deletion: data/s/ could not be listed to its end" in told[A][1]
+    assert (
+        "could not be looked at before the deletion: data/s/ could not be listed to its end"
+        in told[A][1]
+    )
     assert tally.left == [(A, "failed", told[A][1]), (B, "failed", told[B][1])]
 
 
@@ -353,9 +397,16 @@ def test_an_object_that_cannot_be_asked_for_is_no_absent_one(case):
 
 def test_refusals_and_failures_of_the_store_are_told_object_by_object(case):
     case.plant(A, B, C)
-    case.store.answers = {A: DeleteOutcome(A, "refused", "AccessDenied"), B: DeleteOutcome(B, "failed", "SlowDown")}
+    case.store.answers = {
+        A: DeleteOutcome(A, "refused", "AccessDenied"),
+        B: DeleteOutcome(B, "failed", "SlowDown"),
+    }
     tally = case.run(A, B, C)
-    assert case.outcomes() == {A: ("refused", "AccessDenied"), B: ("failed", "SlowDown"), C: ("deleted", None)}
+    assert case.outcomes() == {
+        A: ("refused", "AccessDenied"),
+        B: ("failed", "SlowDown"),
+        C: ("deleted", None),
+    }
     assert tally.left == [(A, "refused", "AccessDenied"), (B, "failed", "SlowDown")]
 
 
@@ -378,7 +429,9 @@ def test_a_store_that_answers_for_other_objects_ends_the_sweep_and_leaves_its_in
 def test_a_row_that_may_not_be_deleted_at_all_stops_its_batch(case):
     case.plant(A)
     case.store.put("_lakefs/x", b"1234")
-    with pytest.raises(UnsafePlanError, match=r"the plan names '_lakefs/x', which lies outside data/"):
+    with pytest.raises(
+        UnsafePlanError, match=r"the plan names '_lakefs/x', which lies outside data/"
+    ):
         case.run(A, "_lakefs/x")
     assert case.there() == {A}
 
@@ -393,7 +446,9 @@ class TestADeadline:
         assert case.store.deleted == [[A, B, C]]
         assert case.there() == {D, E}
         assert tally.objects == {"deleted": 3, "unsent": 2}
-        assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}], "what is not sent is not intended"
+        assert [set(rows) for rows in case.journaled("intent")] == [{A, B, C}], (
+            "what is not sent is not intended"
+        )
 
     def test_a_repetition_is_a_request_too_and_leaves_the_intent_open(self, case):
         case.plant(A, B)
@@ -403,12 +458,14 @@ class TestADeadline:
         assert case.journaled("outcome") == [], "nobody knows what the first request did"
         assert [set(rows) for rows in case.journaled("intent")] == [{A, B}]
 
-    def test_it_ends_a_lot_that_waits_for_a_limit_at_once_and_asks_nothing_of_the_store(self, case, monkeypatch):
+    def test_it_ends_a_lot_that_waits_for_a_limit_at_once_and_asks_nothing_of_the_store(
+        self, case, monkeypatch
+    ):
         def wait(seconds):
             case.clock.seconds += seconds
 
         paced = partial(Pacer, now=lambda: case.clock.seconds, sleep=wait)
-        monkeypatch.setattr(batches, "Pacer", paced)
+        monkeypatch.setattr(task, "Pacer", paced)
         many = [f"data/s/{number:03}" for number in range(40)]
         case.plant(*many)
         asked = []
@@ -421,7 +478,30 @@ class TestADeadline:
         tally = case.run(*many, batch_rows=40, deletes_per_second=1.0, dispose=dispose)
         assert tally.objects["unsent"] == 40 - tally.objects["deleted"]
         assert case.clock.seconds < 605.0, "not the rest of the lot's seconds"
-        assert len(asked) <= tally.objects["deleted"] + 1, "copies into quarantine are made before the pace is asked"
+        assert len(asked) <= tally.objects["deleted"] + 1, (
+            "copies into quarantine are made before the pace is asked"
+        )
+
+    def test_nothing_is_copied_where_it_passed_while_the_store_was_asked_once_more(self, case):
+        many = [f"data/s/{number:03}" for number in range(40)]
+        case.plant(*many)
+        case.store.delete_batch_size = 20
+        disposed, head = [], case.store.head
+
+        def dispose(store, keys, pace):
+            disposed.append(keys)
+            case.clock.seconds += 61.0
+            return store.delete(keys, pace=pace)
+
+        def slow(key):
+            case.clock.seconds = 601.0
+            return head(key)
+
+        case.clock.seconds = 500.0
+        case.store.head = slow
+        tally = case.run(*many, batch_rows=40, lot_rows=40, requests_at_once=1, dispose=dispose)
+        assert disposed == [many[:20]]
+        assert tally.objects == {"deleted": 20, "unsent": 20}
 
     def test_what_needs_no_asking_is_written_down_even_then(self, case):
         case.plant(A, B)
@@ -438,7 +518,10 @@ class TestADeadline:
         assert case.there() == {A, B}
 
     def test_a_short_round_sends_what_it_looked_at(self, case):
-        first, second = [f"data/s/{number}" for number in range(3)], [f"data/t/{number}" for number in range(3)]
+        first, second = (
+            [f"data/s/{number}" for number in range(3)],
+            [f"data/t/{number}" for number in range(3)],
+        )
         case.plant(*first, *second)
         look = case.store.head
 

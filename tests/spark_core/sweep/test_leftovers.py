@@ -1,4 +1,4 @@
-"""What a killed process still deleted while the next one kept it is reported as deleted."""
+"""What an attempt deleted that was killed or lost, and another one kept, is reported as deleted."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import pytest
 from spark_core import schemas
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
-from spark_core.sweep.aftermath import settle_left
+from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import report
 from tests.support.written_run import written_run
 
@@ -18,13 +18,16 @@ GONE, THERE, ANSWERED = "data/s/gone", "data/s/there", "data/s/answered"
 
 
 def _entries(outcome, *addresses):
-    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": AT} for a in addresses]
+    rows = [
+        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": AT}
+        for a in addresses
+    ]
     return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 
 @pytest.fixture
 def resumed(tmp_path, spark):
-    """A sweep that went on at once after a kill, and kept what its predecessor had just intended."""
+    """A sweep that kept what an earlier attempt had just intended."""
     run = written_run(tmp_path, spark).run
     journal = Journal(run.store, str(run.key), "5" * 64)
     journal.bind("repo")
@@ -43,35 +46,38 @@ def _reported(run, journal):
 
 
 @pytest.mark.spark
-def test_what_went_while_a_dead_process_was_still_at_work_is_not_reported_as_kept(resumed):
+def test_what_went_while_a_lost_executor_was_still_at_work_is_not_reported_as_kept(resumed):
     run, journal = resumed
     clock = run.environment.clock
     asleep = clock.sleep
 
     def sleep(seconds):
-        # The last executor of the dead process works off its batch.
+        # The lost executor works off its batch.
         run.store.delete([GONE])
         asleep(seconds)
 
     slow = replace(run, environment=replace(run.environment, clock=clock))
     clock.sleep = sleep
-    assert settle_left(slow, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    assert recheck_leftovers(slow, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {
+        GONE
+    }
     assert 179 < clock.slept[-1] <= 180
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
 
 @pytest.mark.spark
-def test_a_process_that_comes_late_waits_for_nothing_and_looks_all_the_same(resumed):
+def test_after_a_process_that_was_killed_nothing_is_waited_for_and_all_the_same_looked_at(resumed):
     run, journal = resumed
-    # The process between, which kept it and should have looked, was killed while it waited.
     run.store.delete([GONE])
-    assert settle_left(run, journal, None, [GONE]) == {GONE}
+    assert recheck_leftovers(run, journal, None, [GONE]) == {GONE}
     assert run.environment.clock.slept == []
     assert _reported(run, journal) == {GONE: "deleted", THERE: "kept", ANSWERED: "kept"}
 
 
 @pytest.mark.spark
-def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not_reported_as_kept(resumed):
+def test_what_a_lost_executor_only_begins_to_delete_while_it_is_waited_for_is_not_reported_as_kept(
+    resumed,
+):
     run, _ = resumed
     journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     journal.bind("repo")
@@ -85,13 +91,17 @@ def test_what_a_dead_process_only_begins_to_delete_while_it_is_waited_for_is_not
         asleep(seconds)
 
     clock.sleep = sleep
-    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    assert recheck_leftovers(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {
+        GONE
+    }
     assert _reported(run, journal)[GONE] == "deleted"
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("outcome", ["failed", "refused"])
-def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_as_left(resumed, outcome):
+def test_what_one_attempt_could_not_delete_and_a_lost_one_did_is_not_reported_as_left(
+    resumed, outcome
+):
     run, _ = resumed
     journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     journal.bind("repo")
@@ -107,13 +117,17 @@ def test_what_this_process_could_not_delete_and_a_dead_one_did_is_not_reported_a
         asleep(seconds)
 
     clock.sleep = sleep
-    assert settle_left(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {GONE}
+    assert recheck_leftovers(run, journal, clock.now() + timedelta(minutes=3), [GONE, THERE]) == {
+        GONE
+    }
     told = _reported(run, journal)
     assert (told[GONE], told[THERE]) == ("deleted", outcome)
 
 
 @pytest.mark.spark
-def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_kept_ends_the_sweep(resumed, monkeypatch):
+def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_kept_ends_the_sweep(
+    resumed, monkeypatch
+):
     run, with_kept = resumed
     journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     journal.bind("repo")
@@ -125,9 +139,9 @@ def test_where_the_store_does_not_say_it_what_failed_stays_failed_and_what_is_ke
 
     monkeypatch.setattr(run.store, "exists", away)
     until = run.now() + timedelta(minutes=3)
-    assert settle_left(run, journal, until) == set()
+    assert recheck_leftovers(run, journal, until) == set()
     with pytest.raises(TransientError):
-        settle_left(run, with_kept, until)
+        recheck_leftovers(run, with_kept, until)
 
 
 @pytest.mark.spark
@@ -137,5 +151,5 @@ def test_nothing_is_waited_for_where_nothing_is_left(resumed):
     other.bind("repo")
     other.intend("aa.1.0.0.0", _entries("intended", GONE))
     other.conclude("bb.1.0.0.0", _entries("already_gone", GONE))
-    assert settle_left(run, other, run.now() + timedelta(minutes=3)) == set()
+    assert recheck_leftovers(run, other, run.now() + timedelta(minutes=3)) == set()
     assert run.environment.clock.slept == []

@@ -1,0 +1,609 @@
+"""Find the objects of a plan that something references again, just before deleting.
+
+Everything that may refer to such an object is read again.
+
+References are read in the mark's order, by the mark's own functions: first all staged entries, then
+rules, refs and the server's list, then what the commits reach. An address that is found twice is
+kept, and so is one that only a collision of hashes finds. What cannot be read ends the sweep. The
+module `renewal` says which parts the next look reads again, and why that is safe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial, reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from spark_core import schemas
+from spark_core.errors import IncompleteReadError, RepositoryStateError
+from spark_core.mark import twins
+from spark_core.mark.commits import ReadCommits, heads_now, read_commits
+from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
+from spark_core.mark.heads import Heads
+from spark_core.mark.holds import Holds
+from spark_core.mark.renewal import HIDDEN, QUICK, Parts
+from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_sizes
+from spark_core.mark.uncommitted import Staged, read_staged
+from spark_core.records import tables
+from spark_core.records.figures import (
+    ExpiredFigures,
+    ListedFigures,
+    LookFigures,
+    ReachedFigures,
+    StagedReadFigures,
+    TwinFigures,
+)
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
+from spark_core.schemas import spark_type
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import counted, frame_of, read_counted
+
+# Rows of a result that the driver may hold. A larger result stays with the executors.
+HELD = 10_000
+
+STAGED = "staged"
+UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
+
+_FOUND = pa.schema(
+    [pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)]
+)
+_REACHED = pa.schema([*schemas.COMMITTED_ADDRESSES, pa.field("why", pa.string())])
+_HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
+
+
+@dataclass(frozen=True)
+class Known:
+    """Tables of the server that were read before; they never change, as their content names them.
+
+    Attributes:
+        metaranges: Id -> whether its entries were read with their paths, as for a branch head.
+        addresses: Addresses that they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why.
+            None if nothing was read.
+        head_ranges: Ids of ranges whose entries the mark or `addresses` has in full, with their
+            paths; None: not read yet.
+        later: Objects (address, size_bytes) that heads reach and that are not in the mark's
+            listing, and their neighbours.
+    """
+
+    metaranges: Mapping[str, bool] = field(default_factory=dict)
+    addresses: DataFrame | None = None
+    head_ranges: pa.Array | None = None
+    later: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class ReferencesNow:
+    """The objects that something references again.
+
+    Attributes:
+        began: Start of its age, by the run's clock: before the first byte was read. Where reading
+            the staged entries takes long, it is before refs were read (see `renewal`).
+        frame: Columns address (key) and why: rows of the plan that something references now, or did
+            at an earlier look of the same sweep. Already read to the end.
+        figures: Figures for the report.
+        known: Tables read so far, for the next look.
+        parts: When each staged part was read.
+        searched: What was known at the last search for hidden entries.
+        ended: When the last byte was read.
+    """
+
+    began: datetime
+    frame: DataFrame
+    figures: LookFigures
+    known: Known
+    parts: Parts
+    searched: Known
+    ended: datetime
+
+
+def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
+    """Return `read_again` with a memory, for one sweep.
+
+    The next calls do not read again what one call read of the server's tables.
+
+    The rows that were read stay with the executors. If an executor is lost with its rows, or rows
+    are missing, everything is read once more, as in a new sweep. Objects that an earlier call saw
+    alive stay alive all the same. If that record is lost as well, the sweep ends.
+    """
+    last: list[ReferencesNow] = []
+
+    def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> ReferencesNow:
+        try:
+            last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
+        except (PySparkException, Py4JJavaError, IncompleteReadError) as failure:
+            if not last and not isinstance(failure, IncompleteReadError):
+                raise
+            last[:] = [read_again(run, plan, mark=mark, alive=last[0].frame if last else None)]
+        return last[0]
+
+    return again
+
+
+@surfacing_errors()
+def read_again(
+    run: Run,
+    plan: DataFrame,
+    *,
+    mark: Mapping[str, StoredTable],
+    previous: ReferencesNow | None = None,
+    alive: DataFrame | None = None,
+) -> ReferencesNow:
+    """Find the objects of a plan that something refers to now.
+
+    Everything that moves is read anew: staged entries, rules, refs, the server's list, holds, and
+    the answers of branches for paths that may have a twin. Where reading all staged entries takes
+    long, only parts of them are read (see `renewal`). The content of the server's tables names
+    them, so only tables that neither the mark nor `previous` had read are read. Each of them is
+    read whole, or the sweep ends.
+
+    Rules count from the run's own instant, as they did for the mark. That instant lies in the past,
+    so a commit is retained at least as long as by a new mark.
+
+    Args:
+        run: The run, of the instance that was marked.
+        plan: The objects that may still be deleted: columns address, size_bytes and, where it is
+            known, last_modified of `schemas.EXPIRED_ADDRESSES`.
+        mark: The mark's tables by name; `uncommitted_addresses` is not read.
+        previous: Result of an earlier call in the same sweep; what it found is found again.
+        alive: `frame` of an earlier call, where nothing else of that call can be relied on.
+
+    Returns:
+        The objects that must be kept, and why.
+
+    Raises:
+        RepositoryStateError: If the server shows no branch or no commit that keeps its objects.
+        IncompleteReadError: If anything could not be read to its end.
+        LakegcError: For any other cause. Nothing is known then, and nothing may be deleted.
+    """
+    began = run.now()
+    calls = Counter(run.server.requests)
+    prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
+    if previous is None:
+        parts = Parts(run.now, run.options.reread_every * QUICK)
+        known = searched = Known()
+        found, budget = alive, None
+    else:
+        parts, known, searched = previous.parts, previous.known, previous.searched
+        found, budget = previous.frame, max(parts.quick, began - previous.ended)
+    with ExitStack() as held:
+        # Three queries use it: the referenced objects, the sizes of the rest, and the twins among
+        # the rest. The write time of an object in quarantine is unknown, so it may hide on any
+        # branch.
+        written = sf.col("last_modified") if "last_modified" in plan.columns else sf.lit(began)
+        plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
+        held.callback(plan.unpersist)
+        parts.turn(budget)
+        staged = [_staged_now(run, prefix, parts, held)]
+        if run.now() - began > parts.quick:
+            # Meanwhile the first branches' diffs have become old: those that are quick to read are
+            # read once more.
+            parts.turn(parts.quick, least_age=parts.quick)
+            staged.append(_staged_now(run, prefix, parts, held))
+        # Behind the last staged part, always: what was committed in between was in no part of
+        # either kind before.
+        committed = _Committed.read(run, prefix, mark, known)
+        found = _read_to_end(
+            _union(found, _referenced([one.hashes for one in staged], committed, plan))
+        )
+        known = committed.known
+        twin_figures: TwinFigures | None = None
+        parts.turn()
+        if parts.begin(HIDDEN):
+            is_news = known is not searched
+            heads = heads_now(
+                run,
+                committed.commits,
+                Heads.of(mark[tables.RETAINED_COMMITS.name].manifest),
+                read_at=committed.began,
+            )
+            known, search = _twins(run, _without(plan, found), mark, known, heads, is_news=is_news)
+            parts.end_hidden(branch.id for branch in committed.commits.refs.branches)
+            searched, twin_figures = known, search.figures
+            if search.found is not None:
+                found = _read_to_end(_union(found, search.found))
+            if run.now() - committed.began > parts.quick:
+                committed = _Committed.read(run, prefix, mark, known)
+                known = committed.known
+                found = _read_to_end(_union(found, _referenced([], committed, plan)))
+    assert parts.oldest is not None  # noqa: S101 - a first look reads every part
+    ended = run.now()
+    commits = committed.commits
+    figures = LookFigures(
+        began=began.isoformat(),
+        oldest_began=parts.oldest.isoformat(),
+        seconds=(ended - began).total_seconds(),
+        calls=sum((Counter(run.server.requests) - calls).values()),
+        staged=tuple(one.figures for one in staged),
+        commits=len(commits.refs.commits),
+        branches=len(commits.refs.branches),
+        tags=len(commits.refs.tags),
+        retained_commits=commits.table.num_rows,
+        holds=len(commits.holds.holds),
+        **vars(committed.figures),
+        twins=twin_figures,
+    )
+    is_young = committed.began - parts.oldest <= parts.quick
+    return ReferencesNow(
+        parts.oldest if is_young else committed.began, found, figures, known, parts, searched, ended
+    )
+
+
+@dataclass(frozen=True)
+class _StagedNow:
+    """Hashes (address_hash) of the staged entries, in the parts that were read, and figures."""
+
+    hashes: DataFrame
+    figures: StagedReadFigures
+
+
+def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _StagedNow:
+    """Read the staged parts that are due, to their ends; `held` releases what they hold."""
+    staged = read_staged(run, prefix, parts)
+    held.callback(staged.close)
+    # The rows are counted and compared. The compared rows must be the counted ones.
+    told = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
+    held.callback(told.unpersist)
+    hashes, rows, figures = counted(told)
+    return _StagedNow(hashes, _require_all_staged(run, staged.figures(figures), rows))
+
+
+def _hashes(staged: Staged, task: Any, figures: Counter[str]) -> Iterator[pa.RecordBatch]:
+    for batch in staged.read(task, figures):
+        yield batch.select(_HASHES.names)
+
+
+@dataclass(frozen=True)
+class _Committed:
+    """What is committed now, or held by name.
+
+    Attributes:
+        began: Before the first byte of it was read.
+        commits: The commits that keep their objects.
+        known: Tables that the commits reach and that the mark's commits did not.
+        figures: What was read of them.
+    """
+
+    began: datetime
+    commits: ReadCommits
+    known: Known
+    figures: ReachedFigures
+
+    @classmethod
+    def read(
+        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: Known
+    ) -> _Committed:
+        """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
+        began = run.now()
+        commits = read_commits(run, prefix)
+        _require_commits(run, commits)
+        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
+        return cls(began, commits, reached.known, reached.figures)
+
+
+def _require_commits(run: Run, commits: ReadCommits) -> None:
+    if not commits.refs.branches or not commits.table.num_rows:
+        raise RepositoryStateError(
+            f"repository {run.repository.id} shows {len(commits.refs.branches)} branches and "
+            f"{commits.table.num_rows} commits that keep their objects, read again just before "
+            "deleting: it was deleted, or emptied, since the mark",
+            "Look at it with `lakectl repo list`; if it lives, mark again under a new run key.",
+        )
+
+
+def _require_all_staged(run: Run, read: StagedReadFigures, rows: int) -> StagedReadFigures:
+    """Return the figures of the staged entries, which must have been read to their end.
+
+    This is the counterpart of the check `uncommitted_was_read_whole`.
+
+    Raises:
+        IncompleteReadError: If Spark holds a different number of rows than the files and the diffs
+            have.
+    """
+    if (read.files_read, rows) != (read.files, read.file_rows + read.from_diffs):
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: of what is staged, read again just before deleting, "
+            f"{read.files_read} of {read.files} files with {read.file_rows} rows and "
+            f"{read.from_diffs} rows of diffs were read, of which Spark holds {rows}",
+            "Run the same command again; if it stays, report it with this text.",
+        )
+    return read
+
+
+def _retained(commits: ReadCommits) -> dict[str, Metarange]:
+    """Return the metaranges whose objects are kept, each with one commit that has it.
+
+    The key is the metarange's id. The commit is a head, if a head has the metarange.
+    """
+    found: dict[str, Metarange] = {}
+    for row in commits.table.select(["commit_id", "metarange_id", "reason", "is_head"]).to_pylist():
+        id_, known = row["metarange_id"], found.get(row["metarange_id"])
+        if id_ and (known is None or (row["is_head"] and not known.is_head)):
+            reason = row["reason"]
+            why = (
+                reason
+                if reason.startswith("hold ")
+                else f"commit {row['commit_id'][:12]} ({reason})"
+            )
+            found[id_] = Metarange(id_, is_head=row["is_head"], is_retained=True, why=why)
+    return found
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What the present commits reach that the mark's commits did not."""
+
+    known: Known
+    figures: ReachedFigures
+
+    @classmethod
+    def read(
+        cls,
+        run: Run,
+        prefix: str,
+        mark: Mapping[str, StoredTable],
+        now: Mapping[str, Metarange],
+        known: Known,
+    ) -> _Reached:
+        """Read the new metaranges, and those of their ranges that no head of the mark had.
+
+        A metarange that became a head's is read again, because the paths of its entries tell where
+        to look for twins.
+        """
+        marked = _marked(mark[tables.RETAINED_COMMITS.name])
+        before = {
+            **marked,
+            **{id_: is_head or marked.get(id_, False) for id_, is_head in known.metaranges.items()},
+        }
+        new = [
+            metarange
+            for id_, metarange in sorted(now.items())
+            if before.get(id_) not in (True, metarange.is_head)
+        ]
+        if not new:
+            return cls(known, ReachedFigures())
+        reader = TableReader.of(run, prefix)
+        old_ranges = known.head_ranges
+        if old_ranges is None:
+            old_ranges = _head_ranges(run, reader, marked)
+        named, read = distinct_ranges(run, reader, new)
+        ranges = named.filter(pc.invert(pc.is_in(named["range_id"], old_ranges)))
+        tasks = tasks_of(ranges, run.options.range_partitions)
+        held = read_counted(
+            run.spark, _REACHED, tasks, partial(_read_saying_why, reader)
+        ).localCheckpoint()
+        addresses, rows, more = counted(held)
+        read.update(more)
+        _require_all(
+            run,
+            {"metaranges": len(new)},
+            "metarange_rows",
+            pc.sum(named["times"]).as_py() or 0,
+            read,
+        )
+        entries = pc.sum(ranges["count"]).as_py() or 0
+        _require_all(
+            run,
+            {"ranges": ranges.num_rows, "entries": entries},
+            "addresses",
+            rows + read["left_out"],
+            read,
+        )
+        figures = ReachedFigures(
+            new_metaranges=len(new),
+            metaranges_read=read["metaranges"],
+            ranges_read=read["ranges"],
+            entries_read=read["entries"],
+        )
+        return cls(
+            Known(
+                {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
+                addresses if known.addresses is None else known.addresses.unionByName(addresses),
+                pa.chunked_array(
+                    [*_chunks(old_ranges), *_chunks(ranges.filter(ranges["is_head"])["range_id"])],
+                    pa.string(),
+                ),
+                known.later,
+            ),
+            figures,
+        )
+
+
+def _head_ranges(run: Run, reader: TableReader, marked: Mapping[str, bool]) -> pa.ChunkedArray:
+    """Return the ids of the ranges that the mark's heads had."""
+    heads = [
+        Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head
+    ]
+    return distinct_ranges(run, reader, heads)[0]["range_id"]
+
+
+def _read_saying_why(
+    reader: TableReader, ranges: pa.Table, figures: Counter[str]
+) -> Iterator[pa.RecordBatch]:
+    yield from read_ranges(reader, ranges, figures, saying_why=True)
+
+
+def _chunks(ids: pa.ChunkedArray) -> list[pa.Array]:
+    return [ids.combine_chunks()]
+
+
+def _require_all(
+    run: Run, wanted: Mapping[str, int], what: str, held: int, read: Counter[str]
+) -> None:
+    """Compare what had to be read with what was read, and the tasks' results with Spark's rows.
+
+    Args:
+        run: The run.
+        wanted: How many of each had to be read, by the name of the figure.
+        what: The figure of the tasks' results.
+        held: How many of those results Spark holds.
+        read: The figures, as the tasks counted them.
+
+    Raises:
+        IncompleteReadError: If anything is missing.
+    """
+    if held != read[what] or any(read[name] != count for name, count in wanted.items()):
+        reached = " and ".join(f"{count} {name}" for name, count in wanted.items())
+        raise IncompleteReadError(
+            f"repository {run.repository.id}: of {reached} that commits reach anew, "
+            f"{' and '.join(str(read[name]) for name in wanted)} were read just before deleting; "
+            f"they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}",
+            "Run the same command again; if it stays, report it with this text.",
+        )
+
+
+def _marked(commits: StoredTable) -> dict[str, bool]:
+    """Return the metaranges that the mark read, and whether a head had each of them."""
+    marked: dict[str, bool] = {}
+    for batch in commits.batches(["metarange_id", "is_head"]):
+        for row in batch.to_pylist():
+            if row["metarange_id"]:
+                marked[row["metarange_id"]] = (
+                    marked.get(row["metarange_id"], False) or row["is_head"]
+                )
+    return marked
+
+
+def _referenced(staged: Sequence[DataFrame], committed: _Committed, plan: DataFrame) -> DataFrame:
+    """Return address and why of what is staged (address_hash), reached, or held by address.
+
+    An address may come twice.
+    """
+    alive = [one.select("address_hash", sf.lit(STAGED).alias("why")) for one in staged]
+    if committed.known.addresses is not None:
+        alive.append(committed.known.addresses.select("address_hash", "why"))
+    found = []
+    if alive:
+        causes = (
+            reduce(DataFrame.unionByName, alive)
+            .groupBy("address_hash")
+            .agg(sf.min("why").alias("why"))
+        )
+        named = plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner")
+        found.append(named.select("address", "why"))
+    held = committed.commits.holds
+    if held.of_addresses or not found:
+        found.append(
+            plan.select("address").mapInArrow(partial(_map_held, held), spark_type(_FOUND))
+        )
+    return reduce(DataFrame.unionByName, found)
+
+
+def _union(found: DataFrame | None, more: DataFrame) -> DataFrame:
+    """Return what was found so far and the new rows; each address once.
+
+    Nothing takes an earlier finding away.
+    """
+    both = more if found is None else found.unionByName(more)
+    return both.groupBy("address").agg(sf.min("why").alias("why"))
+
+
+def _map_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        why = held.reasons(batch.column("address"))
+        found = pa.record_batch(
+            [batch.column("address").cast(pa.string()), why], names=_FOUND.names
+        )
+        yield found.filter(pc.is_valid(why)).cast(_FOUND)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The twins (address, why; an address may come twice; None for none), and figures."""
+
+    found: DataFrame | None
+    figures: TwinFigures
+
+
+def _twins(
+    run: Run,
+    plan: DataFrame,
+    mark: Mapping[str, StoredTable],
+    known: Known,
+    since: Heads,
+    *,
+    is_news: bool,
+) -> tuple[Known, _Search]:
+    """Search for twins as the mark does, among the entries of the mark's heads and today's.
+
+    The sizes that entries give are compared with the store, also for objects written after the
+    mark's listing.
+    """
+    columns = ["address", "size_bytes", "head_path", "checksum"]
+    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
+    if known.addresses is not None:
+        heads = heads.unionByName(known.addresses.select(*columns))
+    heads = heads.where("head_path is not null")
+    expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
+    slices = mark[tables.NAMESPACE_SLICES.name]
+    listing = slices.frame(run.spark, ["address", "size_bytes", "checksum"])
+    if known.later is not None:
+        listing = listing.unionByName(known.later)
+    if is_news or (known.later is None and expired.missing_objects):
+        later = sizes_of_later(run, heads, listing)
+        listing = listing.unionByName(later)
+        known = replace(
+            known, later=later if known.later is None else known.later.unionByName(later)
+        )
+    # A mark of an earlier version did not compare the sizes of all entries.
+    are_sizes_said, lost = (
+        expired.other_sizes > 0 or expired.twins.are_sizes_said is not False,
+        None,
+    )
+    if known.addresses is not None:
+        are_sizes_said = are_sizes_said or not stated_sizes(listing, known.addresses).isEmpty()
+    if known.later is not None:
+        are_sizes_said = are_sizes_said or not stated_sizes(known.later, heads).isEmpty()
+        lost = absent(heads, listing)
+    search = twins.find(
+        run,
+        plan,
+        HeadEntries(heads, lost, are_sizes_said, listing),
+        since,
+        grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
+    )
+    causes = []
+    if search.live is not None:
+        at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
+        causes.append(search.live.select("address", at))
+    if search.undecided is not None:
+        causes.append(search.undecided.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
+    return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.figures)
+
+
+def _address_hash() -> Any:
+    return sf.xxhash64("address").alias("address_hash")
+
+
+def _without(plan: DataFrame, found: DataFrame) -> DataFrame:
+    return plan.join(found.select("address"), on="address", how="left_anti")
+
+
+def _read_to_end(frame: DataFrame) -> DataFrame:
+    """Run a frame of address and why to its end.
+
+    Any failure then comes now, and nothing is read again for the frame.
+    """
+    few = frame.select(*_FOUND.names).limit(HELD + 1).toArrow()
+    if few.num_rows > HELD:
+        return frame.localCheckpoint()
+    held = frame_of(frame.sparkSession, few.cast(_FOUND))
+    if held.count() != few.num_rows:
+        raise IncompleteReadError(
+            f"Spark lost {few.num_rows - held.count()} of {few.num_rows} objects that something "
+            "refers to again",
+            "Run the same command again; if it stays, report it with this text and Spark's "
+            "version.",
+        )
+    return held
