@@ -1,4 +1,8 @@
-"""The checks of a mark: functions of its manifests and of earlier verdicts, shown by Dagster and kept in the verdict."""
+"""The checks of a mark.
+
+A check is a function of the mark's manifests and of earlier verdicts. Dagster shows its result, and
+the verdict keeps it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ from spark_core.checks.alive import (
     zero_ranges_are_proved,
 )
 from spark_core.checks.history import nothing_changed_suddenly
-from spark_core.checks.place import clocks_agree, listing_lies_in_one_repository, namespace_is_its_own
+from spark_core.checks.namespace_and_clocks import (
+    clocks_agree,
+    listing_lies_in_one_repository,
+    namespace_is_its_own,
+)
 from spark_core.checks.plan import (
     expired_share_is_plausible,
     hidden_entries_were_asked,
@@ -73,7 +81,7 @@ CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
     )
 )
 
-# What a person may confirm of one mark, by name: unusual, and right all the same.
+# Names of the checks whose findings a person may confirm for one mark: unusual, but right.
 CONFIRMABLE = frozenset({expired_share_is_plausible.__name__, nothing_changed_suddenly.__name__})
 
 

@@ -1,4 +1,4 @@
-"""What a check says: the finding, the figures behind it, its limit, and who may lift it."""
+"""The result of a check: the finding, its figures, its limit, and who may lift it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core.records.tables import Manifest
+from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 
 NOTHING_LIFTS_IT = "nothing lifts it"
 
-# Checks that say something and stand in the way of nothing.
+# Checks that inform people and never stop a sweep.
 ADVISORY = frozenset({"hidden_entries_were_asked"})
 
 Manifests = Mapping[str, Manifest]
@@ -19,16 +19,17 @@ Manifests = Mapping[str, Manifest]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check says.
+    """The result of one check.
 
     Attributes:
         name: Name of the check.
-        table: Table that the check sits on.
-        passed: Whether the mark may be swept as far as this check sees.
+        table: Table that the check belongs to.
+        passed: Whether this check allows a sweep of the mark.
         summary: One sentence for people: what was found, what was wanted, what to do.
         figures: The numbers and names behind it; JSON values only.
-        limit: Up to where it passes, in words; numbers that settings decide are among the figures too.
-        lifted_by: Which setting or command lets a mark pass all the same.
+        limit: The condition for passing, in words. Numbers that settings decide are among the
+            figures too.
+        lifted_by: Setting or command that lets a mark pass all the same.
     """
 
     name: str
@@ -41,7 +42,7 @@ class CheckResult:
 
     @property
     def allows(self) -> bool:
-        """Whether the mark may be swept as far as this check goes: it passed, or only says something."""
+        """Whether this check allows a sweep: it passed, or it only informs."""
         return self.passed or self.name in ADVISORY
 
 
@@ -59,5 +60,5 @@ def confirmed_or(name: str, run: Run, check: str) -> str:
 
 
 def share(part: float, whole: float) -> float:
-    """Return which share of a whole a part is; of nothing, none."""
+    """Return the share of a whole that a part is; 0 if the whole is 0."""
     return part / whole if whole else 0.0

@@ -1,9 +1,11 @@
-"""The stored verdict: what a mark's checks said, bound to its bytes; the lock that the sweep opens."""
+"""The stored verdict: the results of a mark's checks, bound to the bytes of its tables.
+
+A sweep needs a passed verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,104 +14,17 @@ from spark_core import __version__, layout
 from spark_core import checks as guards
 from spark_core.checks import CheckResult, confirmation
 from spark_core.checks.confirmation import Confirmation
-from spark_core.checks.history import VERDICT_FORMAT, standing
-from spark_core.errors import OF_A_RUN, CorruptTableError, NotFoundError, ObjectExistsError, VerdictError
+from spark_core.checks.history import standing
+from spark_core.checks.verdict_document import Verdict
+from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
-from spark_core.records import sealed, tables
-from spark_core.records.tables import Manifest, StoredTable
+from spark_core.records import tables
+from spark_core.records.figures import CommitsFigures, ListedFigures
+from spark_core.records.manifest import Manifest
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run, chain
 
 _WAY_ON = "Mark again under a new run key."
-
-_CHECK_FIELDS = {"name", "passed", "summary"}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was found about a mark.
-
-    Attributes:
-        repository: Repository id.
-        instance: Which instance of it.
-        namespace: Its storage namespace.
-        run: Run key.
-        passed: Whether every check that can stand in the way passed.
-        concluded_at: When it was written.
-        cutoff: The mark's cutoff.
-        min_age_seconds: The minimum age that the cutoff follows from.
-        rules: Retention rules as the server showed them; None without any.
-        options: Those that decided what may go.
-        tables: Table name -> sha256 of its manifest (`manifest`), manifests that it was made from (`parents`), rows, bytes,
-            parts, and when its reading began and ended: the chain.
-        addresses: Key of each Parquet part of the expired addresses -> its sha256.
-        expired_objects: Rows of the expired addresses.
-        standing: Figures that later runs are compared with.
-        checks: Each check's name, table, result, sentence, figures, limit, and who may lift it.
-        versions: Of lakegc and what it decides with.
-    """
-
-    repository: str
-    instance: str
-    namespace: str
-    run: str
-    passed: bool
-    concluded_at: datetime
-    cutoff: str
-    min_age_seconds: float
-    rules: Mapping[str, Any] | None
-    options: Mapping[str, Any]
-    tables: Mapping[str, Mapping[str, Any]]
-    addresses: Mapping[str, str]
-    expired_objects: int
-    standing: Mapping[str, int]
-    checks: Sequence[Mapping[str, Any]]
-    versions: Mapping[str, str]
-
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """What is stored of it, without the digest."""
-        return {"format": VERDICT_FORMAT, **vars(self), "concluded_at": self.concluded_at.isoformat()}
-
-    @property
-    def digest(self) -> str:
-        """Hex digest by which confirmations name it."""
-        return sealed.digest(self.document)
-
-    @property
-    def failed(self) -> list[Mapping[str, Any]]:
-        """The checks that did not pass, and stand in the way."""
-        return [check for check in self.checks if check["passed"] is not True and check["name"] not in guards.ADVISORY]
-
-    def to_json(self) -> bytes:
-        """Write the verdict, with the digest of itself."""
-        return sealed.seal(self.document)
-
-    @classmethod
-    def from_json(cls, data: bytes, *, name: str) -> Verdict:
-        """Read a verdict back.
-
-        Raises:
-            VerdictError: If it was written in another format.
-            CorruptTableError: If it is not a verdict, or not as it was written.
-        """
-        document = sealed.unseal(data, name=name, formats=VERDICT_FORMAT)
-        del document["format"]
-        try:
-            if not isinstance(document["passed"], bool):
-                raise CorruptTableError(
-                    name, None, f"`passed` is {document['passed']!r}, wanted true or false", OF_A_RUN
-                )
-            for check in document["checks"]:
-                if not isinstance(check, dict) or not check.keys() >= _CHECK_FIELDS:
-                    raise CorruptTableError(name, None, f"{check!r} is not the result of a check", OF_A_RUN)
-            concluded_at = datetime.fromisoformat(document["concluded_at"])
-            if concluded_at.tzinfo is None:
-                raise CorruptTableError(
-                    name, None, f"`concluded_at` is {concluded_at}, wanted a time with its zone", OF_A_RUN
-                )
-            return cls(**{**document, "concluded_at": concluded_at})
-        except (ValueError, KeyError, TypeError) as problem:
-            raise CorruptTableError(name, None, f"not a verdict of a lakegc mark ({problem!r})", OF_A_RUN) from problem
 
 
 def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
@@ -117,13 +32,13 @@ def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
 
     Args:
         repository_id: Repository name.
-        key: Of the run.
-        failing: The checks and what each found.
+        key: Run key.
+        failing: The failed checks and what each found.
     """
     return VerdictError(
         f"the mark of run {key} of {repository_id} did not pass its checks: {failing.rstrip('. ')}",
-        "Read its "
-        f"report (`lakegc report {repository_id} --run {key}`), mend what the checks name, and mark again under a new run key.",
+        f"Read its report (`lakegc report {repository_id} --run {key}`), mend what the checks "
+        "name, and mark again under a new run key.",
     )
 
 
@@ -135,16 +50,16 @@ def load_mark(run: Run, *, anew: bool = False) -> dict[str, StoredTable]:
         anew: As for `Run.load`.
 
     Raises:
-        ChainError: If one is missing or of another instance of the repository.
+        ChainError: If a table is missing or belongs to another instance of the repository.
     """
     return {spec.name: run.load(spec, anew=anew) for spec in tables.MARK_TABLES}
 
 
 def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
-    """Check a whole mark and store the verdict, passed or not; the run is closed by it.
+    """Check a whole mark and store the verdict, passed or not; this closes the run.
 
-    Called again for a run that has a verdict, it returns the stored one with
-    the checks as they come out now.
+    Called again for a run that has a verdict, it returns the stored verdict with the checks'
+    present results.
 
     Args:
         run: The run; its five tables must be stored.
@@ -177,17 +92,17 @@ def load(run: Run) -> Verdict:
         data = run.store.read(key)
     except NotFoundError as missing:
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} has no verdict ({key} does not exist): its mark did not end, or its "
-            "checks were not run",
+            f"run {run.key} of {run.repository.id} has no verdict ({key} does not exist): its mark "
+            "did not end, or its checks were not run",
             "Mark first (`lakegc mark`), then sweep.",
         ) from missing
-    return Verdict.from_json(data, name=key)
+    return Verdict.from_json(data, name=key, formats=(Verdict.FORMAT,))
 
 
 def results(run: Run) -> list[CheckResult]:
-    """Return what a run's stored verdict says of each check; a finding that a person confirmed counts as passed.
+    """Return the check results of a run's stored verdict; a confirmed finding counts as passed.
 
-    Nothing is decided here, and nothing written.
+    The function decides nothing and writes nothing.
 
     Raises:
         VerdictError: If there is no verdict, or it is of another format.
@@ -201,30 +116,39 @@ def results(run: Run) -> list[CheckResult]:
 def _as_result(check: Mapping[str, Any], *, confirmed: bool) -> CheckResult:
     words = f"confirmed by name: {check['summary']}" if confirmed else check["summary"]
     return CheckResult(
-        **{"figures": {}, "table": "", **check, "passed": check["passed"] or confirmed, "summary": words}
+        **{
+            "figures": {},
+            "table": "",
+            **check,
+            "passed": check["passed"] or confirmed,
+            "summary": words,
+        }
     )
 
 
 def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
-    """Open the lock: return the verdict and the expired addresses, or refuse.
+    """Return the verdict and the expired addresses of a mark that may be swept, or refuse.
 
-    Nothing that the caller knows is trusted; verdict, manifests and hashes are
-    read from the store, however the sweep was started. Nor is the verdict's
-    text: every check is made once more on the manifests that it names. A check
-    that failed keeps it shut, then and now, unless its finding was confirmed by
-    name (`confirm`).
+    The caller is not trusted: verdict, manifests and hashes are read from the store, however the
+    sweep was started. The verdict's text is not trusted either: every check is made again on the
+    manifests that the verdict names. A check that failed then or fails now refuses the sweep,
+    unless its finding was confirmed by name (`confirm`).
 
     Raises:
-        VerdictError: If the verdict is missing, failed, too old or from the future, of another instance, of other
-            options, or not of these bytes; or if a check fails now.
+        VerdictError: If the verdict is missing, failed, too old or from the future. If it belongs
+            to another instance, other options or other bytes. If a check fails now.
         CorruptTableError: If the verdict or a confirmation is not as it was written.
         ChainError: If a table of the mark is missing.
     """
     verdict = load(run)
-    if verdict.repository != run.repository.id or verdict.instance != run.instance or verdict.run != str(run.key):
+    if (
+        verdict.repository != run.repository.id
+        or verdict.instance != run.instance
+        or verdict.run != str(run.key)
+    ):
         raise VerdictError(
-            f"the verdict of run {run.key} speaks of {verdict.instance!r}, run {verdict.run}; the server now has "
-            f"{run.instance!r}",
+            f"the verdict of run {run.key} speaks of {verdict.instance!r}, run {verdict.run}; the "
+            f"server now has {run.instance!r}",
             _WAY_ON,
         )
     _require_passed(run, verdict)
@@ -236,23 +160,26 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
     confirmed = confirmed_checks(run, verdict)
     failed = [
         result
-        for result in guards.check_mark(run, {name: table.manifest for name, table in stored.items()})
+        for result in guards.check_mark(
+            run, {name: table.manifest for name, table in stored.items()}
+        )
         if not result.allows and result.name not in confirmed
     ]
     if failed:
         names = "; ".join(f"{result.name}: {result.summary}" for result in failed)
         raise VerdictError(
-            f"the verdict of run {run.key} of {run.repository.id} says passed, but checks fail now: {names.rstrip('.')}",
+            f"the verdict of run {run.key} of {run.repository.id} says passed, but checks fail "
+            f"now: {names.rstrip('.')}",
             _WAY_ON,
         )
     return verdict, stored[tables.EXPIRED_ADDRESSES.name]
 
 
 def confirm(run: Run, check: str, *, who: str) -> Confirmation:
-    """Note that a finding of a check is right, so that the mark may be swept all the same.
+    """Record that a finding of a check is right, so that the mark may be swept all the same.
 
-    The verdict stays as it is; the note names its digest, so it holds for this
-    mark alone. Said twice, the first note stands.
+    The verdict does not change. The confirmation names the verdict's digest, so it holds for this
+    mark alone. If the finding was confirmed before, the first confirmation stands.
 
     Args:
         run: The run; it must have a verdict.
@@ -260,26 +187,32 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
         who: Account and machine, for the record.
 
     Raises:
-        VerdictError: If there is no verdict, the check passed, or it is not one that a person may confirm.
+        VerdictError: If there is no verdict, the check passed, or a person may not confirm this
+            check.
         CorruptTableError: If the verdict is not as it was written.
     """
     verdict = load(run)
     failed = {str(found["name"]): found for found in verdict.failed}
     if check not in guards.CONFIRMABLE:
         lifted_by = (
-            failed[check].get("lifted_by", guards.NOTHING_LIFTS_IT) if check in failed else guards.NOTHING_LIFTS_IT
+            failed[check].get("lifted_by", guards.NOTHING_LIFTS_IT)
+            if check in failed
+            else guards.NOTHING_LIFTS_IT
         )
         raise VerdictError(
-            f"{check} is not a check that can be confirmed (those are {', '.join(sorted(guards.CONFIRMABLE))})",
+            f"{check} is not a check that can be confirmed (those are "
+            f"{', '.join(sorted(guards.CONFIRMABLE))})",
             f"What lifts it: {lifted_by}.",
         )
     if check not in failed:
         raise VerdictError(
-            f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing to confirm",
-            f"What the mark found is in its report (`lakegc report {run.repository.id} --run {run.key}`); if a sweep refuses it now, "
-            "a limit became stricter since: mark again under a new run key.",
+            f"{check} passed in the mark of run {run.key} of {run.repository.id}: there is nothing "
+            "to confirm",
+            f"What the mark found is in its report (`lakegc report {run.repository.id} --run "
+            f"{run.key}`); if a sweep refuses it now, a limit became stricter since: mark again "
+            "under a new run key.",
         )
-    said = Confirmation(
+    written = Confirmation(
         repository=run.repository.id,
         run=str(run.key),
         check=check,
@@ -289,20 +222,21 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
         confirmed_at=run.now(),
     )
     try:
-        run.store.put_if_absent(layout.confirmation_key(run.key, check), said.to_json())
+        run.store.put_if_absent(layout.confirmation_key(run.key, check), written.to_json())
     except ObjectExistsError:
         earlier = confirmation.load(run.store, run.key, check)
         if earlier is None or earlier.verdict != verdict.digest:
             raise VerdictError(
-                f"{layout.confirmation_key(run.key, check)} confirms another verdict than the one of run {run.key}",
+                f"{layout.confirmation_key(run.key, check)} confirms another verdict than the one "
+                f"of run {run.key}",
                 _WAY_ON,
             ) from None
         return earlier
-    return said
+    return written
 
 
 def confirmed_checks(run: Run, verdict: Verdict) -> frozenset[str]:
-    """Return the names of failed checks whose findings a person confirmed for this very verdict.
+    """Return the names of failed checks whose findings were confirmed for this very verdict.
 
     Raises:
         CorruptTableError: If a confirmation is not as it was written.
@@ -310,7 +244,8 @@ def confirmed_checks(run: Run, verdict: Verdict) -> frozenset[str]:
     return frozenset(
         str(check["name"])
         for check in verdict.failed
-        if check["name"] in guards.CONFIRMABLE and confirmation.covers(run.store, run.key, verdict.digest, check)
+        if check["name"] in guards.CONFIRMABLE
+        and confirmation.covers(run.store, run.key, verdict.digest, check)
     )
 
 
@@ -318,59 +253,74 @@ def _require_passed(run: Run, verdict: Verdict) -> None:
     confirmed = confirmed_checks(run, verdict)
     failed = [check for check in verdict.failed if check["name"] not in confirmed]
     if failed or verdict.passed == bool(verdict.failed):
-        names = "; ".join(f"{check['name']}: {check['summary']}" for check in failed) or "it did not pass"
+        names = (
+            "; ".join(f"{check['name']}: {check['summary']}" for check in failed)
+            or "it did not pass"
+        )
         raise not_passed(run.repository.id, run.key, names)
-    found, wanted = sorted(str(check["name"]) for check in verdict.checks), sorted(name for name, _, _ in guards.CHECKS)
+    found, wanted = (
+        sorted(str(check["name"]) for check in verdict.checks),
+        sorted(name for name, _, _ in guards.CHECKS),
+    )
     if found != wanted:
         odd = ", ".join(sorted({*found} ^ {*wanted})) or "one of them twice"
         raise VerdictError(
-            f"the verdict of run {run.key} of {run.repository.id} holds {len(found)} checks, a mark has {len(wanted)} "
-            f"(they differ in {odd})",
+            f"the verdict of run {run.key} of {run.repository.id} holds {len(found)} checks, a "
+            f"mark has {len(wanted)} (they differ in {odd})",
             _WAY_ON,
         )
 
 
 def require_recent(run: Run, verdict: Verdict) -> None:
-    """Refuse a mark whose reading began long ago, however lately it was concluded (safety 38)."""
+    """Refuse a mark whose reading began long ago, even if it was concluded lately (safety 38)."""
     began = (datetime.fromisoformat(table["reading_began"]) for table in verdict.tables.values())
     age = run.now() - min([verdict.concluded_at, *began])
     if age > run.options.max_mark_age:
         raise VerdictError(
-            f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is {run.options.max_mark_age}: objects may "
-            "have come back to life",
+            f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is "
+            f"{run.options.max_mark_age}: objects may have come back to life",
             _WAY_ON,
         )
     ahead = verdict.concluded_at - run.now()
     if ahead > run.options.max_clock_skew:
         raise VerdictError(
-            f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, which is {ahead} ahead of "
-            f"this machine's clock (at most {run.options.max_clock_skew} is accepted): how old the mark is cannot be told",
-            "Set the clocks of the machines that mark and sweep, then mark again under a new run key.",
+            f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, "
+            f"which is {ahead} ahead of this machine's clock (at most {run.options.max_clock_skew} "
+            "is accepted): how old the mark is cannot be told",
+            "Set the clocks of the machines that mark and sweep, then mark again under a new run "
+            "key.",
         )
 
 
 def _require_same_decision(run: Run, verdict: Verdict) -> None:
-    """Compare what decides about the objects: the options, and the cutoff that follows from them and the run key."""
+    """Compare what decides about the objects with the verdict.
+
+    That is the options, and the cutoff that follows from them and the run key.
+    """
     differences = chain.other_options(run, verdict.options)
     if differences:
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} was marked under other options: {differences}", _WAY_ON
+            f"run {run.key} of {run.repository.id} was marked under other options: {differences}",
+            _WAY_ON,
         )
     if verdict.cutoff != run.cutoff.isoformat():
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it is "
-            f"{run.cutoff.isoformat()}",
+            f"run {run.key} of {run.repository.id} was marked with cutoff {verdict.cutoff}, now it "
+            f"is {run.cutoff.isoformat()}",
             _WAY_ON,
         )
 
 
 def _require_within(run: Run, slices: Manifest) -> None:
-    """Refuse to sweep all of a mark when the sweep is to stay within one of lakeFS's own job."""
-    made_within = slices.facts.get("reference_mark")
+    """Refuse to sweep a whole mark if the sweep must stay within a mark of lakeFS's own job."""
+    made_within = ListedFigures.of(slices).reference_mark
     if run.reference_mark not in (None, made_within):
         raise VerdictError(
-            f"run {run.key} of {run.repository.id} was made to stay within {'no mark of the reference job' if made_within is None else f'mark {made_within!r}'}, the sweep "
-            f"is to stay within mark {run.reference_mark!r}: what that one does not name would go as well",
+            f"run {run.key} of {run.repository.id} was made to stay within "
+            f"{'no mark of the reference job' if made_within is None else f'mark {made_within!r}'}"
+            ", the sweep "
+            f"is to stay within mark {run.reference_mark!r}: what that one does not name would go "
+            "as well",
             _WAY_ON,
         )
 
@@ -386,7 +336,10 @@ def _require_same_tables(run: Run, verdict: Verdict, stored: Mapping[str, Stored
             )
     expired = stored[tables.EXPIRED_ADDRESSES.name].manifest
     if {part.key: part.sha256 for part in expired.parts} != dict(verdict.addresses):
-        raise VerdictError(f"the parts of the expired addresses of run {run.key} are not those of the verdict", _WAY_ON)
+        raise VerdictError(
+            f"the parts of the expired addresses of run {run.key} are not those of the verdict",
+            _WAY_ON,
+        )
     if expired.rows != verdict.expired_objects:
         raise VerdictError(
             f"the expired addresses of run {run.key} have {expired.rows} rows, the verdict says "
@@ -395,8 +348,11 @@ def _require_same_tables(run: Run, verdict: Verdict, stored: Mapping[str, Stored
         )
 
 
-def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[CheckResult]) -> Verdict:
+def _verdict(
+    run: Run, manifests: Mapping[str, Manifest], results: Sequence[CheckResult]
+) -> Verdict:
     expired = manifests[tables.EXPIRED_ADDRESSES.name]
+    rules = CommitsFigures.of(manifests[tables.RETAINED_COMMITS.name]).rules
     return Verdict(
         repository=run.repository.id,
         instance=run.instance,
@@ -406,19 +362,22 @@ def _verdict(run: Run, manifests: Mapping[str, Manifest], results: Sequence[Chec
         concluded_at=run.now(),
         cutoff=run.cutoff.isoformat(),
         min_age_seconds=run.options.min_age.total_seconds(),
-        rules=manifests[tables.RETAINED_COMMITS.name].facts.get("rules"),
-        options=manifests[tables.NAMESPACE_SLICES.name].facts.get("options", {}),
+        rules=None if rules is None else rules.facts(),
+        options=ListedFigures.of(manifests[tables.NAMESPACE_SLICES.name]).options,
         tables={name: _link(manifest) for name, manifest in manifests.items()},
         addresses={part.key: part.sha256 for part in expired.parts},
         expired_objects=expired.rows,
         standing=standing(manifests),
         checks=[vars(result) for result in results],
-        versions={"lakegc": __version__, **{name: _version(name) for name in ("pyspark", "pyarrow", "lakefs-sdk")}},
+        versions={
+            "lakegc": __version__,
+            **{name: _version(name) for name in ("pyspark", "pyarrow", "lakefs-sdk")},
+        },
     )
 
 
 def _link(manifest: Manifest) -> Mapping[str, Any]:
-    """Tell what the chain of tables needs to know of one of them."""
+    """Return what the chain of tables records about one table."""
     return {
         "manifest": manifest.sha256,
         "parents": dict(manifest.parents),
@@ -434,5 +393,6 @@ def _version(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        # Shipped to a cluster without its metadata; the verdict only records it.
+        # lakegc may be shipped to a cluster without its metadata. The verdict only records the
+        # version.
         return "unknown"

@@ -1,4 +1,4 @@
-"""Where the credentials for a store come from, without ever showing them."""
+"""Say where the credentials for a store come from, without showing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError
 from spark_core.errors import SettingsError
 from spark_core.storage import StoreOptions
 
-# botocore's names of where it found them.
+# botocore's names for the sources of credentials.
 _AWS = {
     "explicit": "the settings of this code location",
     "env": "the environment (AWS_ACCESS_KEY_ID)",
@@ -27,16 +27,18 @@ _AWS = {
 }
 
 
-def credential_source(scheme: str, options: StoreOptions, env: Mapping[str, str] | None = None) -> str:
+def credential_source(
+    scheme: str, options: StoreOptions, env: Mapping[str, str] | None = None
+) -> str:
     """Say where the credentials for a store come from.
 
     Args:
-        scheme: Of the storage namespace.
+        scheme: Scheme of the storage namespace.
         options: How the store is reached.
-        env: The environment; this process's when None.
+        env: The environment; None for that of this process.
 
     Raises:
-        SettingsError: If there are none, or the configuration that names them cannot be used.
+        SettingsError: If there are no credentials, or their configuration cannot be used.
     """
     variables = os.environ if env is None else env
     if scheme == "local":
@@ -54,12 +56,14 @@ def _aws(options: StoreOptions) -> str:
         found = boto3.Session(profile_name=options.s3_profile).get_credentials()
     except BotoCoreError as error:
         raise SettingsError(
-            f"the AWS configuration cannot be used ({error})", "Correct it, or s3_profile in [storage]."
+            f"the AWS configuration cannot be used ({error})",
+            "Correct it, or s3_profile in [storage].",
         ) from None
     if found is None:
         raise SettingsError(
             "no credentials for S3 were found",
-            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance role gives them.",
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or run where an instance "
+            "role gives them.",
         )
     profile = f", profile {options.s3_profile}" if options.s3_profile else ""
     return _AWS.get(str(found.method), str(found.method)) + profile + role
@@ -68,8 +72,14 @@ def _aws(options: StoreOptions) -> str:
 def _azure(options: StoreOptions, env: Mapping[str, str]) -> str:
     for value, words in (
         (options.azure_account_key, "an account key, from the settings of this code location"),
-        (options.azure_sas_token, "a shared access signature, from the settings of this code location"),
-        (options.azure_client_secret, "a service principal, from the settings of this code location"),
+        (
+            options.azure_sas_token,
+            "a shared access signature, from the settings of this code location",
+        ),
+        (
+            options.azure_client_secret,
+            "a service principal, from the settings of this code location",
+        ),
     ):
         if value:
             return words
@@ -82,14 +92,24 @@ def _azure(options: StoreOptions, env: Mapping[str, str]) -> str:
         named = [name for name in names if env.get(name)]
         if named:
             return f"{words}, from the environment ({named[0]})"
-    return "the usual Azure chain (managed identity, `az login`); the listing below shows whether it gives any"
+    return (
+        "the usual Azure chain (managed identity, `az login`); the listing below shows whether it "
+        "gives any"
+    )
 
 
 def _google(options: StoreOptions, env: Mapping[str, str]) -> str:
     named = options.gcs_service_account_file or env.get("GOOGLE_APPLICATION_CREDENTIALS")
     if named:
-        where = "the settings" if options.gcs_service_account_file else "GOOGLE_APPLICATION_CREDENTIALS"
+        where = (
+            "the settings" if options.gcs_service_account_file else "GOOGLE_APPLICATION_CREDENTIALS"
+        )
         if not Path(named).is_file():
-            raise SettingsError(f"the key file {named}, named by {where}, is not there", "Correct the name.")
+            raise SettingsError(
+                f"the key file {named}, named by {where}, is not there", "Correct the name."
+            )
         return f"the key file named by {where}"
-    return "the usual Google chain (`gcloud auth application-default login`, metadata server); the listing below shows whether it gives any"
+    return (
+        "the usual Google chain (`gcloud auth application-default login`, metadata server); the "
+        "listing below shows whether it gives any"
+    )

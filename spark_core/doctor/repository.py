@@ -1,104 +1,109 @@
-"""Questions about the repository: its state, its rules, and each permission that a mark needs."""
+"""Ask about the repository: its state, its rules, and each permission that a mark needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_core.addresses.namespace import Namespace
-from spark_core.doctor.patient import Patient
-from spark_core.doctor.probe import Found, Question, told
+from spark_core.doctor.examination import Examination
+from spark_core.doctor.questions import Found, Question, found_by
 from spark_core.errors import RepositoryStateError
 from spark_core.run.preconditions import (
-    require_branches,
-    require_in_list,
-    require_kind_of_store,
-    require_old_enough,
-    require_own_namespace,
-    require_tables_apart,
+    ask_branches,
+    ask_grace_period,
+    ask_kind_of_store,
+    ask_neighbours,
+    ask_table_prefix,
     require_writable,
 )
 
 _NAMED = 5
 
 
-def _exists(patient: Patient) -> Found:
-    server, _ = patient.server, patient.user
-    patient.repository = repository = server.repository(patient.repository_id)
+def _exists(examination: Examination) -> Found:
+    server, _ = examination.server, examination.user
+    examination.repository = repository = server.repository(examination.repository_id)
     storage = f", storage {repository.storage_id}" if repository.storage_id else ""
     return Found(
         f"created {repository.creation_date:%Y-%m-%d} in {repository.storage_namespace}{storage}",
-        figures={"storage_namespace": repository.storage_namespace, "storage_id": repository.storage_id},
+        figures={
+            "storage_namespace": repository.storage_namespace,
+            "storage_id": repository.storage_id,
+        },
     )
 
 
-def _namespace(patient: Patient) -> Found:
-    repository = patient.repository
-    storage = patient.storage()
-    patient.namespace = namespace = Namespace.parse(
-        repository.storage_namespace, server_path=storage.server_path or storage.store_options.local_path
-    )
+def _namespace(examination: Examination) -> Found:
+    repository = examination.repository
+    examination.namespace = namespace = examination.storage().namespace_of(repository)
     return Found(f"{namespace.root} can be read", figures={"root": namespace.root})
 
 
-def _kind_of_store(patient: Patient) -> Found:
-    repository, namespace = patient.repository, patient.namespace
-    storage = patient.server.storage_config(repository)
-    require_kind_of_store(repository, namespace, storage.blockstore_type)
-    return Found(f"{storage.blockstore_type}, as the server says", figures={"blockstore_type": storage.blockstore_type})
+def _kind_of_store(examination: Examination) -> Found:
+    repository, namespace = examination.repository, examination.namespace
+    kind = ask_kind_of_store(examination.server, repository, namespace)
+    return Found(f"{kind}, as the server says", figures={"blockstore_type": kind})
 
 
-def _writable(patient: Patient) -> Found:
-    require_writable(patient.repository)
+def _writable(examination: Examination) -> Found:
+    require_writable(examination.repository)
     return Found("not read-only")
 
 
-def _branches(patient: Patient) -> Found:
-    server, repository = patient.server, patient.repository
-    branches = server.branches(repository.id)
-    require_branches(repository, branches)
-    patient.branches = branches
+def _branches(examination: Examination) -> Found:
+    branches = ask_branches(examination.server, examination.repository)
+    examination.branches = branches
     return Found(f"{len(branches):,} (hidden ones too)", figures={"branches": len(branches)})
 
 
-def _tags(patient: Patient) -> Found:
-    tags = patient.server.tags(patient.repository.id)
+def _tags(examination: Examination) -> Found:
+    tags = examination.server.tags(examination.repository.id)
     protects = (
-        "each keeps its commit" if patient.options.tags_protect else "they protect nothing (tags_protect = false)"
+        "each keeps its commit"
+        if examination.options.tags_protect
+        else "they protect nothing (tags_protect = false)"
     )
     return Found(f"{len(tags):,}; {protects}", figures={"tags": len(tags)})
 
 
-def _own_namespace(patient: Patient) -> Found:
-    repository, namespace = patient.repository, patient.namespace
-    others = patient.server.repositories()
-    require_in_list(repository, others)
-    require_own_namespace(repository, namespace, others, endpoint_of=patient.endpoint_of)
-    seen = len(others)
+def _own_namespace(examination: Examination) -> Found:
+    repository, namespace = examination.repository, examination.namespace
+    seen = ask_neighbours(examination.server, repository, namespace, examination.endpoint_of)
     return Found(
         f"shared or nested with none of the {seen:,} repositories that this user may see",
         figures={"repositories": seen},
     )
 
 
-def _imports(patient: Patient) -> Found:
+def _imports(examination: Examination) -> Found:
     return Found(
-        f"not looked for: whether another repository imports objects of {patient.repository.id} (it would have to be read whole)",
+        "not examined: whether another repository imports objects of "
+        f"{examination.repository.id} (it would have to be read whole)",
         None,
         "If one does, do not sweep this one: what is garbage here may be in use there.",
     )
 
 
-def _rules(patient: Patient) -> Found:
-    rules = patient.server.retention_rules(patient.repository.id)
+def _rules(examination: Examination) -> Found:
+    rules = examination.server.retention_rules(examination.repository.id)
     if rules is None:
-        return Found("none: every commit keeps its objects, and only uncommitted garbage goes", figures={"rules": None})
-    shown = f"{rules.default_retention_days:,} days, and {len(rules.branches):,} branches with days of their own"
-    figures = {"default_retention_days": rules.default_retention_days, "branch_rules": len(rules.branches)}
-    absent = sorted(set(rules.branches) - {branch.id for branch in patient.branches})
+        return Found(
+            "none: every commit keeps its objects, and only uncommitted garbage goes",
+            figures={"rules": None},
+        )
+    shown = (
+        f"{rules.default_retention_days:,} days, and {len(rules.branches):,} branches with days of "
+        "their own"
+    )
+    figures = {
+        "default_retention_days": rules.default_retention_days,
+        "branch_rules": len(rules.branches),
+    }
+    absent = sorted(set(rules.branches) - {branch.id for branch in examination.branches})
     if absent:
         more = f" and {len(absent) - _NAMED:,} others" if len(absent) > _NAMED else ""
         return Found(
-            f"{shown}; there is no branch named {', '.join(absent[:_NAMED])}{more}, so such a rule does nothing",
+            f"{shown}; there is no branch named {', '.join(absent[:_NAMED])}{more}, so such a "
+            "rule does nothing",
             False,
             "Correct the name with `lakegc rules set`, or leave the rule out.",
             {**figures, "rules_without_branch": absent},
@@ -106,50 +111,55 @@ def _rules(patient: Patient) -> Found:
     return Found(shown, figures=figures)
 
 
-def _age(patient: Patient) -> Found:
-    repository, options = patient.repository, patient.options
-    grace = patient.server.grace_period()
-    require_old_enough(repository, options.min_age, grace, allow_unsafe=options.allow_unsafe_min_age)
-    figures = {"min_age_seconds": options.min_age.total_seconds(), "grace_period_seconds": grace.total_seconds()}
+def _age(examination: Examination) -> Found:
+    repository, options = examination.repository, examination.options
+    grace = ask_grace_period(examination.server, repository, options)
+    figures = {
+        "min_age_seconds": options.min_age.total_seconds(),
+        "grace_period_seconds": grace.total_seconds(),
+    }
     if options.min_age < grace:
         return Found(
-            f"min_age {options.min_age} is below the grace period {grace}, which allow_unsafe_min_age accepts",
+            f"min_age {options.min_age} is below the grace period {grace}, which "
+            "allow_unsafe_min_age accepts",
             False,
             "Leave it so only where the data may be lost; else take allow_unsafe_min_age out.",
             figures,
         )
-    return Found(f"min_age {options.min_age}, the server's grace period is {grace}", figures=figures)
+    return Found(
+        f"min_age {options.min_age}, the server's grace period is {grace}", figures=figures
+    )
 
 
-def _tables(patient: Patient) -> Found:
-    prefix = patient.server.table_prefix(patient.repository.id)
-    require_tables_apart(patient.repository, prefix)
+def _tables(examination: Examination) -> Found:
+    prefix = ask_table_prefix(examination.server, examination.repository)
     return Found(f"the server keeps them under {prefix}/", figures={"table_prefix": prefix})
 
 
-def _entries(patient: Patient) -> Found:
-    repository = patient.repository
-    patient.server.list_entries(repository.id, repository.default_branch, after="")
+def _entries(examination: Examination) -> Found:
+    repository = examination.repository
+    examination.server.list_entries(repository.id, repository.default_branch, after="")
     return Found(f"entries of {repository.default_branch} can be listed")
 
 
-def _may(name: str, what: str, lack: str, step: str) -> Question[Patient]:
+def _may(name: str, what: str, lack: str, step: str) -> Question[Examination]:
     """Make the question for one of the heavy calls.
 
     Args:
-        name: Of the method of `Permissions`.
+        name: Name of the method of `Permissions`.
         what: The call in words.
         lack: What is found when the server does not have it.
-        step: What to do then; empty when lakegc does without.
+        step: What to do then; empty when lakegc does not need the call.
     """
 
-    def ask(patient: Patient) -> Found:
-        asked: Callable[[str], bool] = getattr(patient.permissions, name)
+    def ask(examination: Examination) -> Found:
+        is_allowed: Callable[[str], bool] = getattr(examination.permissions, name)
         try:
-            allowed = asked(patient.repository.id)
+            allowed = is_allowed(examination.repository.id)
         except RepositoryStateError as refusal:
-            # That the repository is read-only, or being deleted, is the finding of another question.
-            return Found(f"cannot be told: {told(refusal).text}", None)
+            # That the repository is read-only, or being deleted, is the finding of another
+            # question.
+            return Found(f"cannot be told: {found_by(refusal).text}", None)
         if allowed:
             return Found("allowed; not done")
         return Found(lack, False if step else None, step)
@@ -179,13 +189,13 @@ REPOSITORY_QUESTIONS = (
     _may(
         "prepare_commits",
         "prepare_commits",
-        "only the synchronous call is there, whose permission cannot be asked for without the work",
+        "only the synchronous call is there, and asking for its permission would start its work",
         "",
     ),
     _may(
         "dump_refs",
         "refs dump",
-        "only the synchronous call is there, whose permission cannot be asked for without the work",
+        "only the synchronous call is there, and asking for its permission would start its work",
         "",
     ),
 )

@@ -1,17 +1,19 @@
-"""Questions to the server: is it there, is it lakeFS, does it take the keys, and do the clocks agree."""
+"""Ask about the server: is it lakeFS, does it accept the keys, and is its clock right."""
 
 from __future__ import annotations
 
 import re
 
-from spark_core.clocks import MAX_CLOCK_SKEW, narrower, require_near
-from spark_core.doctor.patient import Patient
-from spark_core.doctor.probe import Found, Question
+from spark_core.clocks import narrower, require_near
+from spark_core.doctor.examination import Examination
+from spark_core.doctor.questions import Found, Question
 from spark_core.errors import PermissionDeniedError
 from spark_core.lakefs import LakeFSServer
 from spark_core.lakefs.permissions import Permissions
+from spark_core.run.preconditions import SERVER_CLOCK
 
-# Since when the server has what lakegc falls back from, by its changelog.
+# What older servers lack, and the version that added it, by the changelog. lakegc has a fallback
+# for each.
 _SINCE = (
     ((1, 75), "says 500 instead of 404 for what it does not have"),
     ((1, 72), "has no asynchronous prepare_commits: the call lasts as long as the work"),
@@ -20,57 +22,65 @@ _SINCE = (
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 
-def _keys(patient: Patient) -> Found:
-    options = patient.server_options()
-    patient.server = LakeFSServer(options, clock=patient.clock)
-    patient.permissions = Permissions(options, clock=patient.clock)
+def _keys(examination: Examination) -> Found:
+    options = examination.server_options()
+    examination.server = LakeFSServer(options, clock=examination.clock)
+    examination.permissions = Permissions(options, clock=examination.clock)
     return Found(f"found, for {options.endpoint}", figures={"endpoint": options.endpoint})
 
 
-def _answers(patient: Patient) -> Found:
-    patient.permissions.require_lakefs()
-    patient.lakefs = True
+def _answers(examination: Examination) -> Found:
+    examination.permissions.require_lakefs()
+    examination.lakefs = True
     return Found("a lakeFS server answers")
 
 
-def _takes_keys(patient: Patient) -> Found:
-    server, _ = patient.server, patient.lakefs
+def _takes_keys(examination: Examination) -> Found:
+    server, _ = examination.server, examination.lakefs
     try:
         version = server.version()
     except PermissionDeniedError as refusal:
         return Found(
             refusal.found,
             False,
-            "This call needs no permission, so it is the keys: set access_key_id and secret_access_key of a user that the "
-            "server knows (they may have been deleted or replaced there).",
+            "This call needs no permission, so it is the keys: set access_key_id and "
+            "secret_access_key of a user that the server knows (they may have been deleted or "
+            "replaced there).",
             {"error": type(refusal).__name__},
         )
-    patient.user = True
+    examination.user = True
     return Found("taken", figures={"version": version})
 
 
-def _version(patient: Patient) -> Found:
-    server, _ = patient.server, patient.user
+def _version(examination: Examination) -> Found:
+    server, _ = examination.server, examination.user
     version = server.version()
     figures = {"version": version}
     match = _VERSION.match(version)
     if match is None:
-        return Found(f"{version}, which names no release; the calls are asked for one by one below", figures=figures)
+        return Found(
+            f"{version}, which names no release; the calls are asked for one by one below",
+            figures=figures,
+        )
     lacking = [words for since, words in _SINCE if (int(match[1]), int(match[2])) < since]
     if lacking:
         return Found(f"{version}: it {'; it '.join(lacking)}. lakegc does without", figures=figures)
     return Found(version, figures=figures)
 
 
-def _clock(patient: Patient) -> Found:
-    server, permissions, _ = patient.server, patient.permissions, patient.lakefs
+def _clock(examination: Examination) -> Found:
+    server, permissions, _ = examination.server, examination.permissions, examination.lakefs
     reading = narrower(server.clock_reading, permissions.clock_reading)
     if reading is None:
         return Found("its answers carry no date, or come from a cache", None)
-    require_near(reading, "the lakeFS server")
+    limit = examination.options.accepted_skew
+    require_near(reading, SERVER_CLOCK, at_most=limit)
     return Found(
         f"its clock {reading}",
-        figures={"skew_seconds": reading.skew.total_seconds(), "limit": MAX_CLOCK_SKEW.total_seconds()},
+        figures={
+            "skew_seconds": reading.skew.total_seconds(),
+            "limit": limit.total_seconds(),
+        },
     )
 
 

@@ -1,12 +1,12 @@
-"""One run over one repository, and what must hold before anything of it is read.
+"""One run over one repository, and what must hold before any of it is read.
 
-Knows nothing of what a mark or a sweep does.
+This package knows nothing of what a mark or a sweep does.
 """
 
+from spark_core.run.options import RunOptions
 from spark_core.run.run import (
     Environment,
     Run,
-    RunOptions,
     Storage,
     known_endpoint,
     open_run,

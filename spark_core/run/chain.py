@@ -1,4 +1,4 @@
-"""The order of a mark's tables, told by their manifests; an unbroken chain or a refusal (safety 27)."""
+"""The order of a mark's tables by their manifests: an unbroken chain or a refusal (safety 27)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from itertools import pairwise
 
 from spark_core.errors import ChainError
 from spark_core.records import tables
-from spark_core.records.tables import Manifest
+from spark_core.records.figures import ListedFigures
+from spark_core.records.manifest import Manifest
 from spark_core.run import Run
 
 
 def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
     """Refuse tables that were not made one after the other, each from the one before.
 
-    A person can materialize two of the tables again on their own; an object
-    committed in between would be in neither the staged nor the committed set.
+    A person can materialize two of the tables again on their own. An object committed in between
+    would be in neither the staged nor the committed set.
 
     Args:
         run: The run.
         manifests: Of tables 1 to 4, in any order.
 
     Raises:
-        ChainError: If a table is missing, was made from another attempt of its parent, of another instance of the
-            repository, under other options, or was begun before the one before it had ended.
+        ChainError: If a table is missing, was made from another attempt of its parent, of another
+            instance of the repository or under other options, or was begun before the table before
+            it had ended.
     """
     by_table = {manifest.table: manifest for manifest in manifests}
     for manifest in manifests:
@@ -50,8 +52,8 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
             raise ChainError(
                 _broken(
                     run,
-                    f"{later.table} began at {later.reading_began.isoformat()}, before {earlier.table} "
-                    f"ended at {earlier.reading_ended.isoformat()}",
+                    f"{later.table} began at {later.reading_began.isoformat()}, before "
+                    f"{earlier.table} ended at {earlier.reading_ended.isoformat()}",
                 )
             )
 
@@ -59,8 +61,8 @@ def require_unbroken(run: Run, manifests: Sequence[Manifest]) -> None:
 def require_same_options(run: Run, slices: Manifest) -> None:
     """Refuse to go on with a mark under other options than it was begun with.
 
-    A later table made under more generous options than an earlier one would let
-    objects go that neither setting alone lets go.
+    If a later table had more generous options than an earlier one, objects would go that neither
+    setting alone lets go.
 
     Args:
         run: The run.
@@ -69,7 +71,7 @@ def require_same_options(run: Run, slices: Manifest) -> None:
     Raises:
         ChainError: If an option that decides what may go differs.
     """
-    differences = other_options(run, slices.facts.get("options"))
+    differences = other_options(run, ListedFigures.of(slices).options)
     if differences:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was begun under other options: {differences}",
@@ -78,11 +80,12 @@ def require_same_options(run: Run, slices: Manifest) -> None:
 
 
 def other_options(run: Run, marked: object) -> str:
-    """Tell in which options a run differs from those of its mark; empty when in none.
+    """Tell in which options a run differs from its mark; empty when in none.
 
     Args:
-        run: The run, with its options of now.
-        marked: The options as the mark's manifest or verdict has them; what is no mapping has none.
+        run: The run, with its current options.
+        marked: The options as the mark's manifest or verdict has them; a value that is no mapping
+            has none.
     """
     then, now = marked if isinstance(marked, Mapping) else {}, run.deciding_options
     return ", ".join(
@@ -94,6 +97,7 @@ def other_options(run: Run, marked: object) -> str:
 
 def _broken(run: Run, what: str) -> str:
     return (
-        f"run {run.key} of {run.repository.id}: {what}; an object that was committed in between could be in neither "
-        "table. Materialize the tables again from namespace_slices on, or use a new run key."
+        f"run {run.key} of {run.repository.id}: {what}; an object that was committed in between "
+        "could be in neither table. Materialize the tables again from namespace_slices on, or use "
+        "a new run key."
     )

@@ -11,7 +11,10 @@ from tests.support.written_run import written_run
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "checks.md"
 ROWS = {
-    row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    row[0]: row[1:]
+    for row in re.findall(
+        r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", PAGE.read_text(), re.MULTILINE
+    )
 }
 
 

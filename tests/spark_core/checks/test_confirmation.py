@@ -10,14 +10,20 @@ from spark_core import report as reports
 from spark_core.checks import confirmation, verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
-from spark_core.records import sealed, tables
+from spark_core.records import documents, tables
 from spark_core.report import Group, Report
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
 SHARE = "expired_share_is_plausible"
 MOST = {"expired_addresses": {"expired_objects": 9_000}}
-LOST = {"expired_addresses": {"live_objects": 5_000, "missing_objects": 4_000, "missing_named": ["data/s/lost"]}}
+LOST = {
+    "expired_addresses": {
+        "live_objects": 5_000,
+        "missing_objects": 4_000,
+        "missing_named": ["data/s/lost"],
+    }
+}
 NONE = Group("", 0, 0)
 REPORT = Report("repo", "", "local://repo/", NOW, "", NONE, NONE, (), (), (), (), {}, (), None, {})
 
@@ -36,11 +42,17 @@ def test_a_first_run_that_takes_most_is_swept_once_it_is_confirmed_by_name(run):
     stored = _marked(run, **MOST)
     assert not stored.passed
     with pytest.raises(
-        VerdictError, match=rf"did not pass its checks: {SHARE}: 9000 of 10000 .*lakegc confirm repo {SHARE}"
+        VerdictError,
+        match=rf"did not pass its checks: {SHARE}: 9000 of 10000 .*lakegc confirm repo {SHARE}",
     ):
         verdict.require_sweepable(run)
     said = verdict.confirm(run, SHARE, who="ann@desk")
-    assert (said.run, said.check, said.verdict, said.who) == (str(run.key), SHARE, stored.digest, "ann@desk")
+    assert (said.run, said.check, said.verdict, said.who) == (
+        str(run.key),
+        SHARE,
+        stored.digest,
+        "ann@desk",
+    )
     assert "9000 of 10000 objects" in said.found
     found, _ = verdict.require_sweepable(run)
     assert found == stored, "the verdict itself never changes"
@@ -59,27 +71,37 @@ def test_it_holds_for_its_own_mark_alone(run):
     key = RunKey.at(NOW - timedelta(hours=1))
     other = replace(run, key=key, cutoff=run.options.cutoff(key))
     _marked(other, **MOST)
-    run.store.put(layout.confirmation_key(other.key, SHARE), run.store.read(layout.confirmation_key(run.key, SHARE)))
+    run.store.put(
+        layout.confirmation_key(other.key, SHARE),
+        run.store.read(layout.confirmation_key(run.key, SHARE)),
+    )
     with pytest.raises(VerdictError, match=f"did not pass its checks: {SHARE}"):
         verdict.require_sweepable(other)
-    with pytest.raises(VerdictError, match=r"confirms another verdict than the one of run 2026-11-20T01-00-00Z"):
+    with pytest.raises(
+        VerdictError, match=r"confirms another verdict than the one of run 2026-11-20T01-00-00Z"
+    ):
         verdict.confirm(other, SHARE, who="ann@desk")
 
 
 def test_nothing_else_can_be_confirmed(run):
     _marked(run, **LOST)
     with pytest.raises(
-        VerdictError, match=r"is not a check that can be confirmed .*What lifts it: setting max_missing_share"
+        VerdictError,
+        match=r"is not a check that can be confirmed .*What lifts it: setting max_missing_share",
     ):
         verdict.confirm(run, "live_objects_are_listed", who="ann@desk")
-    with pytest.raises(VerdictError, match=r"no_such_check is not a check that can be confirmed.*nothing lifts it"):
+    with pytest.raises(
+        VerdictError, match=r"no_such_check is not a check that can be confirmed.*nothing lifts it"
+    ):
         verdict.confirm(run, "no_such_check", who="ann@desk")
 
 
 def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
     stored = _marked(run, **LOST)
     check = "live_objects_are_listed"
-    forged = confirmation.Confirmation("repo", str(run.key), check, stored.digest, "", "somebody", NOW)
+    forged = confirmation.Confirmation(
+        "repo", str(run.key), check, stored.digest, "", "somebody", NOW
+    )
     run.store.put(layout.confirmation_key(run.key, check), forged.to_json())
     with pytest.raises(VerdictError, match=f"did not pass its checks: {check}"):
         verdict.require_sweepable(run)
@@ -87,7 +109,9 @@ def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
 
 def test_what_passed_needs_no_confirmation(run):
     _marked(run)
-    with pytest.raises(VerdictError, match=rf"{SHARE} passed in the mark of run .*there is nothing to confirm"):
+    with pytest.raises(
+        VerdictError, match=rf"{SHARE} passed in the mark of run .*there is nothing to confirm"
+    ):
         verdict.confirm(run, SHARE, who="ann@desk")
 
 
@@ -99,7 +123,9 @@ def test_a_run_without_a_verdict_cannot_be_confirmed(run):
 def test_it_lifts_one_check_and_not_its_neighbour(run):
     _marked(run, expired_addresses={**MOST["expired_addresses"], **LOST["expired_addresses"]})
     verdict.confirm(run, SHARE, who="ann@desk")
-    with pytest.raises(VerdictError, match="did not pass its checks: live_objects_are_listed") as refusal:
+    with pytest.raises(
+        VerdictError, match="did not pass its checks: live_objects_are_listed"
+    ) as refusal:
         verdict.require_sweepable(run)
     assert SHARE not in str(refusal.value)
 
@@ -113,7 +139,9 @@ def test_a_check_that_fails_only_now_is_not_lifted_by_a_note_on_another(run):
     manifest = run.load(tables.EXPIRED_ADDRESSES).manifest
     run.store.put(
         tables.manifest_key(tables.EXPIRED_ADDRESSES, run.key),
-        replace(manifest, facts={**manifest.facts, "live_objects": 1, "missing_objects": 1}).to_json(),
+        replace(
+            manifest, facts={**manifest.facts, "live_objects": 1, "missing_objects": 1}
+        ).to_json(),
     )
     with pytest.raises(VerdictError, match="is not the one that the verdict speaks of"):
         verdict.require_sweepable(stricter)
@@ -125,7 +153,8 @@ def test_a_confirmation_that_was_edited_refuses_by_name(run):
     key = layout.confirmation_key(run.key, SHARE)
     run.store.put(key, run.store.read(key).replace(b"ann@", b"ben@"))
     with pytest.raises(
-        CorruptTableError, match=r"_confirmed\.expired_share_is_plausible\.json: its bytes are not those"
+        CorruptTableError,
+        match=r"_confirmed\.expired_share_is_plausible\.json: its bytes are not those",
     ):
         verdict.require_sweepable(run)
 
@@ -133,7 +162,7 @@ def test_a_confirmation_that_was_edited_refuses_by_name(run):
 def test_a_confirmation_of_another_shape_is_damaged(run):
     _marked(run, **MOST)
     key = layout.confirmation_key(run.key, SHARE)
-    run.store.put(key, sealed.seal({"format": confirmation.CONFIRMATION_FORMAT, "check": SHARE}))
+    run.store.put(key, documents.seal({"format": confirmation.Confirmation.FORMAT, "check": SHARE}))
     with pytest.raises(CorruptTableError, match="not a confirmation of lakegc"):
         verdict.require_sweepable(run)
 
@@ -147,10 +176,17 @@ def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
         passed=False,
         refused={SHARE: "most"},
     )
-    reports.save(run.store, stored)
+    reports.save(run, stored)
     assert reports.load(run) == stored
     verdict.confirm(run, SHARE, who="ann@desk")
     found = reports.load(run)
     assert (found.passed, found.refused) == (True, {})
-    assert [check.name for check in found.checks if check.confirmed == "ann@desk at 2026-11-20 02:00 UTC"] == [SHARE]
-    assert "confirmed by ann@desk" in run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()
+    assert [
+        check.name
+        for check in found.checks
+        if check.confirmed == "ann@desk at 2026-11-20 02:00 UTC"
+    ] == [SHARE]
+    assert (
+        "confirmed by ann@desk"
+        in run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()
+    )

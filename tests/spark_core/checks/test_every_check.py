@@ -1,4 +1,6 @@
-"""Every check of a mark passes on a whole one, fires on what it is there for, and says its limit and the way on."""
+"""Every check of a mark passes on a whole one, fires on what it is there for, and says its limit
+and the way on.
+"""
 
 import re
 from dataclasses import replace
@@ -24,7 +26,8 @@ WAITING = {
     "planned_calls": 22_400,
 }
 
-# Check -> (table whose facts are otherwise, the facts, what it says then); each alone makes exactly that check fail.
+# Check -> (table whose facts are otherwise, the facts, what it says then); each alone makes exactly
+# that check fail.
 FIRING = {
     "namespace_is_its_own": [
         (
@@ -32,10 +35,18 @@ FIRING = {
             {"overlapping_repositories": ["other"], "repositories": 2},
             r"local://repo is shared with other \(2 repo",
         ),
-        (SLICES, {"repositories": 0}, r"shared with nobody knows whom \(0 repositories were compared\)"),
+        (
+            SLICES,
+            {"repositories": 0},
+            r"shared with nobody knows whom \(0 repositories were compared\)",
+        ),
     ],
     "listing_lies_in_one_repository": [
-        (SLICES, {"nested_objects": 3}, "3 objects below data/ belong to a repository made inside local://repo"),
+        (
+            SLICES,
+            {"nested_objects": 3},
+            "3 objects below data/ belong to a repository made inside local://repo",
+        ),
     ],
     "clocks_agree": [
         (
@@ -51,7 +62,7 @@ FIRING = {
     ],
     "uncommitted_was_read_whole": [
         (STAGED, {"pages": 0}, "no page was read"),
-        (STAGED, {"branches_read": 0}, "the changes of no branch were read"),
+        (STAGED, {"branches_read": 0}, "no branch's changes were read"),
         (
             STAGED,
             {"pages": 3, "pages_with_data": 2, "files": 1, "files_read": 1},
@@ -71,7 +82,11 @@ FIRING = {
         (COMMITS, {"heads": 0, "heads_retained": 0}, "no branch has a head"),
         (COMMITS, {"heads": 3, "heads_retained": 2}, "2 of 3 heads are retained"),
         (COMMITTED, {"head_metaranges": 2}, "only 1 of their 2 metaranges were read"),
-        (COMMITTED, {"head_ranges": 5, "head_ranges_read": 4}, "only 4 of their 5 ranges were read"),
+        (
+            COMMITTED,
+            {"head_ranges": 5, "head_ranges_read": 4},
+            "only 4 of their 5 ranges were read",
+        ),
     ],
     "ranges_were_read_whole": [
         (COMMITTED, {"metaranges_read": 1}, "of which only 1, 3 and 4 were read"),
@@ -83,11 +98,15 @@ FIRING = {
         (COMMITTED, {"addresses_read": 3}, " 0 of 3 addresses came out of it"),
     ],
     "zero_ranges_are_proved": [
-        # Nothing was read although the commits have two metaranges; the heads are empty, so no other check sees it.
+        # Nothing was read although the commits have two metaranges; the heads are empty, so no
+        # other check sees it.
         (
             COMMITTED,
             {**NO_RANGES, "empty_metaranges": 0},
-            r"no range, although they have 2 metaranges, of which 2 were read and 0 hold none: everything that repo committed",
+            (
+                r"no range, although they have 2 metaranges, of which 2 were read and 0 hold none: "
+                r"everything that repo committed"
+            ),
         ),
         (
             COMMITTED,
@@ -102,10 +121,18 @@ FIRING = {
     ],
     "only_data_expires": [
         (EXPIRED, {"not_collectable": 2}, "2 objects that would go do not lie under data/\\."),
-        (EXPIRED, {"not_of_lakefs": 3}, "3 objects that would go were not named by lakeFS or are older than the repos"),
+        (
+            EXPIRED,
+            {"not_of_lakefs": 3},
+            "3 objects that would go were not named by lakeFS or are older than the repos",
+        ),
     ],
     "only_old_objects_expire": [
-        (EXPIRED, {"too_young": 1}, r"1 objects that would go were written at or after the cutoff 2026-11-19T01:55:00"),
+        (
+            EXPIRED,
+            {"too_young": 1},
+            r"1 objects that would go were written at or after the cutoff 2026-11-19T01:55:00",
+        ),
         (
             SLICES,
             {"cutoff": "2026-11-20T02:00:00+00:00"},
@@ -122,7 +149,8 @@ FIRING = {
                 "missing_table": "gc/missing/",
             },
             (
-                r"11 of 1000 objects that branches reach are not in the listing \(1\.1%, limit 1\.0%\), for example data/s/lost\. "
+                r"11 of 1000 objects that branches reach are not in the listing \(1\.1%, limit "
+                r"1\.0%\), for example data/s/lost\. "
                 r"gc/missing/ names all of them"
             ),
         ),
@@ -133,7 +161,8 @@ FIRING = {
             EXPIRED,
             {"twins": WAITING},
             (
-                r"101 objects \(4\.0 MB\) wait, because a branch may read from them and twin_calls = 1,000 did not suffice to ask: "
+                r"101 objects \(4\.0 MB\) wait, because a branch may read from them and "
+                r"twin_calls = 1,000 did not suffice to ask: "
                 r"raise twin_calls \(to about 22,400\)"
             ),
         ),
@@ -143,7 +172,8 @@ FIRING = {
             EXPIRED,
             {"expired_objects": 5_001, "expired_bytes": 0},
             (
-                r"5001 of 10000 objects \(50\.0%\) and 0\.0% of the bytes would go, above the limit of 50\.0%\. "
+                r"5001 of 10000 objects \(50\.0%\) and 0\.0% of the bytes would go, above the "
+                r"limit of 50\.0%\. "
                 r".*`lakegc confirm repo expired_share_is_plausible --run 2026-11-20T02-00-00Z`\)"
             ),
         ),
@@ -172,14 +202,19 @@ def _failed(run, manifests):
 
 
 def _with(manifests, table, facts):
-    return {**manifests, table: replace(manifests[table], facts={**manifests[table].facts, **facts})}
+    return {
+        **manifests,
+        table: replace(manifests[table], facts={**manifests[table].facts, **facts}),
+    }
 
 
 def _rechained(manifests):
     """Name each table's parents anew, so that only the facts are otherwise and not the order."""
     made = {}
     for name, manifest in manifests.items():
-        made[name] = replace(manifest, parents={parent: made[parent].sha256 for parent in manifest.parents})
+        made[name] = replace(
+            manifest, parents={parent: made[parent].sha256 for parent in manifest.parents}
+        )
     return made
 
 
@@ -191,9 +226,13 @@ def test_a_whole_mark_passes_them_all(run):
     assert _failed(run, passing_mark(run)) == []
 
 
-@pytest.mark.parametrize(("name", "table", "facts", "text"), CASES, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("name", "table", "facts", "text"), CASES, ids=lambda value: str(value)[:40]
+)
 def test_a_check_fires_alone_and_says_why(run, name, table, facts, text):
-    manifests = _with(_with(passing_mark(run), SLICES, {"object_bytes": 100}), COMMITTED, {"in_data": 5})
+    manifests = _with(
+        _with(passing_mark(run), SLICES, {"object_bytes": 100}), COMMITTED, {"in_data": 5}
+    )
     if name == "zero_ranges_are_proved":
         manifests = _with(manifests, COMMITTED, dict.fromkeys(HEADS, 0))
     assert _failed(run, _rechained(manifests)) == []
@@ -207,14 +246,22 @@ def test_a_check_that_only_says_something_stands_in_the_way_of_nothing(run):
     (said,) = _failed(run, waiting)
     assert said.name in guards.ADVISORY
     assert said.allows
-    (refused,) = _failed(run, _rechained(_with(passing_mark(run), EXPIRED, {"expired_objects": 5_001})))
+    (refused,) = _failed(
+        run, _rechained(_with(passing_mark(run), EXPIRED, {"expired_objects": 5_001}))
+    )
     assert not refused.allows
 
 
 @pytest.mark.parametrize(("waiting", "passes"), [(0, True), (1, True), (100, True), (101, False)])
 def test_one_in_a_hundred_may_wait_and_what_waits_is_said_from_the_first_on(run, waiting, passes):
-    manifests = _rechained(_with(passing_mark(run), EXPIRED, {"twins": {**WAITING, "unchecked_objects": waiting}}))
-    (said,) = [result for result in guards.check_mark(run, manifests) if result.name == "hidden_entries_were_asked"]
+    manifests = _rechained(
+        _with(passing_mark(run), EXPIRED, {"twins": {**WAITING, "unchecked_objects": waiting}})
+    )
+    (said,) = [
+        result
+        for result in guards.check_mark(run, manifests)
+        if result.name == "hidden_entries_were_asked"
+    ]
     assert said.passed is passes
     assert ("wait" in said.summary) == (waiting > 0)
 
@@ -235,7 +282,10 @@ def test_every_check_says_its_limit_and_who_may_lift_it(run):
 
 
 def test_without_any_scan_the_changes_of_all_branches_will_do(run):
-    """A branch was deleted under each scan; a mark of an earlier lakegc, which counted no branches, needs a page."""
+    """A branch was deleted under each scan.
+
+    A mark of an earlier lakegc, which counted no branches, needs a page.
+    """
     manifests = _with(passing_mark(run), STAGED, {"pages": 0, "branches_read": 3})
     assert _failed(run, _rechained(manifests)) == []
 
@@ -261,8 +311,16 @@ def test_a_fresh_repository_has_no_range_and_is_whole(run):
     [
         ({}, {"live_objects": 999, "missing_objects": 999, "missing_named": ["a"]}, True),
         ({}, {"live_objects": 1_000, "missing_objects": 10, "missing_named": ["a"]}, True),
-        ({"max_missing_share": 0.02}, {"live_objects": 1_000, "missing_objects": 20, "missing_named": ["a"]}, True),
-        ({"share_from_objects": 10}, {"live_objects": 10, "missing_objects": 1, "missing_named": ["a"]}, False),
+        (
+            {"max_missing_share": 0.02},
+            {"live_objects": 1_000, "missing_objects": 20, "missing_named": ["a"]},
+            True,
+        ),
+        (
+            {"share_from_objects": 10},
+            {"live_objects": 10, "missing_objects": 1, "missing_named": ["a"]},
+            False,
+        ),
         ({}, {"expired_objects": 5_000}, True),
         ({"max_expired_share": 0.6}, {"expired_objects": 6_000}, True),
         ({"share_from_objects": 10_001}, {"expired_objects": 10_000}, True),
@@ -276,10 +334,14 @@ def test_limits_are_settings_and_hold_up_to_and_with_their_value(run, options, f
 
 
 def test_the_limit_of_the_clocks_can_be_narrowed_and_not_widened(run):
-    off = _rechained(_with(passing_mark(run), SLICES, {"clock_skew_seconds": {"server": 200.0, "store": 0.0}}))
+    off = _rechained(
+        _with(passing_mark(run), SLICES, {"clock_skew_seconds": {"server": 200.0, "store": 0.0}})
+    )
     assert _failed(run, off) == []
     narrow = replace(run, options=replace(run.options, max_clock_skew=timedelta(seconds=100)))
     assert [result.name for result in _failed(narrow, off)] == ["clocks_agree"]
     wide = replace(run, options=replace(run.options, max_clock_skew=timedelta(hours=1)))
-    further = _rechained(_with(passing_mark(run), SLICES, {"clock_skew_seconds": {"server": 301.0, "store": 0.0}}))
+    further = _rechained(
+        _with(passing_mark(run), SLICES, {"clock_skew_seconds": {"server": 301.0, "store": 0.0}})
+    )
     assert [result.name for result in _failed(wide, further)] == ["clocks_agree"]

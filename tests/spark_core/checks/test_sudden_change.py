@@ -10,7 +10,6 @@ from spark_core import checks as guards
 from spark_core import layout
 from spark_core.checks import verdict
 from spark_core.model import RunKey
-from spark_core.records import sealed
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -47,7 +46,10 @@ def _mark(run, days_ago=0, *, listed=10_000, live=5_000, going=100, **options):
 def test_a_first_run_has_nothing_to_compare_with_and_says_so(run):
     _, said = _mark(run)
     assert said.passed
-    assert "no earlier run of this repository passed, so there is nothing to compare with" in said.summary
+    assert (
+        "no earlier run of this repository passed, so there is nothing to compare with"
+        in said.summary
+    )
     assert said.figures["compared_with"] == "nothing"
 
 
@@ -55,7 +57,9 @@ def test_a_night_like_the_one_before_passes_and_names_it(run):
     before, _ = _mark(run, 1)
     _, said = _mark(run)
     assert said.passed
-    assert said.summary == f"compared with run {before.key}: 10000 objects listed, 10000 then"
+    assert said.summary == (
+        f"run {before.key} is the baseline: it listed 10000 objects, this run listed 10000"
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,10 +105,10 @@ def test_retained_commits_that_drop_are_told_from_a_hundred_on(run):
     at = _on(run, 1)
     verdict.conclude(at)
     key = layout.verdict_key(at.key)
-    document = sealed.unseal(run.store.read(key), name=key, formats=verdict.VERDICT_FORMAT)
+    found = verdict.load(at)
     for commits, passes in ((99, True), (100, False)):
-        standing = {**document["standing"], "retained_commits": commits}
-        run.store.put(key, sealed.seal({**document, "standing": standing}))
+        standing = {**found.standing, "retained_commits": commits}
+        run.store.put(key, replace(found, standing=standing).to_json())
         said = guards.nothing_changed_suddenly(_on(run, 0), manifests)
         assert said.passed is passes
     assert "retained commits dropped from 100 to 1, by more than 50%" in said.summary

@@ -12,8 +12,9 @@ import pytest
 from spark_core import checks as guards
 from spark_core import layout
 from spark_core.checks import verdict
+from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import CorruptTableError, VerdictError
-from spark_core.records import sealed, tables
+from spark_core.records import documents, tables
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -29,10 +30,12 @@ def _marked(run, **facts):
 
 
 def _edit(run, **changes):
-    """Write the stored verdict again with other values and the digest for them, as somebody who knows it would."""
+    """Write the stored verdict again with other values and the digest for them, as somebody who
+    knows it would.
+    """
     key = layout.verdict_key(run.key)
-    document = sealed.unseal(run.store.read(key), name=key, formats=verdict.VERDICT_FORMAT)
-    run.store.put(key, sealed.seal({**document, **changes}))
+    document = verdict.load(run).document()
+    run.store.put(key, documents.seal({**document, **changes}))
 
 
 def _under(run, **options):
@@ -40,11 +43,23 @@ def _under(run, **options):
 
 
 PASSING = {"live_objects": 0, "missing_objects": 0, "missing_named": []}
-LOST = {"expired_addresses": {"live_objects": 5_000, "missing_objects": 4_000, "missing_named": ["data/s/lost"]}}
+LOST = {
+    "expired_addresses": {
+        "live_objects": 5_000,
+        "missing_objects": 4_000,
+        "missing_named": ["data/s/lost"],
+    }
+}
 
 
 def test_a_check_that_only_says_something_leaves_the_lock_open(run):
-    waiting = {"candidates": 10, "unchecked_objects": 9, "unchecked_bytes": 9, "twin_calls": 1, "planned_calls": 5}
+    waiting = {
+        "candidates": 10,
+        "unchecked_objects": 9,
+        "unchecked_bytes": 9,
+        "twin_calls": 1,
+        "planned_calls": 5,
+    }
     stored = _marked(run, expired_addresses={**PASSING, "twins": waiting})
     (said,) = [check for check in stored.checks if not check["passed"]]
     assert said["name"] == "hidden_entries_were_asked"
@@ -65,7 +80,8 @@ def test_a_failed_verdict_does_not_pass_by_editing_its_text(run):
     assert not _marked(run, **LOST).passed
     _edit(run, passed=True, checks=[])
     with pytest.raises(
-        VerdictError, match=rf"holds 0 checks, a mark has {len(guards.CHECKS)} \(they differ in clocks_agree"
+        VerdictError,
+        match=rf"holds 0 checks, a mark has {len(guards.CHECKS)} \(they differ in clocks_agree",
     ):
         verdict.require_sweepable(run)
 
@@ -73,7 +89,9 @@ def test_a_failed_verdict_does_not_pass_by_editing_its_text(run):
 def test_a_failed_check_does_not_pass_by_editing_its_result(run):
     stored = _marked(run, **LOST)
     _edit(run, passed=True, checks=[{**check, "passed": True} for check in stored.checks])
-    with pytest.raises(VerdictError, match=r"checks fail now: live_objects_are_listed: 4000 of 5000.*Mark again"):
+    with pytest.raises(
+        VerdictError, match=r"checks fail now: live_objects_are_listed: 4000 of 5000.*Mark again"
+    ):
         verdict.require_sweepable(run)
 
 
@@ -81,7 +99,9 @@ def test_a_failed_check_does_not_pass_by_editing_its_result(run):
 def test_a_check_that_passed_is_literally_true(run, passed):
     checks = [*_marked(run).checks]
     _edit(run, checks=[{**checks[0], "passed": passed}, *checks[1:]])
-    with pytest.raises(VerdictError, match="did not pass its checks: listing_lies_in_one_repository"):
+    with pytest.raises(
+        VerdictError, match="did not pass its checks: listing_lies_in_one_repository"
+    ):
         verdict.require_sweepable(run)
 
 
@@ -96,7 +116,14 @@ def test_a_verdict_that_lacks_a_check_or_has_one_twice_is_refused(run):
 
 
 def test_a_limit_that_became_stricter_since_the_mark_is_applied(run):
-    _marked(run, expired_addresses={"live_objects": 5_000, "missing_objects": 10, "missing_named": ["data/s/lost"]})
+    _marked(
+        run,
+        expired_addresses={
+            "live_objects": 5_000,
+            "missing_objects": 10,
+            "missing_named": ["data/s/lost"],
+        },
+    )
     verdict.require_sweepable(run)
     with pytest.raises(VerdictError, match="checks fail now: live_objects_are_listed"):
         verdict.require_sweepable(_under(run, max_missing_share=0.001))
@@ -117,7 +144,11 @@ def test_a_limit_that_became_stricter_since_the_mark_is_applied(run):
             {"min_age": timedelta(hours=25)},
             "min_age_seconds was 86400.0, now it is 90000.0",
         ),
-        ({"allow_unsafe_min_age": True}, {"allow_unsafe_min_age": False}, "allow_unsafe_min_age was True"),
+        (
+            {"allow_unsafe_min_age": True},
+            {"allow_unsafe_min_age": False},
+            "allow_unsafe_min_age was True",
+        ),
     ],
 )
 def test_a_mark_is_not_swept_under_other_options(run, marked, swept, text):
@@ -148,7 +179,9 @@ def test_a_sweep_with_another_cutoff_than_the_verdicts_is_refused(run):
         verdict.require_sweepable(replace(run, cutoff=run.key.instant))
 
 
-def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mark_made_without_it(run):
+def test_a_sweep_that_is_to_stay_within_a_mark_of_the_reference_job_takes_no_mark_made_without_it(
+    run,
+):
     _marked(run)
     with pytest.raises(
         VerdictError,
@@ -196,16 +229,21 @@ def test_a_mark_that_is_concluded_long_after_it_was_begun_does_not_pass(run, lat
 
 
 @pytest.mark.parametrize(
-    ("later", "passes"), [({"days": 7}, True), ({"days": 7, "microseconds": 1}, False), ({"days": 9}, False)]
+    ("later", "passes"),
+    [({"days": 7}, True), ({"days": 7, "microseconds": 1}, False), ({"days": 9}, False)],
 )
-def test_the_age_of_a_mark_counts_from_its_first_reading_and_not_from_its_verdict(run, later, passes):
+def test_the_age_of_a_mark_counts_from_its_first_reading_and_not_from_its_verdict(
+    run, later, passes
+):
     at = _begun(run)
     verdict.conclude(at(days=6))
     late = at(**later)
     if passes:
         verdict.require_sweepable(late)
         return
-    with pytest.raises(VerdictError, match=r"the mark of run .* is .* old, the limit \(max_mark_age\) is 7 days"):
+    with pytest.raises(
+        VerdictError, match=r"the mark of run .* is .* old, the limit \(max_mark_age\) is 7 days"
+    ):
         verdict.require_sweepable(late)
 
 
@@ -227,7 +265,10 @@ def test_a_verdict_of_another_shape_is_damaged(run, changes, text):
 def test_a_verdict_holds_every_check_with_its_limit_and_who_may_lift_it(run):
     checks = _marked(run).checks
     assert [check["name"] for check in checks] == [name for name, _, _ in guards.CHECKS]
-    assert all({"figures", "limit", "lifted_by", "passed", "summary", "table"} < check.keys() for check in checks)
+    assert all(
+        {"figures", "limit", "lifted_by", "passed", "summary", "table"} < check.keys()
+        for check in checks
+    )
 
 
 def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run):
@@ -235,7 +276,8 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
     document = json.loads(run.store.read(layout.verdict_key(run.key)))
     stored = verdict.load_mark(run)
     assert {
-        name: document[name] for name in ("format", "repository", "namespace", "run", "cutoff", "min_age_seconds")
+        name: document[name]
+        for name in ("format", "repository", "namespace", "run", "cutoff", "min_age_seconds")
     } == {
         "format": 3,
         "repository": "repo",
@@ -247,9 +289,11 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
     assert document["instance"] == run.instance
     assert document["rules"] == {"default_retention_days": 7, "branches": {}}
     assert {
-        name: (link["manifest"], link["rows"], link["size_bytes"]) for name, link in document["tables"].items()
+        name: (link["manifest"], link["rows"], link["size_bytes"])
+        for name, link in document["tables"].items()
     } == {
-        name: (table.manifest.sha256, table.manifest.rows, table.manifest.size_bytes) for name, table in stored.items()
+        name: (table.manifest.sha256, table.manifest.rows, table.manifest.size_bytes)
+        for name, table in stored.items()
     }
     assert document["tables"]["expired_addresses"]["parents"] == {
         name: table.manifest.sha256 for name, table in stored.items() if name != "expired_addresses"
@@ -277,7 +321,7 @@ def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
         data = bytearray(written)
         data[at] ^= 1 << at % 8
         with pytest.raises((CorruptTableError, VerdictError), match=re.escape(key)):
-            verdict.Verdict.from_json(bytes(data), name=key)
+            Verdict.from_json(bytes(data), name=key)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
@@ -293,10 +337,16 @@ def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run)
     stored = _marked(run, **LOST)
     key = layout.verdict_key(run.key)
     text = run.store.read(key).decode()
-    for edited in (text.replace('"passed": false', '"passed": true'), text.replace("\n ", "\n  "), text + "\n"):
+    for edited in (
+        text.replace('"passed": false', '"passed": true'),
+        text.replace("\n ", "\n  "),
+        text + "\n",
+    ):
         assert edited != text
         run.store.put(key, edited.encode())
-        with pytest.raises(CorruptTableError, match=r"its bytes are not those that were written.*edited or damaged"):
+        with pytest.raises(
+            CorruptTableError, match=r"its bytes are not those that were written.*edited or damaged"
+        ):
             verdict.require_sweepable(run)
     assert not stored.passed
 
@@ -306,7 +356,8 @@ def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
     key = layout.verdict_key(run.key)
     run.store.put(key, b'{"format": 2, "passed": true, "checks": []}')
     with pytest.raises(
-        VerdictError, match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under"
+        VerdictError,
+        match=r"in format 2 by another version of lakegc, .* reads format 3.*Mark again under",
     ):
         verdict.require_sweepable(run)
 
@@ -317,7 +368,9 @@ def test_what_another_process_stored_since_is_seen_by_the_verdict(run):
     mine = run.load(tables.RETAINED_COMMITS).manifest
     another = replace(mine, attempt="another")
     run.store.put(key, another.to_json())
-    assert run.load(tables.RETAINED_COMMITS).manifest == mine, "what this process stored it need not read"
+    assert run.load(tables.RETAINED_COMMITS).manifest == mine, (
+        "what this process stored it need not read"
+    )
     found, _ = verdict.conclude(run)
     assert found.tables["retained_commits"]["manifest"] == another.sha256
     assert "tables_were_made_in_order" in {check["name"] for check in found.failed}
@@ -326,6 +379,8 @@ def test_what_another_process_stored_since_is_seen_by_the_verdict(run):
 def test_a_table_that_another_process_replaced_after_the_verdict_keeps_the_lock_shut(run):
     _marked(run)
     key = tables.manifest_key(tables.RETAINED_COMMITS, run.key)
-    run.store.put(key, replace(run.load(tables.RETAINED_COMMITS).manifest, attempt="another").to_json())
+    run.store.put(
+        key, replace(run.load(tables.RETAINED_COMMITS).manifest, attempt="another").to_json()
+    )
     with pytest.raises(VerdictError, match="not the one that the verdict speaks of"):
         verdict.require_sweepable(run)

@@ -29,7 +29,9 @@ def test_tables_of_one_set_of_options_are_a_chain(run):
 def test_a_mark_does_not_go_on_under_other_options(run):
     manifests = passing_mark(run)
     with pytest.raises(ChainError, match=r"tags_protect was True, now it is False\. Mark again"):
-        chain.require_unbroken(_letting_tags_go(run), [manifests[spec.name] for spec in tables.MARK_TABLES[:-1]])
+        chain.require_unbroken(
+            _letting_tags_go(run), [manifests[spec.name] for spec in tables.MARK_TABLES[:-1]]
+        )
 
 
 def test_commits_are_not_retained_under_other_options_than_the_listing_was_made_under(run):
@@ -42,4 +44,4 @@ def test_commits_are_not_retained_under_other_options_than_the_listing_was_made_
 def test_a_listing_that_kept_no_options_is_refused(run):
     kept = keep_slices(run)
     with pytest.raises(ChainError, match="flat was not kept, now it is False"):
-        chain.require_same_options(run, replace(kept, facts={}))
+        chain.require_same_options(run, replace(kept, facts={**kept.facts, "options": {}}))

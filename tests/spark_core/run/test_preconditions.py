@@ -31,8 +31,12 @@ from tests.support.clock import FakeClock
 DAY = timedelta(days=1)
 
 
-def repository(namespace: str = "s3://bucket/docs", name: str = "docs", *, read_only: bool = False) -> Repository:
-    return Repository(name, namespace, "main", datetime(2026, 1, 1, tzinfo=UTC), read_only=read_only)
+def repository(
+    namespace: str = "s3://bucket/docs", name: str = "docs", *, read_only: bool = False
+) -> Repository:
+    return Repository(
+        name, namespace, "main", datetime(2026, 1, 1, tzinfo=UTC), read_only=read_only
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,11 +48,15 @@ def repository(namespace: str = "s3://bucket/docs", name: str = "docs", *, read_
         ("local://docs", "local"),
     ],
 )
-def test_a_namespace_must_be_of_the_kind_that_the_server_keeps_it_in(namespace: str, kind: str) -> None:
+def test_a_namespace_must_be_of_the_kind_that_the_server_keeps_it_in(
+    namespace: str, kind: str
+) -> None:
     parsed, stored = Namespace.parse(namespace, server_path="/srv/bs"), repository(namespace)
     require_kind_of_store(stored, parsed, kind)
     for other in {"s3", "gs", "azure", "local", "mem", ""} - {kind}:
-        with pytest.raises(RepositoryStateError, match=rf"docs lies in {namespace}.*kind '{kind}'.*kind '{other}'"):
+        with pytest.raises(
+            RepositoryStateError, match=rf"docs lies in {namespace}.*kind '{kind}'.*kind '{other}'"
+        ):
             require_kind_of_store(stored, parsed, other)
 
 
@@ -58,19 +66,28 @@ def test_a_read_only_repository_is_refused() -> None:
         require_writable(repository(read_only=True))
 
 
-@pytest.mark.parametrize("step", [-timedelta(microseconds=1), timedelta(0), timedelta(microseconds=1)])
-def test_the_minimum_age_is_at_least_the_grace_period_unless_that_is_waived(step: timedelta) -> None:
+@pytest.mark.parametrize(
+    "step", [-timedelta(microseconds=1), timedelta(0), timedelta(microseconds=1)]
+)
+def test_the_minimum_age_is_at_least_the_grace_period_unless_that_is_waived(
+    step: timedelta,
+) -> None:
     require_old_enough(repository(), DAY + step, DAY, allow_unsafe=True)
     if step >= timedelta(0):
         require_old_enough(repository(), DAY + step, DAY, allow_unsafe=False)
         return
-    with pytest.raises(SettingsError, match=r"min_age of docs is 23:59:59.999999, the server lets .* 1 day, 0:00:00"):
+    with pytest.raises(
+        SettingsError,
+        match=r"min_age of docs is 23:59:59.999999, the server lets .* 1 day, 0:00:00",
+    ):
         require_old_enough(repository(), DAY + step, DAY, allow_unsafe=False)
 
 
 def test_a_repository_without_branches_is_refused() -> None:
     require_branches(repository(), [Branch("main", "c")])
-    with pytest.raises(RepositoryStateError, match="docs has no branch: it is bare, or it was deleted a moment ago"):
+    with pytest.raises(
+        RepositoryStateError, match="docs has no branch: it is bare, or it was deleted a moment ago"
+    ):
         require_branches(repository(), [])
 
 
@@ -109,27 +126,39 @@ def test_a_namespace_that_is_shared_nested_or_not_told_apart_is_refused_naming_b
     if not shared:
         require_own_namespace(stored, namespace, everybody)
         return
-    with pytest.raises(RepositoryStateError, match=r"docs \(.*\) and other \(.*\) share a storage namespace"):
+    with pytest.raises(
+        RepositoryStateError, match=r"docs \(.*\) and other \(.*\) share a storage namespace"
+    ):
         require_own_namespace(stored, namespace, everybody)
 
 
 def _stored_in(storage_id: str, name: str) -> Repository:
-    return Repository(name, "s3://bucket/docs", "main", datetime(2026, 1, 1, tzinfo=UTC), storage_id=storage_id)
+    return Repository(
+        name, "s3://bucket/docs", "main", datetime(2026, 1, 1, tzinfo=UTC), storage_id=storage_id
+    )
 
 
 def _on_storages(usual: str | None = None, **endpoints: str | None) -> Environment:
     return Environment(
-        server=SimpleNamespace(repositories=lambda: [_stored_in("cold", "docs"), _stored_in("hot", "other")]),  # type: ignore[arg-type]
+        server=SimpleNamespace(
+            repositories=lambda: [_stored_in("cold", "docs"), _stored_in("hot", "other")]
+        ),  # type: ignore[arg-type]
         store_options=StoreOptions(s3_endpoint=usual),
         spark=lambda: None,  # type: ignore[arg-type,return-value]
-        storages={name: Storage(StoreOptions(s3_endpoint=endpoint)) for name, endpoint in endpoints.items()},
+        storages={
+            name: Storage(StoreOptions(s3_endpoint=endpoint))
+            for name, endpoint in endpoints.items()
+        },
     )
 
 
 def _alone(environment: Environment, repository: Repository) -> int:
     namespace = Namespace.parse(repository.storage_namespace)
     run = SimpleNamespace(
-        repository=repository, namespace=namespace, server=environment.server, environment=environment
+        repository=repository,
+        namespace=namespace,
+        server=environment.server,
+        environment=environment,
     )
     return require_alone(run)  # type: ignore[arg-type]
 
@@ -143,7 +172,9 @@ def _alone(environment: Environment, repository: Repository) -> int:
         ("https://s3.cn-north-1.amazonaws.com.cn", "https://s3.eu-west-1.amazonaws.com"),
     ],
 )
-def test_two_storages_with_endpoints_of_their_own_were_taken_for_one_store(cold: str, hot: str) -> None:
+def test_two_storages_with_endpoints_of_their_own_were_taken_for_one_store(
+    cold: str, hot: str
+) -> None:
     assert _alone(_on_storages(cold=cold, hot=hot), _stored_in("cold", "docs")) == 2
     assert _alone(_on_storages(cold=hot, hot=cold), _stored_in("cold", "docs")) == 2
 
@@ -196,20 +227,29 @@ def test_repositories_of_one_storage_share_it_whatever_else_is_said() -> None:
 def test_azure_and_gcs_names_are_given_once_whatever_the_endpoints() -> None:
     for place in ("gs://bucket/docs", "https://account.blob.core.windows.net/container/docs"):
         namespace, created = Namespace.parse(place), datetime(2026, 1, 1, tzinfo=UTC)
-        both = [Repository(name, place, "main", created, storage_id=name) for name in ("docs", "other")]
+        both = [
+            Repository(name, place, "main", created, storage_id=name) for name in ("docs", "other")
+        ]
         with pytest.raises(RepositoryStateError, match="share a storage namespace"):
-            require_own_namespace(both[0], namespace, both, endpoint_of=lambda one: f"https://{one.id}.example.com")
+            require_own_namespace(
+                both[0], namespace, both, endpoint_of=lambda one: f"https://{one.id}.example.com"
+            )
 
 
 def test_a_list_of_repositories_that_leaves_out_the_repository_itself_is_refused() -> None:
     others = [repository("s3://bucket/other", "other")]
     require_in_list(repository(), [*others, repository()])
-    with pytest.raises(RepositoryStateError, match=r"leaves out docs itself.*fs:ListRepositories on \*"):
+    with pytest.raises(
+        RepositoryStateError, match=r"leaves out docs itself.*fs:ListRepositories on \*"
+    ):
         require_in_list(repository(), others)
 
 
 class _Machine:
-    """A machine whose clock is set by hand while a run begins; the server and the store tell the true time."""
+    """A machine whose clock is set by hand while a run begins.
+
+    The server and the store tell the true time.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.ahead = folder, timedelta(0)
@@ -230,7 +270,9 @@ class _Machine:
 
     def open(self, clock: Clock, key: RunKey, **chosen: Any) -> Run:
         store = StoreOptions(local_path=str(self.folder))
-        environment = Environment(self.server, store, lambda: pytest.fail("Spark was started"), clock)
+        environment = Environment(
+            self.server, store, lambda: pytest.fail("Spark was started"), clock
+        )
         return open_run(environment, "docs", key, RunOptions(**chosen))
 
 
@@ -245,11 +287,13 @@ def test_a_run_whose_key_was_given_by_a_clock_that_was_ahead_and_set_right_since
     machine.ahead = timedelta(hours=30)
     clock, key = SystemClock(), RunKey.at(machine.wall())
     machine.ahead = timedelta(0)
-    with pytest.raises(UnsafePlanError, match=r"was set back by 1 day, 6:00:00 .*upload under way could look old"):
+    with pytest.raises(
+        UnsafePlanError, match=r"was set back by 1 day, 6:00:00 .*upload under way could look old"
+    ):
         machine.open(clock, key)
     with pytest.raises(UnsafePlanError, match="lies in the future"):
         machine.open(SystemClock(), key)
-    assert preflight(machine.open(SystemClock(), RunKey.at(machine.wall())))["branches"] == 1
+    assert preflight(machine.open(SystemClock(), RunKey.at(machine.wall()))).branches == 1
 
 
 def test_a_clock_that_is_set_right_between_the_beginning_of_a_run_and_its_first_look_is_refused(
@@ -258,21 +302,30 @@ def test_a_clock_that_is_set_right_between_the_beginning_of_a_run_and_its_first_
     machine.ahead = timedelta(hours=30)
     run = machine.open(SystemClock(), RunKey.at(machine.wall()))
     machine.ahead = timedelta(0)
-    with pytest.raises(UnsafePlanError, match=r"was set back by 1 day, 6:00:00 since this process began.*start again"):
+    with pytest.raises(
+        UnsafePlanError,
+        match=r"was set back by 1 day, 6:00:00 since this process began.*start again",
+    ):
         preflight(run)
 
 
-def test_a_clock_that_was_ahead_only_while_the_run_key_was_given_is_refused(machine: _Machine) -> None:
+def test_a_clock_that_was_ahead_only_while_the_run_key_was_given_is_refused(
+    machine: _Machine,
+) -> None:
     clock = SystemClock()
     machine.ahead = timedelta(hours=30)
     run = machine.open(clock, RunKey.at(machine.wall()))
     machine.ahead = timedelta(0)
     assert clock.ahead == timedelta(0)
-    with pytest.raises(UnsafePlanError, match=r"is 1 day, (6:00:00|5:59:\d\d) ahead of the clock of this machine"):
+    with pytest.raises(
+        UnsafePlanError, match=r"is 1 day, (6:00:00|5:59:\d\d) ahead of the clock of this machine"
+    ):
         preflight(run)
 
 
-@pytest.mark.parametrize(("off", "limit", "refused"), [(299, 300, False), (302, 300, True), (12, 10, True)])
+@pytest.mark.parametrize(
+    ("off", "limit", "refused"), [(299, 300, False), (302, 300, True), (12, 10, True)]
+)
 def test_a_clock_may_be_set_back_by_as_much_as_clocks_may_differ(
     machine: _Machine, off: int, limit: int, *, refused: bool
 ) -> None:
@@ -283,19 +336,32 @@ def test_a_clock_may_be_set_back_by_as_much_as_clocks_may_differ(
     if not refused:
         preflight(machine.open(clock, key))
         return
-    with pytest.raises(UnsafePlanError, match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted"):
+    with pytest.raises(
+        UnsafePlanError,
+        match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted",
+    ):
         machine.open(clock, key, max_clock_skew=timedelta(seconds=limit))
-    with pytest.raises(UnsafePlanError, match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted"):
+    with pytest.raises(
+        UnsafePlanError,
+        match=rf"was set back by .*, at most {timedelta(seconds=limit)} is accepted",
+    ):
         preflight(opened)
 
 
-def test_a_store_that_is_behind_counts_too_where_a_key_is_as_late_as_it_may_be(machine: _Machine) -> None:
+def test_a_store_that_is_behind_counts_too_where_a_key_is_as_late_as_it_may_be(
+    machine: _Machine,
+) -> None:
     machine.ahead = timedelta(minutes=4)
     run = machine.open(SystemClock(), RunKey.at(machine.wall()))
     machine.ahead = timedelta(0)
     preflight(run)
-    machine.server.clock_reading = ClockReading(-timedelta(minutes=2, seconds=1), -timedelta(minutes=2))
-    with pytest.raises(UnsafePlanError, match=r"ahead of the clock of the lakeFS server, at most 0:05:00 is accepted"):
+    machine.server.clock_reading = ClockReading(
+        -timedelta(minutes=2, seconds=1), -timedelta(minutes=2)
+    )
+    with pytest.raises(
+        UnsafePlanError,
+        match=r"ahead of the clock of the lakeFS server, at most 0:05:00 is accepted",
+    ):
         preflight(run)
 
 
@@ -305,4 +371,4 @@ def test_a_clock_that_a_test_or_a_sandbox_moves_is_not_compared_with_the_machine
 ) -> None:
     now = datetime.now(UTC) + years * 365 * DAY
     run = machine.open(FakeClock(now), RunKey.at(now))
-    assert preflight(run)["clock_skew_seconds"] == {"server": 0.0, "store": 0.0}
+    assert preflight(run).clock_skew_seconds == {"server": 0.0, "store": 0.0}

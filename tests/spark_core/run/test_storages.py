@@ -41,17 +41,21 @@ def opened(server: RecordedServer, elsewhere: Path) -> Run:
         spark=lambda: pytest.fail("nothing is computed before the preflight"),
         clock=FakeClock(server.now),
         server_path="/srv/elsewhere",
-        storages={"cold": Storage(StoreOptions(local_path=str(server.local_path)), golden.SERVER_PATH)},
+        storages={
+            "cold": Storage(StoreOptions(local_path=str(server.local_path)), golden.SERVER_PATH)
+        },
     )
     return open_run(environment, "unified", RunKey.at(server.now), RunOptions())
 
 
-def test_a_repository_is_opened_in_the_storage_that_it_names(recorded: RecordedServer, tmp_path: Path) -> None:
+def test_a_repository_is_opened_in_the_storage_that_it_names(
+    recorded: RecordedServer, tmp_path: Path
+) -> None:
     told(recorded, ("hot", "s3"), ("cold", "local"))
     run = opened(recorded, tmp_path / "elsewhere")
     assert run.store.exists("_lakefs/dummy")
     assert run.namespace.server_path == golden.SERVER_PATH
-    assert preflight(run)["blockstore_type"] == "local"
+    assert preflight(run).blockstore_type == "local"
 
 
 def test_a_repository_of_a_storage_without_own_words_takes_the_common_ones(
@@ -67,9 +71,15 @@ def test_a_repository_of_a_storage_without_own_words_takes_the_common_ones(
 @pytest.mark.parametrize(
     ("stores", "text"),
     [
-        ([("hot", "s3"), ("warm", "local")], r"kept in storage 'cold', which is none of the server's 2 stores"),
-        ([("hot", "local"), ("cold", "s3")], r"a namespace of a store of kind 'local', .* its store is of kind 's3'"),
-        ([("cold", "mem")], r"its store is of kind 'mem'; where its objects are is unknown"),
+        (
+            [("hot", "s3"), ("warm", "local")],
+            r"kept in storage 'cold', which is none of the server's 2 stores",
+        ),
+        (
+            [("hot", "local"), ("cold", "s3")],
+            r"a namespace of a store of kind 'local', .* its store is of kind 's3'",
+        ),
+        ([("cold", "mem")], r"its store is of kind 'mem'; it is unknown where its objects are"),
     ],
 )
 def test_a_storage_that_cannot_be_the_repositorys_is_refused(

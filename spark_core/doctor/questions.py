@@ -1,4 +1,4 @@
-"""What a probe found, and how a refusal becomes one."""
+"""Define questions and findings, and turn a refusal into what was found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_core.errors import LakegcError
 
 P = TypeVar("P")
 
-# The first sentence of a message that came in one piece, from an executor for instance.
+# Ends the first sentence of a message in one piece, for instance from an executor.
 _SENTENCE = re.compile(r"""(?<=[\w)'"\]])\. (?=[A-Z`])""")
 
 
@@ -21,13 +21,13 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """What the answer to a question is.
+    """The answer to a question.
 
     Attributes:
         text: What was found, for people.
-        passed: Whether that is in order; None if it could not be told.
+        passed: Whether that is in order; None if that could not be decided.
         next_step: What to do about it; empty when there is nothing to do.
-        figures: The same for programs; JSON values only, no secret.
+        figures: What was found, for programs; JSON values only, no secret.
     """
 
     text: str
@@ -37,16 +37,16 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """One thing that was looked at.
+class Finding:
+    """What was found about one thing.
 
     Attributes:
         about: What it belongs to: settings, server, repository, store or machine.
-        name: What was looked at.
-        passed: Whether it is in order; None if it could not be told.
+        name: What was examined.
+        passed: Whether it is in order; None if that could not be decided.
         found: What was found, for people.
         next_step: What to do; empty when there is nothing to do.
-        figures: The same for programs.
+        figures: What was found, for programs.
     """
 
     about: str
@@ -59,12 +59,12 @@ class Probe:
 
 @dataclass(frozen=True)
 class Question(Generic[P]):
-    """Something to look at.
+    """One thing to examine.
 
     Attributes:
         about: What it belongs to.
-        name: What is looked at.
-        ask: Looks at it; what it raises on purpose is what was found.
+        name: What is examined.
+        ask: Examines it; an error of lakegc that it raises is a finding.
     """
 
     about: str
@@ -72,28 +72,34 @@ class Question(Generic[P]):
     ask: Callable[[P], Found]
 
 
-def look(question: Question[P], patient: P) -> Probe:
-    """Ask one question; a refusal of the engine is an answer, too, and so is that it cannot be asked yet."""
+def ask(question: Question[P], examination: P) -> Finding:
+    """Ask one question; a refusal, or that it cannot be asked yet, is an answer too."""
     try:
-        found = question.ask(patient)
+        found = question.ask(examination)
     except UnknownError as unknown:
         found = Found(f"not looked at: {unknown}", None)
     except LakegcError as error:
-        found = told(error)
+        found = found_by(error)
     except (OSError, RuntimeError, ValueError) as error:
-        # What a client library raises of its own; its words may hold anything, so only its name is shown.
+        # An error of a client library. Its text may hold anything, so only its name is shown.
         found = Found(
-            f"an error that lakegc does not know, {type(error).__module__}.{type(error).__qualname__}",
+            "an error that lakegc does not know, "
+            f"{type(error).__module__}.{type(error).__qualname__}",
             False,
-            f"`lakegc mark` shows more of it; please report it with what `{question.about}: {question.name}` was asked of.",
+            f"`lakegc mark` shows more of it; please report it with what `{question.about}: "
+            f"{question.name}` was asked of.",
             {"error": type(error).__name__},
         )
-    return Probe(question.about, question.name, found.passed, found.text, found.next_step, found.figures)
+    return Finding(
+        question.about, question.name, found.passed, found.text, found.next_step, found.figures
+    )
 
 
-def told(error: LakegcError) -> Found:
-    """Show what an error found, and its next step."""
+def found_by(error: LakegcError) -> Found:
+    """Return what an error found, and its next step."""
     found, step = error.found, error.next_step
     if not step:
         found, step = (*_SENTENCE.split(found, maxsplit=1), "")[:2]
-    return Found(found.strip(), False, step or "Mend that, and ask again.", {"error": type(error).__name__})
+    return Found(
+        found.strip(), False, step or "Mend that, and ask again.", {"error": type(error).__name__}
+    )
