@@ -1,4 +1,4 @@
-"""The clock that everything goes by, and how far another machine's stands from it, told by what that answers."""
+"""Read this machine's clock, compare other clocks with it, and refuse too large differences."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Protocol
 
 from spark_core.errors import UnsafePlanError
 
-# From here on the age of an object is no longer what it seems (kopia refuses at the same point).
+# With a larger difference, the ages of objects cannot be trusted (kopia has the same limit).
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 
-# What cannot be told, in the words of a refusal.
+# Why a wrong clock is refused.
 AGES_UNKNOWN = (
-    "how old an object is, and how long a commit is kept, cannot be told, and an upload under way could look old"
+    "how old an object is, and how long a commit is kept, cannot be told, and an upload under way "
+    "could look old"
 )
 
 # HTTP dates and most stores cut the time to whole seconds.
 _RESOLUTION = timedelta(seconds=1)
-# A question that took longer says too little: the other clock was read at some moment in between.
+# After a longer call the bounds are too wide: the other clock was read at some moment during it.
 _LONGEST_QUESTION = timedelta(minutes=1)
 
 
 class Clock(Protocol):
-    """Tells the time and waits; injected so that tests move it instead of waiting."""
+    """Tells the time and waits; injected so that tests can move it instead of waiting."""
 
     def now(self) -> datetime:
-        """Tell the time, aware and in UTC."""
+        """Return the time, aware and in UTC."""
         ...
 
     def monotonic(self) -> float:
@@ -46,11 +47,11 @@ def _wall() -> datetime:
 
 
 class SystemClock:
-    """The machine's own clock, which is not believed when it is set back.
+    """The machine's own clock, but never earlier than the time that has passed.
 
-    A look at the repository, or a lease, would else be good for longer by as
-    much. What the machine counts since this clock was made stands against it;
-    that count may stand still while the machine sleeps, so the later one of both is the careful one.
+    If the machine's clock is set back, a reading of the repository or a lease would stay valid for
+    longer. So this clock also counts the seconds since it was made. That count may stop while the
+    machine sleeps. The later of the two times is the safe one.
     """
 
     def __init__(self) -> None:
@@ -58,16 +59,16 @@ class SystemClock:
         self._counted = time.monotonic()
 
     def now(self) -> datetime:
-        """Tell the time, aware and in UTC."""
+        """Return the time, aware and in UTC."""
         return max(_wall(), self._by_count())
 
     def wall(self) -> datetime:
-        """Tell what the machine shows, set back or not: what readings of other clocks are compared with."""
+        """Return the time that the machine shows; readings of other clocks are relative to it."""
         return _wall()
 
     @property
     def ahead(self) -> timedelta:
-        """How far this clock is ahead of what the machine shows, because that was set back; never negative."""
+        """How far this clock is ahead of the machine's, which was set back; never negative."""
         return max(self._by_count() - _wall(), timedelta(0))
 
     def _by_count(self) -> datetime:
@@ -84,11 +85,11 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class ClockReading:
-    """Bounds of what another clock shows more than this machine's; negative where it is behind.
+    """Bounds of the difference between another clock and this machine's; negative if it is behind.
 
     Attributes:
-        lowest: The other clock is at least this much ahead ...
-        highest: ... and at most this much.
+        lowest: The other clock is at least this much ahead.
+        highest: The other clock is at most this much ahead.
 
     Examples:
         >>> noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -101,49 +102,54 @@ class ClockReading:
     highest: timedelta
 
     @classmethod
-    def of(cls, told: datetime, *, sent: datetime, received: datetime) -> ClockReading | None:
+    def of(cls, shown: datetime, *, sent: datetime, received: datetime) -> ClockReading | None:
         """Read another clock from one answer.
 
         Args:
-            told: What it showed at some moment of the question, cut to whole seconds.
-            sent: When this machine asked, by its own clock.
-            received: When it had the answer.
+            shown: The time of the other clock at some moment of the call, cut to whole seconds.
+            sent: When this machine sent the request, by its own clock.
+            received: When this machine received the answer, by its own clock.
 
         Returns:
-            None if the question took so long, or this clock was set meanwhile, that the answer says nothing.
+            None if the call took too long, or if this clock was set meanwhile.
         """
         if not timedelta(0) <= received - sent <= _LONGEST_QUESTION:
             return None
-        return cls(told - received, told + _RESOLUTION - sent)
+        return cls(shown - received, shown + _RESOLUTION - sent)
 
     @property
     def skew(self) -> timedelta:
-        """The least that the clocks differ by, with its sign; nothing if they may agree."""
+        """The least difference of the clocks, with its sign; zero if they may agree."""
         return max(self.lowest, timedelta(0)) + min(self.highest, timedelta(0))
 
     def further_than(self, limit: timedelta) -> bool:
-        """Say whether the clocks differ by more than a limit, however the answer is read."""
+        """Say whether the clocks certainly differ by more than a limit."""
         return abs(self.skew) > limit
 
     def __str__(self) -> str:
         if not self.skew:
             return "agrees with this machine's to a second or two"
-        return f"is {_whole(abs(self.skew))} {'ahead of' if self.skew > timedelta(0) else 'behind'} this machine's"
+        side = "ahead of" if self.skew > timedelta(0) else "behind"
+        return f"is {_whole(abs(self.skew))} {side} this machine's"
 
 
 def require_near(
-    reading: ClockReading | None, whose: str, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN
+    reading: ClockReading | None,
+    whose: str,
+    *,
+    at_most: timedelta = MAX_CLOCK_SKEW,
+    why: str = AGES_UNKNOWN,
 ) -> None:
-    """Refuse where a clock stands so far from this machine's that ages and days cannot be told.
+    """Refuse a clock that differs so much from this machine's that ages cannot be known.
 
     Args:
-        reading: Of the other clock; None, where it does not tell, is no reason to refuse.
-        whose: The other clock's owner, for the message.
-        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+        reading: A reading of the other clock; None, if there is none, is not refused.
+        whose: The owner of the other clock, for the message.
+        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
         why: What would go wrong, for the message.
 
     Raises:
-        UnsafePlanError: If they differ by more than that.
+        UnsafePlanError: If the clocks differ by more than the limit.
     """
     limit = min(at_most, MAX_CLOCK_SKEW)
     if reading is not None and reading.further_than(limit):
@@ -153,26 +159,28 @@ def require_near(
         )
 
 
-def require_not_set_back(ahead: timedelta, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN) -> None:
-    """Refuse where this machine's clock was set back so far since the run began that the run goes by another time.
+def require_not_set_back(
+    ahead: timedelta, *, at_most: timedelta = MAX_CLOCK_SKEW, why: str = AGES_UNKNOWN
+) -> None:
+    """Refuse if this machine's clock was set back too far since the run began.
 
-    A machine that starts with its clock hours ahead, and is set right a moment
-    later, has given the run a time that readings of other clocks do not show:
-    they are compared with what the machine shows now.
+    A machine may start with its clock hours ahead and be set right a moment later.
+    Then the run has a wrong time, and the readings of other clocks do not show it,
+    because they are compared with what the machine shows now.
 
     Args:
         ahead: How far the run's clock is ahead of what the machine shows.
-        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
         why: What would go wrong, for the message.
 
     Raises:
-        UnsafePlanError: If it is further ahead than that.
+        UnsafePlanError: If the run's clock is ahead by more than the limit.
     """
     limit = min(at_most, MAX_CLOCK_SKEW)
     if ahead > limit:
         raise UnsafePlanError(
-            f"the clock of this machine was set back by {_whole(ahead)} since this process began, at most {limit} is "
-            f"accepted: {why}",
+            f"the clock of this machine was set back by {_whole(ahead)} since this process began, "
+            f"at most {limit} is accepted: {why}",
             "See that the clock is right (NTP), and start again.",
         )
 
@@ -184,16 +192,16 @@ def require_begun(
     *,
     at_most: timedelta = MAX_CLOCK_SKEW,
 ) -> None:
-    """Refuse where the instant that a run stands for has not come yet, by this machine's clock or by another one.
+    """Refuse if the instant of a run lies in the future, by this machine's clock or another one.
 
     Args:
-        instant: What the run stands for.
-        now: What this machine's clock shows, the one that the readings were compared with.
-        readings: Of other clocks, by whose they are; None, where one does not tell, is passed over.
-        at_most: The limit, where it is to be narrower than `MAX_CLOCK_SKEW`.
+        instant: The instant that the run stands for.
+        now: The time of this machine's clock, with which the readings were compared.
+        readings: Readings of other clocks by owner; None, if there is none, is skipped.
+        at_most: The limit, if it is narrower than `MAX_CLOCK_SKEW`.
 
     Raises:
-        UnsafePlanError: If it lies further ahead than that.
+        UnsafePlanError: If the instant lies further ahead than the limit.
     """
     limit = min(at_most, MAX_CLOCK_SKEW)
     skews = {whose: reading.skew for whose, reading in readings.items() if reading is not None}
@@ -201,8 +209,9 @@ def require_begun(
         ahead = instant - (now + skew)
         if ahead > limit:
             raise UnsafePlanError(
-                f"the run stands for {instant.isoformat()}, which is {_whole(ahead)} ahead of the clock of {whose}, at most "
-                f"{limit} is accepted: a clock was ahead when the run was begun, and an upload under way could look old",
+                f"the run stands for {instant.isoformat()}, which is {_whole(ahead)} ahead of the "
+                f"clock of {whose}, at most {limit} is accepted: a clock was ahead when the run "
+                "was begun, and an upload under way could look old",
                 "See that the clocks are right (NTP), and start again under a new run key.",
             )
 
@@ -212,7 +221,7 @@ def _whole(difference: timedelta) -> timedelta:
 
 
 def narrower(one: ClockReading | None, other: ClockReading | None) -> ClockReading | None:
-    """Return the reading that says more."""
+    """Return the reading with the narrower bounds; one that is None does not count."""
     if one is None or other is None:
         return one or other
     return min(one, other, key=lambda reading: reading.highest - reading.lowest)
@@ -221,8 +230,8 @@ def narrower(one: ClockReading | None, other: ClockReading | None) -> ClockReadi
 def http_date(header: str) -> datetime | None:
     """Read an HTTP Date header; None if there is none that can be read."""
     try:
-        told = parsedate_to_datetime(header)
+        date = parsedate_to_datetime(header)
     except (TypeError, ValueError):
         return None
-    # RFC 9110 dates are in GMT, which the parser tells as no zone when it is written `-0000`.
-    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)
+    # RFC 9110 dates are in GMT. The parser gives no zone when GMT is written as `-0000`.
+    return date.replace(tzinfo=UTC) if date.tzinfo is None else date.astimezone(UTC)

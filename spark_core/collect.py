@@ -1,24 +1,25 @@
-"""A whole mark and a whole sweep in this process, for programs that bring no orchestrator along."""
+"""A whole mark and a whole sweep in this process, for programs without an orchestrator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spark_core import mark, report
 from spark_core import sweep as sweeping
 from spark_core.checks import CheckResult, verdict
-from spark_core.checks.verdict import Verdict
+from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
+from spark_core.events import Event, OnEvent
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 from spark_core.records import tables
-from spark_core.records.tables import Draft, StoredTable, TableSpec
-from spark_core.reference_job import reference_writer
+from spark_core.records.reading import StoredTable
+from spark_core.records.tables import TableSpec
+from spark_core.records.writing import Draft
+from spark_core.reference_job import writer
 from spark_core.run import Run
-
-# Told (`started`, `progressed`, `stored` or `checked`, name of the table, details) while the work goes on.
-OnEvent = Callable[[str, str, Mapping[str, Any]], None]
 
 
 def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
@@ -26,28 +27,26 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
 
     Args:
         run: The run.
-        on_event: Told of every table.
+        on_event: Called for every table.
 
     Returns:
-        The verdict, passed or not. A passed one is followed by a mark for the reference job, where the options ask for it.
+        The verdict, passed or not. After a passed verdict a mark for the reference job is written,
+        where the options ask for it.
 
     Raises:
-        LakegcError: What any step raised; the steps before it stay stored.
+        LakegcError: The error of any step; the steps before it stay stored.
     """
     with phase(NOTHING_DELETED):
         return _mark_and_conclude(run, on_event)
 
 
 def _mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
-    slices = _keep(run, tables.NAMESPACE_SLICES, lambda: mark.namespace_slices(run), on_event)
-    uncommitted = _keep(run, tables.UNCOMMITTED_ADDRESSES, lambda: mark.uncommitted_addresses(run, slices), on_event)
-    commits = _keep(run, tables.RETAINED_COMMITS, lambda: mark.retained_commits(run, uncommitted), on_event)
-    committed = _keep(run, tables.COMMITTED_ADDRESSES, lambda: mark.committed_addresses(run, commits), on_event)
-    made = mark.Mark(slices, uncommitted, commits, committed)
-    _keep(run, tables.EXPIRED_ADDRESSES, lambda: mark.expired_addresses(run, made), on_event)
+    made: dict[str, StoredTable] = {}
+    for spec in tables.MARK_TABLES:
+        made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
     concluded = conclude(run)
     for result in concluded.results:
-        on_event("checked", result.table, {"name": result.name, "passed": result.allows, "summary": result.summary})
+        on_event(Event.checked(result))
     return concluded.verdict
 
 
@@ -56,9 +55,9 @@ class Concluded:
     """The end of a mark.
 
     Attributes:
-        verdict: As stored, passed or not.
-        results: What the checks found.
-        page: Where the report's page lies, or why there is none, as `report.make` tells it.
+        verdict: The stored verdict, passed or not.
+        results: The results of the checks.
+        page: The facts of `report.make`: where the report's page lies, or why there is none.
     """
 
     verdict: Verdict
@@ -81,20 +80,23 @@ class Concluded:
 
 
 def conclude(run: Run) -> Concluded:
-    """End a mark whose tables are stored: verdict, report, and the mark for lakeFS's own job where it is asked for.
+    """End a mark whose tables are stored: write the verdict and the report.
 
-    Done again for a run that has a verdict, the verdict stands, and what is missing of the rest is made.
+    Where the options ask for it, also write the mark for lakeFS's own job.
+
+    For a run that has a verdict, the verdict stands, and only the missing parts are made.
 
     Args:
         run: The run.
 
     Raises:
         ChainError: If a table is missing.
-        ObjectExistsError: If another mark lies where this one is to be written for the reference job.
+        ObjectExistsError: If another mark lies where this one must be written for the reference
+            job.
     """
     found, results = verdict.conclude(run)
     page = report.make(run)
-    reference_writer.write_if_asked(run, found)
+    writer.write_if_asked(run, found)
     return Concluded(found, results, page)
 
 
@@ -103,33 +105,36 @@ def sweep(run: Run, on_event: OnEvent) -> StoredTable:
 
     Args:
         run: The run.
-        on_event: Told of the table.
+        on_event: Called for the table.
 
     Returns:
-        The deletion report as stored; `sweep.require_complete` says whether everything is gone.
+        The stored deletion report; `sweep.require_complete` says whether everything is gone.
 
     Raises:
         LakegcError: Why the sweep was refused.
     """
 
     def tell(progress: sweeping.Progress) -> None:
-        on_event("progressed", tables.DELETION_REPORT.name, {"summary": str(progress), "progress": progress})
+        on_event(Event("progressed", tables.DELETION_REPORT.name, str(progress)))
 
-    # Until it has its draft the sweep speaks for itself; then only the report is left to be stored.
+    # Until the draft exists, the sweep reports its own errors. After that only the report must be
+    # stored.
     with phase(SWEEP_STANDS):
         return _keep(run, tables.DELETION_REPORT, lambda: delete(run, tell), on_event)
 
 
 def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft | StoredTable:
-    """Sweep a mark; one that is refused leaves the mark's report behind all the same.
+    """Sweep a mark; a refused sweep still leaves the mark's report.
 
     Args:
         run: The run.
-        tell: Told of the progress.
-        again: This process tried before, and waited: a sweep to the end that it finds stored now is what it wanted.
+        tell: Called with the progress.
+        again: Whether this process tried before and waited. A finished sweep that is stored by now
+            is then the result.
 
     Returns:
-        The deletion report, for `keep`; as stored where another process, or this one before, swept the run to its end.
+        The deletion report, as a draft for `keep`. It is the stored one if another process, or this
+        one before, finished the sweep.
 
     Raises:
         LakegcError: Why the sweep was refused.
@@ -147,14 +152,16 @@ def delete(run: Run, tell: sweeping.OnProgress, *, again: bool = False) -> Draft
 
 
 def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str, str]]:
-    """Store a table of a run; that of a sweep is followed by its report, also where the store did not delete everything.
+    """Store a table of a run; after the table of a sweep, make its report page.
+
+    The page is also made where the store did not delete everything.
 
     Args:
         run: The run.
-        made: The table; one that is stored stays as it is.
+        made: The table; a stored one stays as it is.
 
     Returns:
-        The table, and of a sweep where the page lies, as `report.make` tells it.
+        The table; and, for a sweep, the facts of `report.make`, which say where the page lies.
     """
     if isinstance(made, StoredTable):
         stored = made
@@ -165,9 +172,10 @@ def keep(run: Run, made: Draft | StoredTable) -> tuple[StoredTable, Mapping[str,
 
 
 def _keep_sweep(run: Run, draft: Draft) -> StoredTable:
-    """Store the report of a sweep; the one that another process made of the same journal meanwhile is as good.
+    """Store the report of a sweep, or accept the one that another process made of the same journal.
 
-    A sweep that waited for another begins when that one gives its lease back, which is before its report is stored.
+    A sweep that waits for another one begins when that one gives its lease back. The other one's
+    report is stored only after that.
     """
     try:
         return run.keep(draft)
@@ -193,10 +201,10 @@ def require_passed(run: Run, found: Verdict) -> None:
         raise verdict.not_passed(run.repository.id, run.key, "; ".join(failed) or "it did not pass")
 
 
-def _keep(run: Run, spec: TableSpec, make: Callable[[], Draft | StoredTable], on_event: OnEvent) -> StoredTable:
-    on_event("started", spec.name, {})
+def _keep(
+    run: Run, spec: TableSpec, make: Callable[[], Draft | StoredTable], on_event: OnEvent
+) -> StoredTable:
+    on_event(Event("started", spec.name))
     stored, _ = keep(run, make())
-    manifest = stored.manifest
-    seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
-    on_event("stored", spec.name, {"rows": manifest.rows, "size_bytes": manifest.size_bytes, "seconds": seconds})
+    on_event(Event.stored(stored.manifest))
     return stored

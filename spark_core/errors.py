@@ -1,36 +1,35 @@
-"""The one error tree: a class exists because a caller treats it differently.
+"""Define the one error tree: a class exists because a caller treats it differently.
 
     LakegcError
-    ├── SettingsError            the settings or the environment are wrong; the user edits and tries again
-    ├── TransientError           the server or the store did not answer in time; the same call may succeed later
+    ├── SettingsError            the settings or the environment are wrong; correct them
+    ├── TransientError           the server or the store did not answer in time; try again later
     ├── PermissionDeniedError    401 or 403: credentials or policy
     ├── NotFoundError            404 of the server, or no such object in the store
     ├── ObjectExistsError        a create-if-absent put lost to another writer
-    ├── DeletionFailedError      some objects of a sweep were not deleted; the report names them
-    ├── LeaseLostError           the lease ran out or another collector has it; nothing more may be deleted under it
+    ├── DeletionFailedError      a sweep could not delete some objects; the report names them
+    ├── LeaseLostError           the lease ran out or was taken over; it allows no more deletions
     └── RefusedError             doubt: going on could delete a live object
-        ├── CorruptTableError    a file is not what lakeFS or lakegc writes; carries its name and the offset
+        ├── CorruptTableError    a file is not what lakeFS or lakegc writes; names file and offset
         ├── AddressError         an address has a form that nobody documented
         ├── IncompleteReadError  a live set could not be read to its end
         ├── RepositoryStateError bare, read-only, deleted, replaced or sharing its namespace
-        ├── ChainError           the tables of a run were not made in the order that makes them safe
+        ├── ChainError           the tables of a run were not made in the safe order
         ├── ClosedPartitionError the run already has a verdict
         ├── LeaseHeldError       another collector may be at work in the namespace
-        │   └── SameWorkError    it does the very same work and ends by itself, or its lease does: trying again may help
+        │   └── SameWorkError    it does the same work, which ends by itself; try again later
         ├── VerdictError         the stored verdict is missing, failed, or does not match the mark
         └── UnsafePlanError      the plan breaks a limit
 
-An error says what was found (the thing, what it is, what was wanted) and the
-next step. What had been done when it was raised it cannot know: that is added
-by the phase of the work that it ends (`spark_core.phases`), and nowhere else.
-No message carries a credential.
+An error says what was found (the thing, what it is, what was wanted) and the next step. It cannot
+know what had been done when it was raised. Only the phase of the work that it ends adds that
+(`spark_core.phases`). No message carries a credential.
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-# What may stand behind the end of a sentence.
+# What may follow the end of a sentence.
 _CLOSING = ")'\"`]"
 
 
@@ -38,11 +37,13 @@ class LakegcError(Exception):
     """Root of everything that lakegc raises on purpose.
 
     Args:
-        found: What was found and what was wanted, as a sentence without its full stop; or all that there is to say.
-        next_step: What to do about it, in whole sentences; empty where `found` says that, too.
+        found: What was found and what was wanted, as a sentence without its full stop; or the whole
+            message.
+        next_step: What to do about it, in whole sentences; empty if `found` says that too.
 
     Attributes:
-        state: What the work that this ended had done, in a sentence; None until it has left a phase.
+        state: What the work that this error ended had done, in a sentence; None until the error has
+            left a phase.
     """
 
     def __init__(self, found: str = "", next_step: str = "") -> None:
@@ -60,12 +61,12 @@ class LakegcError(Exception):
         return sentences(self.message, self.state or "")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by attributes, whatever the constructor takes: what a phase has added travels along."""
+        """Pickle by attributes, so that the state that a phase added is kept."""
         return (_made_anew, (type(self),), {**vars(self), "args": self.args})
 
     @classmethod
     def from_message(cls, message: str) -> Self:
-        """Make an error again of its class and its words, which is what Spark hands on from an executor."""
+        """Rebuild an error from its class and message, which is all that Spark returns of it."""
         error = cls.__new__(cls)
         LakegcError.__init__(error, message)
         return error
@@ -76,7 +77,7 @@ class SettingsError(LakegcError):
 
 
 class TransientError(LakegcError):
-    """The server or the store did not answer, or said that it could not now."""
+    """The server or the store did not answer, or said that it could not do so now."""
 
 
 class PermissionDeniedError(LakegcError):
@@ -96,21 +97,21 @@ class DeletionFailedError(LakegcError):
 
 
 class LeaseLostError(LakegcError):
-    """The lease is no longer this process's own: nothing more may be deleted under it."""
+    """This process no longer has the lease and may delete nothing more under it."""
 
 
 class RefusedError(LakegcError):
     """Going on could delete a live object."""
 
 
-# What to do about a damaged file, by whose it is.
+# What to do about a damaged file, depending on who wrote it.
 OF_THE_SERVER = (
     "Compare the file with the server's copy (a broken download is the usual cause) and run again; "
     "a file that is really damaged must be repaired in the store first."
 )
 OF_A_RUN = (
-    "This is a file of lakegc's own, not of the server. Nothing lifts that: mark again under a new run key, and leave "
-    "the files of a run as they were written."
+    "This is a file of lakegc's own, not of the server. Nothing lifts that: mark again under a new "
+    "run key, and leave the files of a run as they were written."
 )
 
 
@@ -119,18 +120,18 @@ class CorruptTableError(RefusedError):
 
     Args:
         name: File name or key.
-        offset: Byte offset in the file where the reader stood; None when the
-            fault belongs to the file as a whole.
+        offset: Byte offset of the fault in the file; None when it belongs to the file as a whole.
         problem: What was found and what was wanted.
-        next_step: What to do about it. Who reads a file knows whose it is: one of the server's by default, which is what
-            most readers read.
+        next_step: What to do about it; by default, what helps with a file of the server.
     """
 
     name = ""
     offset: int | None = None
     problem = ""
 
-    def __init__(self, name: str, offset: int | None, problem: str, next_step: str = OF_THE_SERVER) -> None:
+    def __init__(
+        self, name: str, offset: int | None, problem: str, next_step: str = OF_THE_SERVER
+    ) -> None:
         where = name if offset is None else f"{name} at offset {offset}"
         super().__init__(f"{where}: {problem}", next_step)
         self.name = name
@@ -175,13 +176,19 @@ class UnsafePlanError(RefusedError):
 
 
 def _made_anew(kind: type[LakegcError]) -> LakegcError:
-    """Make an error whose attributes come after it, out of a pickle."""
+    """Make an empty error for unpickling, which sets its attributes afterwards."""
     return kind.__new__(kind)
 
 
 def sentences(*parts: str) -> str:
-    """Join texts as sentences: a full stop at the end of each that another one follows; empty ones are left out."""
+    """Join texts as sentences, with a full stop after each but the last; leave out empty ones."""
     *before, last = [part for part in parts if part] or [""]
     return " ".join(
-        [*(part if part.rstrip(_CLOSING).endswith((".", "!", "?", ":")) else f"{part}." for part in before), last]
+        [
+            *(
+                part if part.rstrip(_CLOSING).endswith((".", "!", "?", ":")) else f"{part}."
+                for part in before
+            ),
+            last,
+        ]
     )

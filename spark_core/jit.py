@@ -14,28 +14,27 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# The loops neither allocate nor keep arrays; counting references to them at each inner call took four fifths of the time.
+# The loops neither allocate nor keep arrays. With numba's runtime, counting the references to
+# arrays at each inner call took four fifths of the time.
 _OPTIONS: dict[str, Any] = {"_nrt": False}
 
 
 def compiled(function: Function) -> Function:
     """Compile a loop with numba and keep the machine code on disk.
 
-    An executor starts many Python processes, and compiling takes seconds
-    while loading takes milliseconds. numba looks for a place by itself:
-    `NUMBA_CACHE_DIR`, then `__pycache__` beside the source, then the user's
-    cache directory. In a container with a read-only installation and no home
-    none of them can be written, and numba would fail the import; then a
-    private directory under the system's temporary one is used, and without
-    even that the loop is compiled in each process.
+    An executor starts many Python processes, and compiling takes seconds while loading takes
+    milliseconds. numba tries `NUMBA_CACHE_DIR`, then `__pycache__` beside the source, then the
+    user's cache directory. A container with a read-only installation and no home can write none of
+    them, and numba would fail the import. Then a private directory under the system's temporary one
+    is used. Without even that, the loop is compiled in each process.
 
     Functions that call each other must stand in one source file: the cached
     code is renewed only when the file of the called function changes.
 
-    A package that Spark shipped is imported from a zip, at another path for
-    every application: numba would keep code for each of them in the user's
-    cache directory and find none of it again. There nothing is kept; each
-    Python worker compiles once, in a few seconds, and Spark reuses workers.
+    A package that Spark shipped is imported from a zip, at another path for every application.
+    numba would keep code for each path in the user's cache directory and never find it again. So
+    nothing is kept there. Each Python worker compiles once, in a few seconds, and Spark reuses
+    workers.
 
     Args:
         function: A function that numba can compile in nopython mode.
@@ -60,13 +59,13 @@ def compiled(function: Function) -> Function:
 
 
 def private_cache_directory() -> Path | None:
-    """Make the last resort for cached code: a directory that only this user can write.
+    """Make a directory for cached code, as a last resort, that only this user can write.
 
-    Cached code is loaded without a check, so a directory that somebody else
-    made under a name that can be guessed must not be used.
+    Cached code is loaded without a check. So a directory that somebody else made
+    under a name that can be guessed must not be used.
 
     Returns:
-        The directory, or None when it cannot be had or is not safely ours.
+        The directory; None if it cannot be made or is not only this user's.
     """
     user = os.getuid() if hasattr(os, "getuid") else 0
     directory = Path(tempfile.gettempdir()) / f"lakegc-numba-{user}"

@@ -1,4 +1,4 @@
-"""Where lakegc keeps its own files: each folder and key under `_lakefs/retention/gc/` of a namespace."""
+"""Where lakegc keeps its own files: the folders and keys under `_lakefs/retention/gc/`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from datetime import datetime
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 
-# lakeFS keeps files of its own there, in folders of which some have the names of ours; see `run_of`.
+# lakeFS keeps files of its own there, and some of its folders have the names of ours; see `run_of`.
 ROOT = "_lakefs/retention/gc/"
 
-# Folders of tables, and of what was written for a sweep: in each a folder `run_id=<run>/` for a run.
+# Folders of tables and of files for a sweep. Each holds a folder `run_id=<run>/` for a run.
 SLICES = "slices"
 UNCOMMITTED = "uncommitted"
 COMMITS = "commits"
 COMMITTED = "committed"
+EXPIRATIONS = "expirations"
 ADDRESSES = "addresses"
 REPORTS = "reports"
 REFERENCE = "reference"
 MISSING = "missing"
+EXPIRED_COMMITS = "expired"
+EXPLANATIONS = "explanations"
 JOURNAL = "journal"
 
 # Folders of the namespace as a whole.
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
+POLICIES = f"{ROOT}policies/"
 PROBE = f"{ROOT}probe/"
 PURGES = f"{ROOT}purges/"
 QUARANTINE = f"{ROOT}quarantine/"
 RESTORES = f"{ROOT}restores/"
-# Marks as lakeFS's own job writes and reads them.
+# Marks in the form that lakeFS's own job writes and reads.
 UNIFIED = f"{ROOT}unified/"
 
-# Written to read the store's clock.
+# Objects written to read the store's clock.
 CLOCK = f"{PROBE}clock"
 
-# Names of Parquet files: parts of tables, what lies beside them, and diffs of branches that were read on the way.
+# Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
 PART = r"(?:part|_expired)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 
@@ -43,7 +47,7 @@ _OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
 
 
 def of_run(kind: str, run: RunKey | str) -> str:
-    """Return the folder of a run among those of a kind, ending in a slash."""
+    """Return the folder of a run under a kind of folder, ending in a slash."""
     return f"{ROOT}{kind}/run_id={run}/"
 
 
@@ -51,9 +55,9 @@ def part(name: str, number: int, count: int, unique: str) -> str:
     """Return the name of a part.
 
     Args:
-        name: `part`, or what begins with an underscore for files that are none of the table's.
-        number: Of the task.
-        count: Of the part among the task's.
+        name: `part`, or a name with an underscore first for files that are not the table's.
+        number: Number of the task.
+        count: Number of the part among the task's.
         unique: Attempt and try, so that no two write to one name.
     """
     return f"{name}-{number:05d}-{count:03d}-{unique}.parquet"
@@ -65,7 +69,7 @@ def diffs(unique: str, number: int) -> str:
 
 
 def manifest_key(kind: str, run: RunKey) -> str:
-    """Return the key of a table's manifest; the underscore keeps it out of Parquet readers' sight."""
+    """Return the key of a table's manifest; Parquet readers skip it for its underscore."""
     return f"{of_run(kind, run)}_manifest.json"
 
 
@@ -80,14 +84,19 @@ def confirmation_key(run: RunKey, check: str) -> str:
 
 
 def report_keys(run: RunKey, *, swept: bool) -> dict[str, str]:
-    """Return the keys of a report's files: `json` to be read again, `html` and `png` to be looked at."""
+    """Return the keys of a report's files: `json` to be read again, `html` and `png` to look at."""
     where = of_run(REPORTS if swept else ADDRESSES, run)
     return {ending: f"{where}_report.{ending}" for ending in ("json", "html", "png")}
 
 
 def hold_key(name: str) -> str:
-    """Return where a hold lies."""
+    """Return the key of a hold."""
     return f"{HOLDS}{name}.json"
+
+
+def policy_key(number: int) -> str:
+    """Return the key of a version of the retention policy."""
+    return f"{POLICIES}{number:010d}.json"
 
 
 def lease_key(epoch: int, number: int) -> str:
@@ -96,12 +105,12 @@ def lease_key(epoch: int, number: int) -> str:
 
 
 def in_quarantine(run: RunKey | str) -> str:
-    """Return where the objects of a run lie in quarantine, ending in a slash."""
+    """Return the folder of a run's objects in quarantine, ending in a slash."""
     return f"{QUARANTINE}run_id={run}/"
 
 
 def record(folder: str, run: RunKey, began: datetime) -> str:
-    """Return the folder of what one purge or restore did, ending in a slash.
+    """Return the folder of the records of one purge or restore, ending in a slash.
 
     Args:
         folder: `PURGES` or `RESTORES`.
@@ -112,10 +121,10 @@ def record(folder: str, run: RunKey, began: datetime) -> str:
 
 
 def run_of(key: str) -> RunKey | None:
-    """Return the run that a key or a folder belongs to; None for what is of somebody else.
+    """Return the run that a key or a folder belongs to; None if it is not lakegc's.
 
-    lakeFS keeps files in folders of the same names: its own job wrote `addresses/mark_id=<id>/`, the server writes
-    `commits/run_id=<id>/` with ids that are no instants.
+    lakeFS keeps files in folders of the same names, with ids that are no instants: its own job
+    wrote `addresses/mark_id=<id>/`, the server writes `commits/run_id=<id>/`.
 
     Args:
         key: Relative to the namespace.

@@ -1,4 +1,4 @@
-"""The plain values that travel between rooms: repository, refs, rules, run."""
+"""Define the plain values that the packages share: repository, refs, retention rules, run key."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Repository:
         id: Repository name.
         storage_namespace: URI as the server gives it; a trailing slash is kept.
         default_branch: Name of the default branch.
-        creation_date: When it was created, in UTC; part of telling two instances of one name apart.
+        creation_date: When it was created, in UTC; tells apart two repositories of one name.
         storage_id: Which of several storages holds it; empty for a single one.
-        read_only: The server refuses writes and both prepare calls.
+        read_only: Whether the server refuses writes and both prepare calls.
     """
 
     id: str
@@ -43,7 +43,8 @@ class Commit:
     Attributes:
         id: Commit id (hex).
         parents: Parent ids in stored order.
-        creation_date: Aware instant in UTC; instants beyond what `datetime` holds are clamped to its ends.
+        creation_date: Aware instant in UTC; instants beyond what `datetime` holds are clamped to
+            its ends.
         metarange_id: Id of its metarange; empty for a repository's first commit.
         version: 0 (the main parent of a merge is the last one) or 1 (it is the first one).
         generation: Distance from the root as the server recorded it.
@@ -58,12 +59,12 @@ class Commit:
 
     @property
     def is_dated(self) -> bool:
-        """Whether its date is one that `datetime` holds; what was clamped (a date in milliseconds, say) tells no age."""
+        """Whether its date was not clamped; a clamped one (from milliseconds, say) tells no age."""
         return _FIRST < self.creation_date < _LAST
 
     @property
     def main_parent(self) -> str | None:
-        """The parent that the branch stood on before this commit (`lakefs-facts` 4.2 step 1)."""
+        """The parent that was the branch's head before this commit (`lakefs-facts` 4.2 step 1)."""
         if not self.parents:
             return None
         return self.parents[0] if self.version >= 1 else self.parents[-1]
@@ -105,7 +106,8 @@ class RetentionRules:
     """Garbage-collection rules: days to keep, by branch.
 
     Attributes:
-        default_retention_days: For branches without a rule and for commits that no branch leads to.
+        default_retention_days: Days for branches without a rule and for commits that no branch
+            leads to.
         branches: Days by exact branch name.
     """
 
@@ -141,9 +143,10 @@ class RunKey:
             try:
                 return cls(datetime.strptime(text, _RUN_KEY_FORMAT).replace(tzinfo=UTC))
             except ValueError:
-                pass  # right shape, impossible date: the same refusal below
+                pass  # An impossible date in the right shape gets the same refusal below.
         raise SettingsError(
-            f"run key {text!r} is not an instant like 2026-11-20T02-00-00Z (UTC, dashes instead of colons)."
+            f"run key {text!r} is not an instant like 2026-11-20T02-00-00Z (UTC, dashes instead of "
+            "colons)."
         )
 
     @classmethod
@@ -161,10 +164,10 @@ class RunKey:
         return self.instant.strftime(_RUN_KEY_FORMAT)
 
     def cutoff(self, min_age: timedelta) -> datetime:
-        """Return the instant before which an object must have been written to be considered, cut to whole seconds.
+        """Return the instant before which an object must be written to be considered.
 
-        Object stores and addresses tell their times cut to whole seconds: one
-        written at 12:00:00.9 shows 12:00:00, and must not pass for older than a
+        It is cut to whole seconds, as the times of object stores and addresses are. An
+        object written at 12:00:00.9 shows 12:00:00, and must not count as older than a
         cutoff at 12:00:00.5, which a minimum age with fractions would give.
         """
         return (self.instant - min_age).replace(microsecond=0)

@@ -1,10 +1,9 @@
-"""What the work under way has done to the objects: the one place that says so, once, of whatever error ends the work.
+"""Add to an error, in one place and once, what the work that it ended had done to the objects.
 
-An error that comes from a store's client cannot know whether anything was
-deleted before; what sent the deletions knows. So errors say what was found and
-what to do, and the phase that they leave adds the state of the world. Phases
-nest, and the innermost one that an error leaves has the word: it is closest to
-what was done.
+An error from a store's client cannot know whether anything was deleted before. The code that sent
+the deletions knows. So errors say what was found and what to do, and the phase that they leave adds
+the state of the world. Phases nest, and the innermost one that an error leaves adds the sentence,
+because it is closest to what was done.
 """
 
 from __future__ import annotations
@@ -18,28 +17,30 @@ from spark_core.errors import LakegcError, SettingsError
 
 NOTHING_STARTED = "Nothing was started."
 NOTHING_DELETED = "Nothing was deleted."
-# A sweep may be the second one of its run, and Dagster tries one again.
-NOTHING_BY_THIS_SWEEP = "Nothing was deleted by this attempt; an earlier one of the same run may have deleted."
+# A sweep may be the second one of its run, because Dagster retries it.
+NOTHING_BY_THIS_SWEEP = (
+    "Nothing was deleted by this attempt; an earlier one of the same run may have deleted."
+)
 NOTHING_BY_HOUSE_KEEPING = "House-keeping deleted nothing."
-# An error that is met after a sweep, when its report is stored or shown.
+# For an error after a sweep, when its report is stored or shown.
 SWEEP_STANDS = "What the sweep deleted stands."
 
 Error = TypeVar("Error", bound=LakegcError)
 
-# Where an error of somebody else's keeps the sentence, which is among its notes, too.
+# The attribute for the sentence on an error of another library; the error has it as a note, too.
 _NOTED = "_lakegc_state"
 
 
 @contextmanager
 def phase(state: str | Callable[[], str]) -> Iterator[None]:
-    """Add to whatever error leaves the block what the block had done by then.
+    """Add to any error that leaves the block what the block had done by then.
 
     Args:
-        state: A sentence; or what tells it, called when an error leaves.
+        state: A sentence, or a function that returns it, called when an error leaves.
 
     Raises:
-        Exception: What the block raised. An error of lakegc carries the sentence as its `state`, any other (Spark's, for
-            example) as a note.
+        Exception: The error of the block. An error of lakegc carries the sentence as its `state`,
+            any other (Spark's, for example) as a note.
     """
     try:
         yield
@@ -54,7 +55,7 @@ def phase(state: str | Callable[[], str]) -> Iterator[None]:
 
 
 def ended(error: Error, state: str | Callable[[], str]) -> Error:
-    """Say of an error what the work that it ended had done, unless a phase inside has said so.
+    """Add to an error what the work that it ended had done, unless an inner phase added it.
 
     Args:
         error: The error.
@@ -69,18 +70,18 @@ def ended(error: Error, state: str | Callable[[], str]) -> Error:
 
 
 def state_of(error: Exception) -> str | None:
-    """Return what the phase that an error has left said of it; None if it has left none."""
+    """Return the sentence of the phase that an error has left; None if it has left none."""
     found: str | None = error.state if isinstance(error, LakegcError) else vars(error).get(_NOTED)
     return found
 
 
 def ended_a_command(error: Error) -> Error:
-    """Say it of an error that no phase has seen: whatever deletes is a phase, so nothing was."""
+    """Add to an error without a phase that nothing was deleted: only phases delete."""
     return ended(error, NOTHING_STARTED if isinstance(error, SettingsError) else NOTHING_DELETED)
 
 
 class Deleting:
-    """What one process of a sweep has sent so far; call it for the state of the world.
+    """Keeps what one process of a sweep has deleted so far; call it for the sentence of a phase.
 
     Args:
         journal: The folder of the sweep's journal, in full.
@@ -92,7 +93,7 @@ class Deleting:
         self._until: datetime | None = None
 
     def round_begins(self, until: datetime) -> None:
-        """Say that from now on executors may delete.
+        """Record that from now on executors may delete.
 
         Args:
             until: When they send their last request.
@@ -100,36 +101,41 @@ class Deleting:
         self._until = until
 
     def round_ended(self, deleted: int) -> None:
-        """Say how many objects this process has deleted in all the rounds that ended."""
+        """Record how many objects this process has deleted in all the rounds that ended."""
         self._deleted = deleted
 
     def __call__(self) -> str:
-        """Tell it in a sentence."""
+        """Return the sentence."""
         if self._until is None:
             return NOTHING_BY_THIS_SWEEP
         return (
-            f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} objects in rounds that ended; what the "
-            f"last round sent stands, too, and is in the journal ({self._journal}). Nothing is sent after "
+            f"Deletions had begun: this sweep is known to have deleted {self._deleted:,} objects "
+            "in rounds that ended; what the last round sent stands, too, and is in the journal "
+            f"({self._journal}). Nothing is sent after "
             f"{self._until.replace(microsecond=0).isoformat()}."
         )
 
 
 def restoring(back: int) -> str:
-    """Tell how far a restore has come, which never deletes.
+    """Return the sentence for a restore, which never deletes.
 
     Args:
         back: Objects that are known to be back in their places.
     """
     return (
-        f"Nothing was deleted, and {back:,} objects are known to be back in their places." if back else NOTHING_DELETED
+        f"Nothing was deleted, and {back:,} objects are known to be back in their places."
+        if back
+        else NOTHING_DELETED
     )
 
 
 def keeping_house(gone: int | None) -> str:
-    """Tell how far house-keeping has come, which deletes lakegc's own files and what was in quarantine for its days.
+    """Return the sentence for house-keeping.
+
+    It deletes lakegc's own files, and objects whose days in quarantine are over.
 
     Args:
-        gone: Objects that are known to be gone; None before the first was sent.
+        gone: Number of objects known to be gone; None before the first was sent.
     """
     return (
         NOTHING_BY_HOUSE_KEEPING

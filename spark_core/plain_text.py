@@ -1,10 +1,14 @@
-"""Foreign text made fit for people: addresses, branch names and messages are chosen by whoever may write to a repository."""
+"""Make foreign text safe to show.
+
+Whoever may write to a repository chooses its addresses, branch names and messages.
+"""
 
 from __future__ import annotations
 
 import re
+from html import escape as html_escape
 
-# A quick look that most text passes: plain ASCII without control characters.
+# Most text passes this fast check: plain ASCII without control characters.
 _PLAIN = re.compile(r"[\x20-\x7e]*\Z")
 
 _KILO = 1000
@@ -27,17 +31,30 @@ def bytes_text(size_bytes: int) -> str:
     return f"{size / _KILO:.1f} PB"
 
 
-def visible(text: str, *, lines: bool = False) -> str:
-    r"""Write what cannot be seen as an escape: it could drive a terminal, or turn the order of what is read.
+def money_text(size_bytes: int, price_per_gb_month: float) -> str:
+    """Print what bytes cost in a month; the currency is that of the price.
 
-    Control characters (also those of the second set, which some terminals obey),
-    marks that change the direction of writing, zero-width ones, spaces other
-    than the usual one, and what Unicode has not assigned. Letters of every
-    language stay as they are, also those that only look alike: nothing is
-    decided by looking.
+    Examples:
+        >>> money_text(1_500_000_000, 0.02), money_text(2_000_000_000_000, 0.023), money_text(9, 1)
+        ('0.03 a month', '46.00 a month', 'less than 0.01 a month')
+    """
+    price = size_bytes / 1e9 * price_per_gb_month
+    if 0 < price < 0.01:
+        return "less than 0.01 a month"
+    return f"{price:,.2f} a month"
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Escape invisible characters, which could control a terminal or reorder the text.
+
+    These are control characters (also those of the second set, which some terminals
+    obey), marks that change the direction of writing, zero-width characters, spaces
+    other than the usual one, and what Unicode has not assigned. Letters of every
+    language stay as they are, even those that only look alike, because no decision
+    depends on how text looks.
 
     Args:
-        text: Whatever came from elsewhere.
+        text: Text from elsewhere.
         lines: Whether line ends stay.
 
     Examples:
@@ -50,6 +67,11 @@ def visible(text: str, *, lines: bool = False) -> str:
         return text
     kept = "\n" if lines else ""
     return "".join(one if one.isprintable() or one in kept else _escaped(one) for one in text)
+
+
+def escape(text: str) -> str:
+    """Make text from elsewhere safe for HTML: no markup, and nothing that cannot be seen."""
+    return html_escape(visible(text))
 
 
 def _escaped(one: str) -> str:

@@ -26,7 +26,7 @@ OBJECT_LISTING = pa.schema(
     ]
 )
 
-# What a range file holds, one row an entry, in key order.
+# The rows of a range file, one per entry, in key order.
 RANGE_ENTRIES = pa.schema(
     [
         pa.field("path", pa.binary(), nullable=False),
@@ -38,7 +38,7 @@ RANGE_ENTRIES = pa.schema(
     ]
 )
 
-# What a metarange file holds, one row a range, in key order.
+# The rows of a metarange file, one per range, in key order.
 METARANGE_RANGES = pa.schema(
     [
         pa.field("range_id", pa.string(), nullable=False),
@@ -57,13 +57,15 @@ NAMESPACE_SLICES = pa.schema(
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("last_modified", INSTANT, nullable=False),
         pa.field("checksum", pa.string()),
-        # How it stands by its name and age: candidate, protected, young, upload, stranger, inherited (see `candidates`).
+        # Its standing by name and age: candidate, protected, young, upload, stranger, inherited
+        # (see `candidates`).
         pa.field("standing", pa.string(), nullable=False),
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
 
-# What the server's scans and diffs tell of a staged object. Duplicates allowed (pages and diffs overlap).
+# A staged object, as the server's scans and diffs show it. Duplicates allowed (pages and diffs
+# overlap).
 STAGED_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -75,7 +77,7 @@ STAGED_ADDRESSES = pa.schema(
 UNCOMMITTED_ADDRESSES = pa.schema(
     [
         *STAGED_ADDRESSES,
-        # Of the object that it keeps: see `mark.alive`.
+        # Hash of the object that the entry keeps: see `mark.alive`.
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
@@ -87,30 +89,65 @@ RETAINED_COMMITS = pa.schema(
         pa.field("metarange_id", pa.string(), nullable=False),
         # Null when only the server's list knows the commit.
         pa.field("created_at", INSTANT),
-        # Why, in words: "head of main", "main: within 21 days", "tag v1", ...
+        # The reason in words: "head of main", "main: within 21 days", "tag v1", ...
         pa.field("reason", pa.string(), nullable=False),
-        # "lakegc", "server" or "server+lakegc": whose reading keeps it.
+        # Whose reading keeps it: "lakegc", "server" or "server+lakegc".
         pa.field("retained_by", pa.string(), nullable=False),
-        # When it stops being retained if nothing moves; null: as long as the ref exists.
+        # When its retention ends if no ref moves; null: as long as the ref exists.
         pa.field("retained_until", INSTANT),
         # Whether a branch points at it.
         pa.field("is_head", pa.bool_(), nullable=False),
     ]
 )
 
-# 4. An address that a retained commit reaches. Duplicates allowed (tasks leave out only their own). Relative inside the
-# namespace; entries outside it stand here only where a branch head has them, with their absolute address.
+# The newest expired commit that has a metarange which no retained commit has, newest first. It
+# chooses the words of reports. Key: metarange_id.
+EXPIRED_COMMITS = pa.schema(
+    [
+        pa.field("commit_id", pa.string(), nullable=False),
+        pa.field("metarange_id", pa.string(), nullable=False),
+        pa.field("created_at", INSTANT, nullable=False),
+        # The branch whose line of main parents kept it longest; null if no branch's did.
+        pa.field("branch", pa.string()),
+        # Date of the commit that followed on that line; its own date if none did.
+        pa.field("replaced_at", INSTANT, nullable=False),
+        # How long that line keeps a commit that was replaced.
+        pa.field("retention_days", pa.int32(), nullable=False),
+    ]
+)
+
+# 4. An address that a retained commit reaches. Duplicates allowed (a task drops only its own).
+# Addresses are relative inside the namespace. Entries outside it are here only where a branch head
+# has them, with their absolute address.
 COMMITTED_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # Path of the entry where a branch head has it, else null; with the checksum it finds twins.
+        # Path of the entry where a branch head has it, else null. Path and checksum find twins.
         pa.field("head_path", pa.binary()),
         pa.field("checksum", pa.string()),
-        # Whether a branch head has it below data/, so that its object should be listed.
+        # Whether a branch head has it below data/, so that the listing should have its object.
         pa.field("is_live", pa.bool_(), nullable=False),
-        # Of the object that it keeps: see `mark.alive`.
+        # Hash of the object that the entry keeps: see `mark.alive`.
         pa.field("address_hash", pa.int64(), nullable=False),
+    ]
+)
+
+# An object that the rules of a retention policy name, although a commit reaches it. Key: address.
+POLICY_EXPIRATIONS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        # The name of it that fell due last: path, and branch (null where that is undecided).
+        pa.field("path", pa.binary(), nullable=False),
+        pa.field("branch", pa.string()),
+        # all or noncurrent, and the number of the rule in the document, from 1 on.
+        pa.field("action", pa.string(), nullable=False),
+        pa.field("rule", pa.int32(), nullable=False),
+        pa.field("due_since", INSTANT, nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", INSTANT, nullable=False),
+        pa.field("slice", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
     ]
 )
 
@@ -125,34 +162,55 @@ EXPIRED_ADDRESSES = pa.schema(
     ]
 )
 
-# 6. What happened to one of them. Key: address.
+# What an object that may go was, where an expired commit had it. Key: address.
+EXPLANATIONS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        # Path under which the last commit had it; bytes that are no UTF-8 are replaced.
+        pa.field("path", pa.string(), nullable=False),
+        # Other paths under which expired commits had it.
+        pa.field("other_paths", pa.int32(), nullable=False),
+        # The last commit that had it, as far as expired commits were read.
+        pa.field("commit_id", pa.string(), nullable=False),
+        pa.field("committed_at", INSTANT, nullable=False),
+        # As in `EXPIRED_COMMITS`.
+        pa.field("branch", pa.string()),
+        pa.field("replaced_at", INSTANT, nullable=False),
+        pa.field("retention_days", pa.int32(), nullable=False),
+        # All of it in one sentence.
+        pa.field("explanation", pa.string(), nullable=False),
+    ]
+)
+
+# 6. The outcome of a sweep for one object. Key: address.
 DELETION_REPORT = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         # deleted, already_gone, kept, refused, failed
         pa.field("outcome", pa.string(), nullable=False),
-        # Why, for the last three.
+        # The cause, for the last three outcomes.
         pa.field("error", pa.string()),
-        # Batches that asked the store to delete it.
+        # Number of batches that asked the store to delete it.
         pa.field("attempts", pa.int32(), nullable=False),
         pa.field("deleted_at", INSTANT),
     ]
 )
 
-# What a sweep writes down of an object before it asks for its deletion, and after. No key: an object may be tried again.
+# A sweep's record of an object, before and after it asks for the deletion. No key: an object may be
+# tried again.
 JOURNAL = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
-        # intended; or an outcome of the report; or unsent: intended, and surely not asked for.
+        # intended; or an outcome of the report; or unsent: intended, and certainly not asked for.
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("error", pa.string()),
         pa.field("at", INSTANT, nullable=False),
     ]
 )
 
-# What became of an object that was to be brought back. Key: address.
+# The outcome of a restoration for one object. Key: address.
 RESTORATIONS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -168,7 +226,7 @@ RESTORATIONS = pa.schema(
 PURGED = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
-        # Whose sweep moved it to quarantine.
+        # The run whose sweep moved it to quarantine.
         pa.field("run", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         # purged, in_use, left, unknown
@@ -177,7 +235,8 @@ PURGED = pa.schema(
     ]
 )
 
-# What a mark of lakeFS's own job names, and how it stands today. No key: null where the job wrote none.
+# An address that a mark of lakeFS's own job names, and its standing today. No key: null where the
+# job wrote none.
 REFERENCE_ADDRESSES = pa.schema(
     [
         pa.field("address", pa.string()),
@@ -188,10 +247,11 @@ REFERENCE_ADDRESSES = pa.schema(
     ]
 )
 
-# An address that a branch head or a staged entry reaches and that the listing does not have. Key: address.
+# An address that a branch head or a staged entry reaches and that is not in the listing. Key:
+# address.
 MISSING_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
-# What the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
+# The columns that the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
 SERVER_UNCOMMITTED = pa.schema(
     [
         pa.field("physical_address", pa.string(), nullable=False),
@@ -202,7 +262,8 @@ SERVER_UNCOMMITTED = pa.schema(
 
 def spark_type(schema: pa.Schema) -> StructType:
     """Translate an Arrow schema to Spark's, keeping order and nullability."""
-    # Rooms without Spark (storage, graveler, the sandbox) use these schemas too and should not pay for its import.
+    # Modules without Spark (storage, graveler, the sandbox) use these schemas too. They should not
+    # pay for importing it.
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)

@@ -1,4 +1,4 @@
-"""What an address is, and what may ever go: names, slices, hashes, and the rule of candidates.
+"""Resolve physical addresses, hash them, and decide which objects can be candidates.
 
-Knows nothing of stores, servers or runs.
+This package knows nothing of stores, servers or runs.
 """

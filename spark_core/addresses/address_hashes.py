@@ -1,6 +1,7 @@
-"""The 64-bit hash that addresses are compared by: the same number as Spark's own `xxhash64`, whole columns at once.
+"""Hash columns of addresses to 64 bits, with the same result as Spark's `xxhash64`.
 
-Only hashes travel between tasks. Where addresses are compared, two with one hash can only keep an object.
+Only hashes travel between tasks. Where they are compared, two addresses with one hash can only keep
+an object.
 
 References:
     XXH64 of Yann Collet's xxHash; Spark `XXH64.hashUnsafeBytes` with seed 42.
@@ -30,14 +31,17 @@ def hashed(values: pa.Array) -> pa.Int64Array:
         values: Strings or binaries.
 
     Returns:
-        As many numbers as values, what `pyspark.sql.functions.xxhash64` gives for each; of a null 42, as there.
+        One number for each value, as `pyspark.sql.functions.xxhash64` gives it; 42 for a null, as
+        there.
     """
     if not pa.types.is_string(values.type) and not pa.types.is_binary(values.type):
         values = values.cast(pa.binary())
     out = np.empty(len(values), dtype=np.int64)
     if len(values):
         _, offsets, data = values.buffers()
-        starts = np.frombuffer(offsets, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+        starts = np.frombuffer(offsets, dtype=np.int32)[
+            values.offset : values.offset + len(values) + 1
+        ]
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
         _hash_all(content, starts, out)
         if values.null_count:
@@ -46,22 +50,23 @@ def hashed(values: pa.Array) -> pa.Int64Array:
 
 
 def warm_up() -> None:
-    """Compile or load the loops, so that the first task of a process need not."""
+    """Compile or load the loops before the first task of a process needs them."""
     Distinct().first(hashed(pa.array(["data/x"])), np.zeros(1, np.int64))
 
 
 class Distinct:
-    """Tells which rows are the first of their kind, in as much memory as it is given and no more.
+    """Tells which rows are the first of their kind, within a fixed amount of memory.
 
-    Once full it forgets: of what it saw before, rows are then the first of their kind again. So it suits tables in which
-    duplicates are allowed. It compares 128 bits of hashes: rows that agree in all of them count as one.
+    When it is full, it forgets everything, and rows that it saw before count as the first of their
+    kind again. So it suits tables that allow duplicates. It compares 128 bits of hashes: rows that
+    agree in all of them count as one.
     """
 
     def __init__(self, *, at_most: int = 2**21) -> None:
         """Begin with nothing seen.
 
         Args:
-            at_most: Kinds that it remembers, in 32 bytes each; a power of two.
+            at_most: How many kinds it remembers, 32 bytes for each; a power of two.
         """
         self._at_most = at_most
         self._count = 0
@@ -70,12 +75,14 @@ class Distinct:
     def first(self, kinds: pa.Int64Array, details: Any) -> Any:
         """Say of each row whether it is the first of its kind.
 
+        Rows are of one kind if both of their hashes are equal.
+
         Args:
-            kinds: One hash of each row ...
-            details: ... and another, as an array of int64: rows are of one kind where both are equal.
+            kinds: One hash of each row.
+            details: Another hash of each row, as an array of int64.
 
         Returns:
-            An array of booleans.
+            An array of booleans, one for each row.
         """
         one, other = kinds.to_numpy(zero_copy_only=False), details
         while self._count + len(one) > len(self._used) // 2:
@@ -84,7 +91,9 @@ class Distinct:
                 break
             used, before = self._used.view(np.bool_), (self._one, self._other)
             self._clear(2 * len(used))
-            self._count = _first(before[0][used], before[1][used], *self._table, np.empty(used.sum(), np.bool_))
+            self._count = _first(
+                before[0][used], before[1][used], *self._table, np.empty(used.sum(), np.bool_)
+            )
         found = np.empty(len(one), np.bool_)
         self._count += _first(one, other, *self._table, found)
         return found
@@ -99,7 +108,7 @@ class Distinct:
         return self._one, self._other, self._used
 
 
-# What is compiled stands below, and calls nothing from another file.
+# The compiled functions stand below and call nothing from another file.
 
 
 @compiled

@@ -1,8 +1,8 @@
-"""Which listed objects are candidates, and why the others are none: one rule, for a column and for one object.
+"""Decide by name and age which listed objects are candidates, and why the others are not.
 
-The mark decides by it, the sweep applies it to every row of its plan once
-more, and the reports count by it. It looks at name and age alone; what
-refers to an object is not its business.
+The rule stands twice, for one object and for a column. The mark decides by it, the sweep applies it
+again to every row of its plan, and the reports count by it. It does not look at what refers to an
+object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INHERITED = "inherited"
 
 STANDINGS = (CANDIDATE, PROTECTED, YOUNG, UPLOAD, STRANGER, INHERITED)
 
-# Old objects that are kept only because of their names and of a setting: what must never be silent.
+# Old objects that a setting keeps because of their names. The reports must always show them.
 KEPT_BY_SETTING = {STRANGER: "strangers", INHERITED: "inherited", UPLOAD: "longest_upload_days"}
 
 _UPLOAD = rf"/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}$"
@@ -46,15 +46,16 @@ _ENDING_PATTERN = arrow_pattern(_ENDING)
 
 @dataclass(frozen=True)
 class Limits:
-    """What the name and the age of each object are compared with, in the mark and once more before it is deleted.
+    """The limits for an object's name and age, applied in the mark and again before deleting.
 
     Attributes:
         cutoff: Objects whose name or date is at or after this instant are left alone.
-        uploads_cutoff: The same for what an upload in parts keeps beside its address; not after `cutoff`.
+        uploads_cutoff: The cutoff for what an upload in parts keeps beside its address; not after
+            `cutoff`.
         created: Objects whose name or date is before this instant are older than the repository.
-        flat: Flat names of old versions, at the namespace's root, are considered too.
-        strangers: What becomes of objects whose names lakeFS did not give.
-        inherited: What becomes of objects that are older than the repository.
+        flat: Whether flat names of old versions, at the namespace's root, are considered too.
+        strangers: Whether objects are kept or collected whose names lakeFS did not give.
+        inherited: Whether objects are kept or collected that are older than the repository.
     """
 
     cutoff: datetime
@@ -72,21 +73,22 @@ class Limits:
 def standing(address: str, modified: datetime, limits: Limits) -> str:
     """Say how an object stands, by its name and its age alone.
 
-    Both clocks count: the store's, and the one in the object's name, which
-    tells when the address was given out. An upload in flight has no reference
-    yet, so the later of the two has to be old. What was there before the
-    repository was never lakeFS's, or is of another life of it, so the earlier
-    of the two has to be young. Legacy names hold no time: their date is all.
+    An object has two times: the store's date, and the time in its name, when the address was given
+    out. An upload in flight has no reference yet, so the later of the two must be before the
+    cutoff. An object from before the repository was never lakeFS's, or belongs to an earlier
+    repository at this place, so the earlier of the two must not be before `created`. Legacy names
+    hold no time: only their date counts.
 
     Args:
         address: Relative address.
         modified: When the store says that it was written, aware.
-        limits: What it is compared with.
+        limits: The limits that it is compared with.
 
     Returns:
-        One of `CANDIDATE`, `PROTECTED` (never collected), `YOUNG`, `UPLOAD` (kept beside an upload that may not have
-        ended), `STRANGER` (a name that lakeFS does not give) and `INHERITED` (older than the repository), the first that
-        holds. Where strangers are collected, those that are older than the repository count as inherited.
+        The first that holds of `PROTECTED` (never collected), `YOUNG`, `UPLOAD` (kept beside an
+        upload that may not have ended), `STRANGER` (a name that lakeFS does not give) and
+        `INHERITED` (older than the repository); else `CANDIDATE`. Where strangers are collected,
+        those that are older than the repository count as inherited.
     """
     left = bool(_UPLOAD_PATTERN.search(address))
     named = xid_time(_ENDING_PATTERN.sub("", address) if left else address)
@@ -102,18 +104,22 @@ def standing(address: str, modified: datetime, limits: Limits) -> str:
     return INHERITED if limits.inherited == "keep" and earliest < limits.created else CANDIDATE
 
 
-def standings(addresses: pa.StringArray, modified: pa.TimestampArray, limits: Limits) -> pa.StringArray:
-    """Do `standing` for whole columns, without a Python object per row.
+def standings(
+    addresses: pa.StringArray, modified: pa.TimestampArray, limits: Limits
+) -> pa.StringArray:
+    """Apply `standing` to whole columns, without a Python object per row.
 
     Args:
         addresses: Relative addresses, no nulls.
         modified: When the store says that they were written; microseconds in UTC, no nulls.
-        limits: What they are compared with.
+        limits: The limits that they are compared with.
     """
     left = pc.match_substring_regex(addresses, _UPLOAD)
-    uploads = pc.replace_substring_regex(addresses, _ENDING, "") if pc.any(left).as_py() else addresses
+    uploads = (
+        pc.replace_substring_regex(addresses, _ENDING, "") if pc.any(left).as_py() else addresses
+    )
     named = xid_time_batch(pc.if_else(left, uploads, addresses))
-    # Arrow compares instants with instants, but finds the later of two among numbers only.
+    # Arrow compares instants, but finds the later of two only among numbers.
     times = (modified.cast(pa.int64()), named.cast(pa.int64()))
     latest, earliest = pc.max_element_wise(*times), pc.min_element_wise(*times)
     stranger = pc.invert(given_name_batch(addresses, flat=limits.flat))
@@ -131,8 +137,10 @@ def standings(addresses: pa.StringArray, modified: pa.TimestampArray, limits: Li
 
 
 def standings_of(batch: pa.RecordBatch, limits: Limits) -> pa.StringArray:
-    """Do `standings` for the columns address and last_modified of a batch."""
-    return standings(batch.column("address").cast(pa.string()), batch.column("last_modified"), limits)
+    """Apply `standings` to the columns address and last_modified of a batch."""
+    return standings(
+        batch.column("address").cast(pa.string()), batch.column("last_modified"), limits
+    )
 
 
 def _micros(limit: datetime) -> pa.Int64Scalar:

@@ -1,4 +1,4 @@
-"""What may ever be collected, and the slices it lies in: rules on relative addresses alone."""
+"""Decide by its relative address whether an object may ever be collected, and name its slice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DEFAULT_PROTECTED_PREFIX = "_lakefs"
 
 # A segment that a file system folds away, and that not every client can name on an object store.
 FOLDED_SEGMENT = r"(?:^|/)\.{0,2}(?:/|$)"
-# Control characters, and the two that no XML can hold: one of them would fail a whole request with its thousand other keys.
+# Control characters, and the two characters that XML cannot hold. One of them would fail a whole
+# delete request with its thousand other keys.
 _CONTROL = "[\\x00-\\x1f\\x7f\ufffe\uffff]"
 NOT_NAMEABLE = rf"{FOLDED_SEGMENT}|{_CONTROL}"
 _FLAT = r"^[0-9a-f]{32}$"
@@ -31,23 +32,22 @@ _FLAT_PATTERN = arrow_pattern(_FLAT)
 
 
 def nested_repository(address: str, *, protected_prefix: str = DEFAULT_PROTECTED_PREFIX) -> bool:
-    """Say whether a key below `data/` belongs to the tables of another repository made inside this one."""
+    """Say whether a key below `data/` is a table of another repository inside this one."""
     return address.startswith("data/") and any(
         f"/{prefix}/" in address for prefix in {DEFAULT_PROTECTED_PREFIX, protected_prefix}
     )
 
 
-def is_collectable(address: str, *, flat: bool = False, protected_prefix: str = DEFAULT_PROTECTED_PREFIX) -> bool:
-    """Say whether an object may ever be a candidate: only data, and only what can be named safely.
+def is_collectable(address: str, *, flat: bool = False) -> bool:
+    """Say whether an object may ever be a candidate: only data with a name that is safe to use.
 
-    Everything else is protected: the server's tables, `dummy`, multipart parts at
-    the root, whatever somebody put beside them. Keys with folded segments or
-    control characters are not named alike by every client, so they stay too.
+    Everything else is protected: the server's tables, `dummy`, multipart parts at the root, and
+    whatever somebody put beside them. Clients name keys with folded segments or control characters
+    in different ways, so these keys are protected too.
 
     Args:
         address: Relative address.
         flat: Whether the old layout is collected too: exactly 32 lower-case hex digits at the root.
-        protected_prefix: The server's table prefix.
 
     Examples:
         >>> is_collectable("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
@@ -60,31 +60,32 @@ def is_collectable(address: str, *, flat: bool = False, protected_prefix: str = 
     return (
         address.startswith("data/")
         and not NOT_NAMEABLE_PATTERN.search(address)
-        and not nested_repository(address, protected_prefix=protected_prefix)
+        and not nested_repository(address)
     )
 
 
-def collectable_batch(
-    addresses: pa.StringArray, *, flat: bool = False, protected_prefix: str = DEFAULT_PROTECTED_PREFIX
-) -> pa.BooleanArray:
-    """Do `is_collectable` for a whole column; null addresses give null."""
-    kept = pc.and_not(pc.starts_with(addresses, "data/"), pc.match_substring_regex(addresses, NOT_NAMEABLE))
-    for prefix in sorted({DEFAULT_PROTECTED_PREFIX, protected_prefix}):
-        kept = pc.and_not(kept, pc.match_substring(addresses, f"/{prefix}/"))
+def collectable_batch(addresses: pa.StringArray, *, flat: bool = False) -> pa.BooleanArray:
+    """Apply `is_collectable` to a whole column; null addresses give null."""
+    kept = pc.and_not(
+        pc.starts_with(addresses, "data/"), pc.match_substring_regex(addresses, NOT_NAMEABLE)
+    )
+    kept = pc.and_not(kept, pc.match_substring(addresses, f"/{DEFAULT_PROTECTED_PREFIX}/"))
     return pc.or_(kept, pc.match_substring_regex(addresses, _FLAT)) if flat else kept
 
 
 SIGNATURE = "(?:,[0-9A-Za-z_-]{43})"
 _LEGACY_NAME = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/[0-9A-Za-z_-]{21}"
 
-# What the server's gateway keeps beside the address of an upload in parts until the upload is completed.
-# References: lakeFS v1.84 pkg/block/gs/adapter.go and compose.go (marker, parts, and parts that are joined),
-# pkg/block/azure/multipart_block_writer.go (lists of blocks and of their sizes).
+# What the server's gateway keeps beside the address of an upload in parts until the upload is
+# completed.
+# References: lakeFS v1.84 pkg/block/gs/adapter.go and compose.go (marker, parts, and parts that
+# are joined), pkg/block/azure/multipart_block_writer.go (lists of blocks and of their sizes).
 LEFT_BY_UPLOAD = r"(?:\.multipart|\.part_[0-9]{5}(?:_[0-9]+)*|_id|_size)"
 
-# Every name that lakeFS gives below `data/`, and no other: slice and object, signed or not, sharded or not; what an
-# upload in parts keeps beside it; and the folders that old versions named after a staging token. How names are sharded
-# is known from the reference job's tests alone (lakefs-facts 1.2), so only that one shape is taken for the server's.
+# Exactly the names that lakeFS gives below `data/`: slice and object, signed or not, sharded or
+# not; what an upload in parts keeps beside it; and the folders that old versions named after a
+# staging token. Only the reference job's tests show how names are sharded (lakefs-facts 1.2), so
+# only that one shape counts as the server's.
 _GIVEN_NAME = (
     rf"^data/(?:(?:![0-9A-Za-z]+/[0-9A-Za-z]+/)?{XID}/{XID}{SIGNATURE}?{LEFT_BY_UPLOAD}?"
     rf"|[^/:]+:{_LEGACY_NAME})$"
@@ -109,20 +110,24 @@ def is_given_name(address: str, *, flat: bool = False) -> bool:
 
 
 def given_name_batch(addresses: pa.StringArray, *, flat: bool = False) -> pa.BooleanArray:
-    """Do `is_given_name` for a whole column; null addresses give null."""
+    """Apply `is_given_name` to a whole column; null addresses give null."""
     given = pc.match_substring_regex(addresses, _GIVEN_NAME)
     return pc.or_(given, pc.match_substring_regex(addresses, _FLAT)) if flat else given
 
 
-# How lakeFS names an object below whatever leads there: shards, reverse time of a slice, time of the upload, and a
-# signature; or a folder of an old version. No two objects anywhere have one name, so an address outside that ends so may
-# be this store by another of its names: an access point, a domain of its own, a link to the folder. Wider than
-# `is_given_name`, since what is recognised here is kept.
-OWN_NAME = f"data/(?:(?:![^/]+/(?:[^/]+/){{0,3}})?[0-9a-v]{{20}}/[0-9a-v]{{20}}(?:,[^/]*)?|[^/]+:{_LEGACY_NAME})"
+# How lakeFS names an object, behind any prefix: shards, reverse time of a slice, time of the upload
+# and a signature, or a folder of an old version. No two objects anywhere share such a name. So an
+# outside address that ends in one may name an object of this namespace through another name of the
+# store: an access point, a domain of its own, a link to the folder. The pattern is wider than
+# `is_given_name`, because what it recognises is kept.
+OWN_NAME = (
+    "data/(?:(?:![^/]+/(?:[^/]+/){0,3})?[0-9a-v]{20}/[0-9a-v]{20}(?:,[^/]*)?"
+    f"|[^/]+:{_LEGACY_NAME})"
+)
 
 
 def may_be_own(addresses: pa.StringArray) -> pa.BooleanArray:
-    """Say of addresses outside the namespace whether they end like one of its objects; nulls stay null."""
+    """Say whether outside addresses end like an object of the namespace; null gives null."""
     return pc.match_substring_regex(addresses, f"/{OWN_NAME}$")
 
 
@@ -130,7 +135,9 @@ _OWN_NAME_PATTERN = re.compile(rf".*/({OWN_NAME})\Z", re.DOTALL)
 
 
 def own_name(uri: str) -> str | None:
-    """Return the relative address of the object that an address outside may be, by another name of the store.
+    """Return the relative address of the object that an outside address may be.
+
+    The address may use another name of the same store.
 
     Examples:
         >>> own_name("s3://an-access-point/repo/data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
@@ -143,20 +150,23 @@ def own_name(uri: str) -> str | None:
 
 
 def slice_of(address: str) -> str:
-    """Return the slice of an address: the direct child directory of `data/`, a shard where there are shards.
+    """Return the slice of an address: the direct child directory of `data/`, or the shard.
 
     Returns:
-        Its name; empty for a file directly under `data/`, for flat names and for anything outside `data/`.
+        Its name; empty for a file directly under `data/`, for flat names and for anything outside
+        `data/`.
 
     Examples:
-        >>> slice_of("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"), slice_of("data/!ab/c/x/y"), slice_of("data/x")
-        ('gqv3epl4fd2o8m3men70', '!ab', '')
+        >>> slice_of("data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag")
+        'gqv3epl4fd2o8m3men70'
+        >>> slice_of("data/!ab/c/x/y"), slice_of("data/x")
+        ('!ab', '')
     """
     name, slash, _ = address.removeprefix("data/").partition("/")
     return name if slash and address.startswith("data/") else ""
 
 
 def slice_batch(addresses: pa.StringArray) -> pa.StringArray:
-    """Do `slice_of` for a whole column; null addresses give null."""
+    """Apply `slice_of` to a whole column; null addresses give null."""
     names = pc.struct_field(pc.extract_regex(addresses, r"^data/(?P<slice>[^/]*)/"), "slice")
     return pc.if_else(pc.is_null(addresses), pa.scalar(None, pa.string()), pc.fill_null(names, ""))

@@ -1,8 +1,8 @@
-"""The address algebra: absolute and relative, what is inside a namespace, what may ever be collected.
+"""Convert addresses between absolute and relative, and decide which are inside a namespace.
 
-Every comparison of addresses in the project goes through here, so that two
-forms of one object can never be taken for two objects: that mistake deletes
-live data. Where a form could be read in two ways, the address is refused.
+Every comparison of addresses in the project goes through this module, so that two forms of one
+object never count as two objects. That mistake would delete live data. An address that could be
+read in two ways is refused.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import pyarrow.compute as pc
 
 from spark_core.addresses.collectable import (
     CONTROL_PATTERN,
-    DEFAULT_PROTECTED_PREFIX,
     FOLDED_SEGMENT,
     FOLDED_SEGMENT_PATTERN,
-    NOT_NAMEABLE_PATTERN,
     arrow_pattern,
     collectable_batch,
     is_collectable,
@@ -32,8 +30,8 @@ from spark_core.addresses.collectable import (
     slice_batch,
     slice_of,
 )
-from spark_core.addresses.xids import slice_time, xid_time, xid_time_batch
-from spark_core.errors import AddressError, RepositoryStateError, SettingsError
+from spark_core.addresses.xids import xid_time, xid_time_batch
+from spark_core.errors import AddressError, SettingsError
 
 __all__ = [
     "AddressType",
@@ -43,12 +41,11 @@ __all__ = [
     "nested_repository",
     "slice_batch",
     "slice_of",
-    "slice_time",
     "xid_time",
     "xid_time_batch",
 ]
 
-# The schemes that the server resolves, by the kind of store; any other makes an address unknown.
+# The kind of store of each scheme that the server resolves. An address with another one is unknown.
 _KINDS = {
     "s3": "s3",
     "gs": "gs",
@@ -61,26 +58,26 @@ _KINDS = {
 _COLLECTED_KINDS = ("s3", "gs", "azure", "local")
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
-# The same behind `local://`, whose one optional further slash begins an absolute path.
+# A `local://` URI with an empty, `.` or `..` segment. One further slash begins an absolute path.
 _FOLDED_LOCAL = r"(?s)^local://(?:/?\.{1,2}(?:/|$)|//|/?$|/?[^/].*/\.{0,2}(?:/|$))"
-# With one of these a URI has a query, an escape or a user part, and needs the slow look.
+# A URI with one of these has a query, an escape or a user part, and takes the slow path.
 _SECOND_READING = r"[?%@]"
 
 _SECOND_READING_PATTERN = arrow_pattern(_SECOND_READING)
 
-# Azure's service takes `\` for `/` and drops dots at the end of a segment.
+# Azure's service reads `\` as `/` and drops dots at the end of a segment.
 _RENAMED_BY_AZURE = r"\\|\.(?:/|$)"
-# Besides, the server drops slashes at both ends of an absolute path.
+# The server also drops slashes at both ends of an absolute path.
 _SECOND_READING_AZURE = rf"{_SECOND_READING}|{_RENAMED_BY_AZURE}|/$|://[^/]*//"
 
 _RENAMED_BY_AZURE_PATTERN = arrow_pattern(_RENAMED_BY_AZURE)
 
-# An address that can be decoded in more ways than this is not looked at to the end, and refused.
+# An address with more readings than this is refused without looking at all of them.
 _MOST_READINGS = 1_000
 
 
 class AddressType(IntEnum):
-    """How an entry's address is meant (lakeFS `catalog.proto`)."""
+    """How the address of an entry is resolved (lakeFS `catalog.proto`)."""
 
     BY_PREFIX = 0
     RELATIVE = 1
@@ -92,15 +89,13 @@ class Namespace:
     """A repository's storage namespace and the addresses in it.
 
     Attributes:
-        uri: As the server gives it; a trailing slash is kept.
+        uri: The URI as the server gives it; a trailing slash is kept.
         server_path: Blockstore `local` only: the blockstore's absolute path as
-            the server names it, which is how its FULL addresses begin.
-        protected_prefix: Where the server keeps its tables, relative to the namespace.
+            the server names it. FULL addresses begin with it.
 
     Raises:
         AddressError: If the scheme is unknown or the path has a form that nobody documented.
         SettingsError: If `server_path` is missing or is no absolute path.
-        RepositoryStateError: If the tables lie where data is collected.
 
     References:
         lakeFS `pkg/block/namespace.go` and `pkg/block/local/adapter.go`, v1.84.
@@ -108,14 +103,11 @@ class Namespace:
 
     uri: str
     server_path: str | None = None
-    protected_prefix: str = DEFAULT_PROTECTED_PREFIX
 
     @classmethod
-    def parse(
-        cls, uri: str, *, server_path: str | None = None, protected_prefix: str = DEFAULT_PROTECTED_PREFIX
-    ) -> Namespace:
+    def parse(cls, uri: str, *, server_path: str | None = None) -> Namespace:
         """Read a storage namespace; see the class for what is refused."""
-        return cls(uri, server_path, protected_prefix)
+        return cls(uri, server_path)
 
     def __post_init__(self) -> None:
         match = _URI.fullmatch(self.uri)
@@ -135,14 +127,15 @@ class Namespace:
             raise self._strange("holds an empty, `.` or `..` segment")
         if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(self._path):
             raise self._strange(
-                "holds a backslash or a segment that ends in a dot, which Azure takes for another name,"
+                "holds a backslash or a segment that ends in a dot, which Azure takes for another "
+                "name,"
             )
         self._check_server_path()
-        self._check_protected_prefix()
 
     def _strange(self, what: str) -> AddressError:
         return AddressError(
-            f"storage namespace {_shown(self.uri)} {what}, so its addresses can be read in two ways",
+            f"storage namespace {_shown(self.uri)} {what}, so its addresses can be read in two "
+            "ways",
             "Such a repository has to be collected by hand.",
         )
 
@@ -151,25 +144,18 @@ class Namespace:
             return
         if self.server_path is None:
             raise SettingsError(
-                f"storage namespace {_shown(self.uri)} lies on a local blockstore, and the blockstore's path on the "
-                "server is not set",
-                "Linked and staged objects have absolute addresses there: "
-                "set server_path to the path that the server's own configuration names (blockstore.local.path).",
+                f"storage namespace {_shown(self.uri)} lies on a local blockstore, and the "
+                "blockstore's path on the server is not set",
+                "Linked and staged objects have absolute addresses there: set server_path to the "
+                "path that the server's own configuration names (blockstore.local.path).",
             )
         inner = self.server_path.rstrip("/")
         if not self.server_path.startswith("/") or FOLDED_SEGMENT_PATTERN.search(inner[1:]):
             raise SettingsError(
-                f"server_path {self.server_path!r} is not an absolute path below / without `.`, `..` and empty segments",
-                "Set it to the path that the server shows in its addresses, local://<server_path>/...",
-            )
-
-    def _check_protected_prefix(self) -> None:
-        prefix = self.protected_prefix
-        if NOT_NAMEABLE_PATTERN.search(prefix) or prefix.partition("/")[0] == "data":
-            raise RepositoryStateError(
-                f"storage namespace {_shown(self.uri)}: the server keeps its tables under {prefix!r}, which is inside "
-                "data/ or is no plain path; they could not be told from data",
-                "Look at committed.block_storage_prefix in the server's configuration.",
+                f"server_path {self.server_path!r} is not an absolute path below / without `.`, "
+                "`..` and empty segments",
+                "Set it to the path that the server shows in its addresses, "
+                "local://<server_path>/...",
             )
 
     @property
@@ -179,7 +165,7 @@ class Namespace:
 
     @property
     def kind(self) -> str:
-        """The kind of store, in the server's own words for its `blockstore_type`: s3, gs, azure or local."""
+        """The kind of store, as the server's `blockstore_type` names it: s3, gs, azure or local."""
         return self._kind
 
     @property
@@ -198,8 +184,10 @@ class Namespace:
 
     @cached_property
     def root(self) -> str:
-        """Normalized URI of the namespace, ending in exactly one slash; host of an account in lower case."""
-        return f"{self.scheme}://" + "".join(f"{part}/" for part in (self._authority, self._path) if part)
+        """Normalized URI of the namespace, with one slash at its end and the host in lower case."""
+        return f"{self.scheme}://" + "".join(
+            f"{part}/" for part in (self._authority, self._path) if part
+        )
 
     @property
     def bucket(self) -> str:
@@ -213,29 +201,32 @@ class Namespace:
 
     @cached_property
     def _local_forms(self) -> tuple[str, ...]:
-        """What may stand between `local://` and a relative address: see `absolute`, facts of the FULL form, and stat.
+        """What may stand between `local://` and a relative address.
 
-        The server joins a FULL address to the blockstore's path once more when it shows it, and somebody may stage what
-        was shown.
+        The server joins a FULL address to the blockstore's path once more when it shows it, and
+        somebody may stage the address that was shown.
         """
         server = (self.server_path or "").rstrip("/")
-        return tuple(f"{before}{self._path}/" for before in ("", *(f"{server * times}/" for times in (1, 2, 3))))
+        return tuple(
+            f"{before}{self._path}/"
+            for before in ("", *(f"{server * times}/" for times in (1, 2, 3)))
+        )
 
     def relative(self, address: str, address_type: int) -> str | None:
         """Return the address relative to the namespace, None when it lies outside.
 
-        BY_PREFIX is a URI when it begins with a scheme that the server knows,
-        else relative, exactly as the server resolves it.
+        As on the server, a BY_PREFIX address is a URI when it begins with a scheme
+        that the server knows, else it is relative.
 
         Args:
             address: Address of an entry.
             address_type: One of `AddressType`.
 
         Raises:
-            AddressError: If the type or the form is unknown, if the address is
-                empty or holds a NUL, or if it lies inside and could be read in
-                two ways (escapes and queries) of which one could be collected;
-                on a local blockstore if it has empty, `.` or `..` segments.
+            AddressError: If the type or the form is unknown, or the address is empty or
+                holds a NUL. If it lies inside, can be read in two ways (escapes and
+                queries), and one of them could be collected. On a local blockstore, if
+                it has empty, `.` or `..` segments.
 
         References:
             lakeFS `pkg/block/namespace.go` (resolution of the three types).
@@ -248,14 +239,18 @@ class Namespace:
         known = match is not None and match[1].lower() in _KINDS
         if address_type == AddressType.FULL:
             if not known:
-                raise _unknown(address, f"is FULL and does not begin with a known scheme ({', '.join(_KINDS)})")
+                raise _unknown(
+                    address, f"is FULL and does not begin with a known scheme ({', '.join(_KINDS)})"
+                )
             return self._cut_out(address)
         if address_type == AddressType.BY_PREFIX:
             return self._cut_out(address) if known else self._checked(address, address)
         raise _unknown(address, f"has the address type {address_type}, which is none of 0, 1, 2")
 
     def relative_absolute(self, uri: str) -> str | None:
-        """Return an absolute URI (a location, a physical_address of the API) relative to the namespace.
+        """Return an absolute URI relative to the namespace.
+
+        Such a URI is a listing's location or a physical_address of the API.
 
         Returns:
             The relative address, None when it lies outside.
@@ -266,7 +261,7 @@ class Namespace:
         return self.relative(uri, AddressType.FULL)
 
     def absolute(self, relative: str) -> str:
-        """Return the absolute URI of a relative address; `relative` takes it back."""
+        """Return the absolute URI of a relative address; `relative` is the inverse."""
         return self.root + relative
 
     def _cut_out(self, address: str) -> str | None:
@@ -275,7 +270,9 @@ class Namespace:
             return None
         plain, folded = self._cut(rest), self._cut(self._folded(rest))
         if plain != folded and self._may_be_collected(rest):
-            raise _unknown(address, f"could be read as {_shown(plain)} or as {_shown(folded)} of {self.root}")
+            raise _unknown(
+                address, f"could be read as {_shown(plain)} or as {_shown(folded)} of {self.root}"
+            )
         if plain is not None:
             return self._checked(plain, address, absolute=True)
         self._suspect_server_path(address, rest)
@@ -284,10 +281,10 @@ class Namespace:
     def _folded(self, rest: str) -> str:
         """Return the other reading of what follows `scheme://`; see `_fold`.
 
-        On Azure the server knows an account by the first label of its host alone, whatever domain follows, and what
-        stands behind a dash in it is a way to the same account. Of the stores that speak S3 some take a bucket in
-        either case (where it is a host), and some (MinIO) drop slashes before a key and fold the rest of it then; with
-        others these are other objects.
+        On Azure the server knows an account by the first label of its host alone, whatever domain
+        follows; a suffix behind a dash in that label is another way to the same account. Some
+        stores that speak S3 ignore the case of a bucket (where it is a host). Some (MinIO) drop
+        slashes before a key and then fold the rest of it. On other stores these are other objects.
         """
         folded = _fold(self._kind, rest)
         if self._kind == "local":
@@ -296,7 +293,11 @@ class Namespace:
         if self._kind != "azure":
             if authority.lower() == self._authority.lower():
                 authority = self._authority
-            return authority + slash + (_fold("local", path.lstrip("/")) if path.startswith("/") else path)
+            return (
+                authority
+                + slash
+                + (_fold("local", path.lstrip("/")) if path.startswith("/") else path)
+            )
         if _azure_account(authority.lower()) == self._account:
             authority = self._authority
         segments: list[str] = []
@@ -308,10 +309,11 @@ class Namespace:
         return authority + slash + "/".join(segments).strip("/")
 
     def _may_be_collected(self, rest: str) -> bool:
-        """Say whether what follows `scheme://` has any reading that could be collected, however often it is decoded.
+        """Say whether what follows `scheme://` has any reading that could be collected.
 
-        Beside `data/` people keep files of their own and stage them, with colons escaped (`%3A`) in the names of Hive's
-        partitions. Which of its readings such an address means does not matter: none of them is ever deleted.
+        It is decoded again and again until nothing changes. People keep files of their own beside
+        `data/` and stage them, with colons escaped (`%3A`) in the names of Hive partitions. It does
+        not matter which reading such an address means, because none of them is ever deleted.
         """
         if self._kind == "local":
             return True
@@ -324,20 +326,28 @@ class Namespace:
             authority, slash, path = reading.partition("/")
             for form in (reading, authority + slash + _fold("local", path.lstrip("/"))):
                 inside = self._cut(form)
-                if inside is not None and (inside.startswith("data/") or is_given_name(inside, flat=True)):
+                if inside is not None and (
+                    inside.startswith("data/") or is_given_name(inside, flat=True)
+                ):
                     return True
-            readings += [self._folded(reading), unquote(reading), *(reading.partition(mark)[0] for mark in "?#")]
+            readings += [
+                self._folded(reading),
+                unquote(reading),
+                *(reading.partition(mark)[0] for mark in "?#"),
+            ]
         return bool(readings)
 
     @cached_property
     def _account(self) -> str:
-        """What tells stores apart: bucket, or on Azure the account."""
+        """The bucket, or on Azure the account: what tells stores apart."""
         return _azure_account(self._authority) if self._kind == "azure" else self._authority
 
     def _cut(self, rest: str) -> str | None:
         """Cut the namespace off what follows `scheme://`; None when it does not begin with it."""
         if self._kind == "local":
-            return next((rest[len(form) :] for form in self._local_forms if rest.startswith(form)), None)
+            return next(
+                (rest[len(form) :] for form in self._local_forms if rest.startswith(form)), None
+            )
         authority, _, path = rest.partition("/")
         if _authority(self._kind, authority) != self._authority or len(authority) == len(rest):
             return None
@@ -345,42 +355,47 @@ class Namespace:
         return path[len(before) :] if path.startswith(before) else None
 
     def _checked(self, relative: str, address: str, *, absolute: bool = False) -> str:
-        """Refuse relative addresses that the store would not resolve to exactly themselves."""
+        """Refuse a relative address that the store would resolve to another name."""
         if not relative:
             raise _unknown(address, "names the namespace itself")
         if relative.startswith("/") and not absolute:
             raise _unknown(address, "is relative and begins with a slash")
         if self._kind == "local" and FOLDED_SEGMENT_PATTERN.search(relative):
-            raise _unknown(address, "holds an empty, `.` or `..` segment, which a file system folds away")
+            raise _unknown(
+                address, "holds an empty, `.` or `..` segment, which a file system folds away"
+            )
         if self._kind == "azure" and _RENAMED_BY_AZURE_PATTERN.search(relative):
             raise _unknown(
-                address, "holds a backslash or a segment that ends in a dot, which Azure takes for another name"
+                address,
+                "holds a backslash or a segment that ends in a dot, which Azure takes for another "
+                "name",
             )
         return relative
 
     def _suspect_server_path(self, address: str, rest: str) -> None:
-        """Refuse what looks like this namespace's own object below another blockstore path, be it only a relative one.
+        """Refuse an address that looks like an object of this namespace below another path.
 
-        With a wrong `server_path`, a parent of the right one for instance, every
-        linked object would be outside, hence expired. An import from a folder
-        that ends like the namespace cannot be told from that.
+        With a wrong `server_path`, for instance a parent of the right one, every linked object
+        would lie outside and so be expired. An import from a folder that ends like the namespace
+        cannot be told from that. The other path may also be a relative one.
         """
         if self._kind != "local":
             return
         if any(self._own_object.search(f"/{form}") for form in (rest, _fold(self._kind, rest))):
             raise _unknown(
                 address,
-                f"looks like an object of {self.root}, but is none with server_path {self.server_path!r} "
-                "(correct that setting if the server names its blockstore otherwise)",
+                f"looks like an object of {self.root}, but is none with server_path "
+                f"{self.server_path!r} (correct that setting if the server names its blockstore "
+                "otherwise)",
             )
 
     @cached_property
     def _own_object(self) -> re.Pattern[str]:
-        """A path in which the namespace is followed by what may be collected."""
+        """Matches a path in which a collectable name follows the namespace."""
         return re.compile(rf"/{re.escape(self._path)}/(?:data/|[0-9a-f]{{32}}\Z)")
 
     def relative_batch(self, addresses: pa.StringArray, types: pa.Int32Array) -> pa.StringArray:
-        """Do `relative` for a whole column; plain forms without a Python object per row.
+        """Apply `relative` to a whole column; plain forms need no Python object per row.
 
         Args:
             addresses: Addresses of entries, no nulls.
@@ -394,7 +409,8 @@ class Namespace:
         """
         if addresses.null_count or types.null_count or len(addresses) != len(types):
             raise AddressError(
-                f"{self.root}: a column of {len(addresses)} addresses has nulls, or its types do not match it",
+                f"{self.root}: a column of {len(addresses)} addresses has nulls, or its types do "
+                "not match it",
                 "The table it comes from is not what lakeFS writes.",
             )
         relative = _mask(pc.equal(types, int(AddressType.RELATIVE)))
@@ -406,13 +422,18 @@ class Namespace:
         relative &= clean
         if relative.all():
             return addresses
-        inside, outside, cut = self._plain_uris(addresses, clean & _mask(pc.equal(types, int(AddressType.FULL))))
+        inside, outside, cut = self._plain_uris(
+            addresses, clean & _mask(pc.equal(types, int(AddressType.FULL)))
+        )
         result = pc.if_else(pa.array(inside), cut, addresses)
         result = pc.if_else(pa.array(outside), pa.scalar(None, pa.string()), result)
         hard = np.flatnonzero(~(relative | inside | outside))
         if not len(hard):
             return result
-        values, kinds = addresses.take(pa.array(hard)).to_pylist(), types.take(pa.array(hard)).to_pylist()
+        values, kinds = (
+            addresses.take(pa.array(hard)).to_pylist(),
+            types.take(pa.array(hard)).to_pylist(),
+        )
         answers = [self.relative(value, kind) for value, kind in zip(values, kinds, strict=True)]
         mask = np.zeros(len(addresses), dtype=bool)
         mask[hard] = True
@@ -421,7 +442,11 @@ class Namespace:
     def _plain_uris(
         self, addresses: pa.StringArray, candidates: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], pa.StringArray]:
-        """Tell apart the FULL addresses that have one reading: inside, outside, and the part after the root."""
+        """Split the FULL addresses that have one reading into inside and outside.
+
+        Returns:
+            Which are inside, which are outside, and the addresses cut after the root.
+        """
         nothing = np.zeros(len(addresses), dtype=bool)
         if not candidates.any():
             return nothing, nothing, addresses
@@ -433,14 +458,24 @@ class Namespace:
             for form in self._local_forms:
                 here = own & ~inside & _mask(pc.starts_with(addresses, f"local://{form}"))
                 inside = inside | here
-                cut = pc.if_else(pa.array(here), pc.utf8_slice_codeunits(addresses, len(f"local://{form}")), cut)
+                cut = pc.if_else(
+                    pa.array(here), pc.utf8_slice_codeunits(addresses, len(f"local://{form}")), cut
+                )
             return inside, outside, cut
         second = _SECOND_READING_AZURE if self._kind == "azure" else _SECOND_READING
         one_reading = candidates & ~_mask(pc.match_substring_regex(addresses, second))
         if self._kind != "azure":
-            plain = _mask(pc.match_substring_regex(addresses, rf"^[a-z0-9]+://{re.escape(self._authority)}/[^/]"))
-            one_reading &= plain | ~_mask(pc.match_substring_regex(addresses, self._in_bucket_of_any_case))
-        own_store = f"{self.scheme}://{self._authority}/" if self._kind == "azure" else f"{self.scheme}://"
+            plain = _mask(
+                pc.match_substring_regex(
+                    addresses, rf"^[a-z0-9]+://{re.escape(self._authority)}/[^/]"
+                )
+            )
+            one_reading &= plain | ~_mask(
+                pc.match_substring_regex(addresses, self._in_bucket_of_any_case)
+            )
+        own_store = (
+            f"{self.scheme}://{self._authority}/" if self._kind == "azure" else f"{self.scheme}://"
+        )
         here = _mask(pc.starts_with(addresses, self.root))
         outside |= one_reading & ~here & _mask(pc.starts_with(addresses, own_store))
         inside = one_reading & here & _mask(pc.not_equal(addresses, self.root))
@@ -453,12 +488,14 @@ class Namespace:
     def contains(self, other: Namespace) -> bool:
         """Say whether the other namespace is this one or lies inside it."""
         mine, theirs = f"{self._path}/".lstrip("/"), f"{other._path}/".lstrip("/")
-        return (self._kind, self._account) == (other._kind, other._account) and theirs.startswith(mine)
+        return (self._kind, self._account) == (other._kind, other._account) and theirs.startswith(
+            mine
+        )
 
     def overlaps(self, other: Namespace) -> bool:
         """Say whether one of the two is inside the other or both are the same.
 
-        Collecting one of such a pair could delete what only the other one references.
+        Collecting one of such a pair could delete objects that only the other one references.
         """
         return self.contains(other) or other.contains(self)
 
@@ -469,10 +506,10 @@ def _mask(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
 
 
 def _authority(kind: str, rest: str) -> str:
-    """Normalize bucket or host, the part up to the first slash.
+    """Normalize the bucket or host, which is the part up to the first slash.
 
-    A host has no case; its default port and the three names of one Azure
-    account (blob, dfs, and lakeFS's adls) lead to the same objects.
+    A host has no case. Its default port and the three names of one Azure account (blob, dfs, and
+    lakeFS's adls) lead to the same objects.
     """
     if kind == "local":
         return ""
@@ -484,12 +521,19 @@ def _authority(kind: str, rest: str) -> str:
 
 
 def _azure_account(host: str) -> str:
-    """Return the account that a host of Azure leads to: names have no dash, only the ways to them (`-secondary`, `-ipv6`)."""
+    """Return the account that an Azure host leads to.
+
+    The name of an account has no dash. A suffix behind one (`-secondary`, `-ipv6`) is another way
+    to the same account.
+    """
     return host.partition(".")[0].partition("-")[0]
 
 
 def _fold(kind: str, rest: str) -> str:
-    """Return the other reading of what follows `scheme://`: paths folded, or query, escapes and user part resolved."""
+    """Return the other reading of what follows `scheme://`.
+
+    A local path is folded. Elsewhere the query, the escapes and the user part are resolved.
+    """
     if kind == "local":
         segments: list[str] = []
         for segment in rest.split("/"):
@@ -506,7 +550,7 @@ def _fold(kind: str, rest: str) -> str:
 
 
 def _shown(address: str | None) -> str:
-    """Quote an address for a message without what could be a credential: user part and query."""
+    """Quote an address for a message, without user part and query, which could be credentials."""
     if address is None:
         return "something outside"
     text = re.sub(r"(?s)\?.+", "?...", address)

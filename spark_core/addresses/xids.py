@@ -1,7 +1,7 @@
-"""The instants hidden in the server's names: object ids and reverse-time slice ids.
+"""Read the times in the server's names: object ids and reverse-time slice ids.
 
-An id is 12 bytes in 20 characters of base32hex, lower case; its first four
-bytes are unix seconds, big endian.
+An id is 12 bytes in 20 characters of base32hex, lower case. Its first four bytes are unix seconds,
+big endian.
 
 References:
     rs/xid v1.5.0 (the form), lakeFS `pkg/upload/path_provider.go` (the reverse time of slices).
@@ -18,13 +18,11 @@ import pyarrow.compute as pc
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 
-# 96 bits fill 19 characters and one bit of the twentieth: it is `0` or `g`, else the name only looks like an id.
+# 96 bits fill 19 characters and one bit of the twentieth, which is `0` or `g`. With another last
+# character the name only looks like an id.
 XID = r"[0-9a-v]{19}[0g]"
 
-# 4000-01-01 UTC, the instant that slices count down to; the server keeps the low 32 bits of the difference.
-SLICE_EPOCH = 64_060_588_800
-
-# What four bytes can hold: in 2106.
+# The largest value of four bytes, in the year 2106.
 LAST_SECOND = 2**32 - 1
 
 _XID = re.compile(XID)
@@ -35,7 +33,7 @@ _VALUES[np.frombuffer(ALPHABET.encode(), dtype=np.uint8)] = np.arange(32, dtype=
 
 
 def _seconds(name: str) -> int | None:
-    """Return the four leading bytes of an id as a number, None when the name is no id."""
+    """Return the four leading bytes of an id as a number; None when the name is no id."""
     if not _XID.fullmatch(name):
         return None
     # 7 characters are 35 bits, of which 32 belong to the time.
@@ -46,13 +44,13 @@ def xid_seconds(name: str) -> int | None:
     """Return the time in the name of an object, in unix seconds; None when the name is no id.
 
     Args:
-        name: Without what stands before it; up to the comma that separates a signature it must be an id.
+        name: The last segment alone. Up to the comma that separates a signature it must be an id.
     """
     return _seconds(name.partition(",")[0])
 
 
 def first_id(seconds: int) -> str:
-    """Return a string that every id of this second or later is greater than, and every earlier one is less than.
+    """Return a string greater than every earlier id, and less than every id from this second on.
 
     Args:
         seconds: Unix seconds, at most `LAST_SECOND`.
@@ -68,7 +66,7 @@ def first_id(seconds: int) -> str:
 
 
 def xid_time(name: str) -> datetime | None:
-    """Return when the address of an object was allocated, which is before its upload began.
+    """Return when the address of an object was allocated, before its upload began.
 
     Args:
         name: Object name or whole address; only the last segment counts, up to
@@ -85,27 +83,6 @@ def xid_time(name: str) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def slice_time(name: str) -> datetime | None:
-    """Return when a slice was opened, from its reverse-time id.
-
-    An ordinary id in the place of a slice gives an instant too: nothing in the
-    name tells the two apart.
-
-    Args:
-        name: Name of the slice alone, without `data/`.
-
-    Returns:
-        An aware instant in UTC, whole seconds; None when the name is no id
-        (shards, legacy names).
-
-    Examples:
-        >>> slice_time("gqv3epl4fd2o8m3men70").isoformat()
-        '2022-12-07T17:21:30+00:00'
-    """
-    field = _seconds(name)
-    return None if field is None else datetime.fromtimestamp((SLICE_EPOCH - field) % 2**32, UTC)
-
-
 def xid_time_batch(addresses: pa.StringArray) -> pa.TimestampArray:
     """Return `xid_time` of every address, without a Python object per row.
 
@@ -118,7 +95,8 @@ def xid_time_batch(addresses: pa.StringArray) -> pa.TimestampArray:
     ids = pc.struct_field(pc.extract_regex(addresses, _NAME), "id")
     known = pc.is_valid(ids).to_numpy(zero_copy_only=False)
     letters = np.frombuffer(
-        pc.binary_join(_one_list(ids.drop_null()), "").cast(pa.binary())[0].as_buffer(), dtype=np.uint8
+        pc.binary_join(_one_list(ids.drop_null()), "").cast(pa.binary())[0].as_buffer(),
+        dtype=np.uint8,
     )
     digits = _VALUES[letters.reshape(-1, 20)[:, :7]].astype(np.int64)
     micros = np.zeros(len(ids), dtype=np.int64)

@@ -1,17 +1,17 @@
-"""lakeFS's committed tables: read and write ranges, metaranges and refs dumps, byte for byte as the server does.
+"""Read and write lakeFS's ranges, metaranges and refs dumps, byte for byte as the server does.
 
-Readers: `read_range`, `read_metarange`, `read_records`, `read_refs`,
-`read_commit_records`, `decode_entry`. Writers: `write_range`,
-`write_metarange`, `write_tables`, `write_refs_dump`. Hashes: `table_id`,
-`entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. Nothing here touches a store: bytes in, Arrow
-out, and the other way round.
+Readers: `read_range`, `read_dated_range`, `read_metarange`, `read_records`, `read_refs`,
+`read_commit_records`, `decode_entry`. Writers: `write_range`, `write_metarange`, `write_tables`,
+`write_refs_dump`.
+Hashes: `table_id`, `entry_identity`, `commit_id`. `warm_up` compiles the loops ahead. The package
+converts bytes to Arrow and back; it touches no store.
 """
 
 from spark_core.graveler.commits import CommitRecord
-from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry
-from spark_core.graveler.identity import commit_id, entry_identity, table_id
+from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry, entry_identity
+from spark_core.graveler.identity import commit_id, table_id
 from spark_core.graveler.metaranges import read_metarange
-from spark_core.graveler.ranges import read_range
+from spark_core.graveler.ranges import read_dated_range, read_range
 from spark_core.graveler.records import SSTable, read_records
 from spark_core.graveler.refs import RefsTables, read_commit_records, read_refs, write_refs_dump
 from spark_core.graveler.tables import write_metarange, write_range, write_tables
@@ -30,6 +30,7 @@ __all__ = [
     "encode_entry",
     "entry_identity",
     "read_commit_records",
+    "read_dated_range",
     "read_metarange",
     "read_range",
     "read_records",

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.layout import CRC_MASK, FOOTER_SIZE, MAY_MATTER, PLAIN, SNAPPY, TRAILER_SIZE
+from spark_core.graveler.layout import (
+    CRC_MASK,
+    FOOTER_SIZE,
+    MAY_MATTER,
+    PLAIN,
+    SNAPPY,
+    TRAILER_SIZE,
+)
 
 Longs: TypeAlias = NDArray[np.int64]
 
@@ -27,7 +34,7 @@ MAX_DECOMPRESSED_BYTES = 2**31 - 1
 
 @dataclass(frozen=True)
 class Blocks:
-    """Decompressed blocks, one behind the other.
+    """Decompressed blocks, one after another.
 
     Attributes:
         name: Name of the file, for errors.
@@ -44,7 +51,13 @@ class Blocks:
     plain: NDArray[np.bool_]
 
     def fail(self, status: int, position: int, message: str = "") -> CorruptTableError:
-        """Describe what a kernel found at a position of the buffer, in a protobuf message of this name."""
+        """Make the error for what a kernel found at a position of the buffer.
+
+        Args:
+            status: A key of `kernels.PROBLEMS`.
+            position: Where in the buffer.
+            message: Name of the protobuf message that is read there.
+        """
         found = f"found {kernels.PROBLEMS[status]}"
         if status == kernels.UNKNOWN_FIELD:
             tag, _ = kernels.read_uvarint(self.buffer, position, self.buffer.size)
@@ -65,11 +78,11 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Handles:
-    """Where blocks lie in the file, known to lie inside it.
+    """Where blocks lie in the file; they are known to lie inside it.
 
     Attributes:
         offsets: Offset of each block's payload.
-        lengths: Its length in bytes, without the trailer.
+        lengths: Length of each payload in bytes, without the trailer.
     """
 
     offsets: Longs
@@ -82,26 +95,32 @@ class Handles:
 
 
 def check_handles(offsets: Longs, lengths: Longs, data: bytes, name: str, named_at: int) -> Handles:
-    """Check that blocks lie between the file's begin and its footer.
+    """Check that blocks lie between the beginning of the file and its footer.
 
     Args:
         offsets: Offsets; those of 2^63 and above are negative.
         lengths: Lengths, likewise.
         data: The whole file.
         name: Name of the file, for errors.
-        named_at: Offset of what named the blocks.
+        named_at: Offset of the handles that name the blocks.
 
     Raises:
-        CorruptTableError: If one does not.
+        CorruptTableError: If a block does not.
     """
     limit = len(data) - FOOTER_SIZE
-    outside = (offsets < 0) | (offsets > limit) | (lengths < 0) | (lengths > limit - TRAILER_SIZE - offsets)
+    outside = (
+        (offsets < 0)
+        | (offsets > limit)
+        | (lengths < 0)
+        | (lengths > limit - TRAILER_SIZE - offsets)
+    )
     if outside.any():
         bad = int(np.flatnonzero(outside)[0])
         raise CorruptTableError(
             name,
             named_at,
-            f"block handle ({offsets[bad]}, {lengths[bad]}) reaches out of the {limit} bytes before the footer",
+            f"block handle ({offsets[bad]}, {lengths[bad]}) reaches out of the {limit} bytes "
+            "before the footer",
         )
     return Handles(offsets, lengths)
 
@@ -129,7 +148,9 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
     unknown = np.flatnonzero(types > SNAPPY)
     if unknown.size:
         at = int(ends[unknown[0]])
-        raise CorruptTableError(name, at, f"block type {data[at]}, wanted {PLAIN} (plain) or {SNAPPY} (snappy)")
+        raise CorruptTableError(
+            name, at, f"block type {data[at]}, wanted {PLAIN} (plain) or {SNAPPY} (snappy)"
+        )
     sizes = np.empty(offsets.size, np.int64)
     status, position = kernels.snappy_sizes(file, offsets, lengths, sizes)
     if status != kernels.OK:
@@ -137,7 +158,9 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
     starts = np.zeros(offsets.size + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     if starts[-1] > MAX_DECOMPRESSED_BYTES:
-        raise CorruptTableError(name, None, f"its blocks decompress to {starts[-1]} bytes, more than a table can hold")
+        raise CorruptTableError(
+            name, None, f"its blocks decompress to {starts[-1]} bytes, more than a table can hold"
+        )
     buffer = np.empty(int(starts[-1]), np.uint8)
     source, target = memoryview(data), buffer.data
     decompress = cramjam.snappy.decompress_raw_into
@@ -150,27 +173,39 @@ def load_blocks(data: bytes, name: str, handles: Handles) -> Blocks:
         try:
             written = decompress(source[offset:end], target[start:stop])
         except cramjam.DecompressionError as error:
-            raise CorruptTableError(name, offset, f"the block does not decompress: {error}") from error
+            raise CorruptTableError(
+                name, offset, f"the block does not decompress: {error}"
+            ) from error
         if written != stop - start:
             raise CorruptTableError(
-                name, offset, f"the block decompresses to {written} bytes, its head says {stop - start}"
+                name,
+                offset,
+                f"the block decompresses to {written} bytes, its head says {stop - start}",
             )
     return Blocks(name, buffer, starts, offsets, types == PLAIN)
 
 
-def _check_checksums(data: bytes, file: NDArray[np.uint8], name: str, offsets: Longs, ends: Longs) -> None:
+def _check_checksums(
+    data: bytes, file: NDArray[np.uint8], name: str, offsets: Longs, ends: Longs
+) -> None:
     checksum = google_crc32c.value
     raw = np.array(
-        [checksum(data[begin : end + 1]) for begin, end in zip(offsets.tolist(), ends.tolist(), strict=True)],
+        [
+            checksum(data[begin : end + 1])
+            for begin, end in zip(offsets.tolist(), ends.tolist(), strict=True)
+        ],
         np.uint32,
     )
     found = ((raw >> 15) | (raw << 17)) + np.uint32(CRC_MASK)
-    stored = np.ascontiguousarray(file[ends[:, None] + np.arange(1, TRAILER_SIZE)]).view("<u4").ravel()
+    stored = (
+        np.ascontiguousarray(file[ends[:, None] + np.arange(1, TRAILER_SIZE)]).view("<u4").ravel()
+    )
     wrong = np.flatnonzero(found != stored)
     if wrong.size:
         bad = int(wrong[0])
         raise CorruptTableError(
             name,
             int(offsets[bad]),
-            f"the block's checksum is {int(found[bad]):08x}, its trailer says {int(stored[bad]):08x}",
+            f"the block's checksum is {int(found[bad]):08x}, its trailer says "
+            f"{int(stored[bad]):08x}",
         )

@@ -1,4 +1,4 @@
-"""Commits, branches and tags as a refs dump stores them.
+"""Encode and decode commits, branches and tags as a refs dump stores them.
 
 References:
     lakefs-facts 3.1-3.3; lakeFS v1.84 `pkg/graveler/graveler.proto`.
@@ -33,7 +33,7 @@ _TEXT, _NUMBER, _FLAG, _MESSAGE = "TYPE_STRING", "TYPE_INT32", "TYPE_BOOL", "TYP
 _ONE, _MANY = "LABEL_OPTIONAL", "LABEL_REPEATED"
 _PACKAGE = "io.treeverse.lakefs.graveler"
 
-# Name, label and type of the fields, in order of their numbers.
+# Name, label and type of the fields, in order of field number.
 _SCHEMAS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     COMMIT: (
         "CommitData",
@@ -66,7 +66,8 @@ _SCHEMAS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
 def _wire_types(entity: str) -> dict[int, int]:
     fields = _SCHEMAS[entity][1]
     return {
-        number: VARINT if kind in (_NUMBER, _FLAG) else BYTES for number, (_, _, kind) in enumerate(fields, start=1)
+        number: VARINT if kind in (_NUMBER, _FLAG) else BYTES
+        for number, (_, _, kind) in enumerate(fields, start=1)
     }
 
 
@@ -78,7 +79,7 @@ _REPEATED = {
 
 
 def dump_properties(entity: str) -> dict[str, str]:
-    """Return the properties that the server sets on every file of a dump; they are part of the files' ids."""
+    """Return the properties that the server sets on each file of a dump, part of the file's id."""
     message, fields = _SCHEMAS[entity]
     return {
         "entity": entity,
@@ -88,16 +89,25 @@ def dump_properties(entity: str) -> dict[str, str]:
 
 
 def _schema_definition(message: str, fields: list[tuple[str, str, str]]) -> str:
-    types = {"creation_date": ".google.protobuf.Timestamp", "metadata": f".{_PACKAGE}.{message}.MetadataEntry"}
-    described = [_described(number, *described, types) for number, described in enumerate(fields, start=1)]
+    types = {
+        "creation_date": ".google.protobuf.Timestamp",
+        "metadata": f".{_PACKAGE}.{message}.MetadataEntry",
+    }
+    described = [
+        _described(number, *described, types) for number, described in enumerate(fields, start=1)
+    ]
     definition: dict[str, Any] = {"name": message, "field": described}
     if any(name == "metadata" for name, _, _ in fields):
         pair = [_described(1, "key", _ONE, _TEXT, {}), _described(2, "value", _ONE, _TEXT, {})]
-        definition["nestedType"] = [{"name": "MetadataEntry", "field": pair, "options": {"mapEntry": True}}]
+        definition["nestedType"] = [
+            {"name": "MetadataEntry", "field": pair, "options": {"mapEntry": True}}
+        ]
     return json.dumps(definition, separators=(", ", ":"))
 
 
-def _described(number: int, name: str, label: str, kind: str, types: Mapping[str, str]) -> dict[str, Any]:
+def _described(
+    number: int, name: str, label: str, kind: str, types: Mapping[str, str]
+) -> dict[str, Any]:
     head, *tail = name.split("_")
     described: dict[str, Any] = {"name": name, "number": number, "label": label, "type": kind}
     if kind == _MESSAGE:
@@ -107,13 +117,13 @@ def _described(number: int, name: str, label: str, kind: str, types: Mapping[str
 
 @dataclass(frozen=True)
 class CommitRecord:
-    """A commit with everything that the server stores of it.
+    """A commit with all the fields that the server stores.
 
     Attributes:
         id: Commit id; `with_id` computes it.
         committer: Who committed; empty for a repository's first commit.
         message: The commit message.
-        creation_date: Any instant: the API takes whatever date a client sends.
+        creation_date: Any instant, because the API accepts whatever date a client sends.
         metarange_id: Id of its metarange; empty for a repository's first commit.
         metadata: User metadata; its order is kept.
         parents: Parent ids in stored order.
@@ -146,7 +156,7 @@ class CommitRecord:
         )
 
     def as_commit(self) -> Commit:
-        """Return what the commit graph needs of it."""
+        """Return the part of the commit that the commit graph needs."""
         return Commit(
             id=self.id,
             parents=self.parents,
@@ -177,9 +187,9 @@ def encode_commit(commit: CommitRecord) -> bytes:
 def decode_commit(payload: bytes, source: Source) -> CommitRecord:
     """Decode CommitData.
 
-    A field that is not known is passed over, so that a newer server is read:
-    which metarange and which parents a commit has stands in the known ones, and
-    the server itself counts `version` up where their meaning changes.
+    An unknown field is skipped, so that dumps of a newer server can be read. The
+    known fields hold the metarange and the parents of the commit, and the server
+    raises `version` when their meaning changes.
 
     Raises:
         CorruptTableError: If the message is broken.
@@ -189,7 +199,9 @@ def decode_commit(payload: bytes, source: Source) -> CommitRecord:
     metadata: dict[str, str] = {}
     parents: list[str] = []
     created = Timestamp(0)
-    fields = read_fields(payload, _WIRE_TYPES[COMMIT], source, repeated=_REPEATED[COMMIT], others_matter=False)
+    fields = read_fields(
+        payload, _WIRE_TYPES[COMMIT], source, repeated=_REPEATED[COMMIT], others_matter=False
+    )
     for number, value, raw in fields:
         if number in texts:
             texts[number] = read_text(raw, source)
@@ -223,14 +235,16 @@ def encode_pointer(pointer: Branch | Tag) -> bytes:
 def decode_pointer(payload: bytes, entity: str, source: Source) -> tuple[str, str]:
     """Decode BranchData or TagData to its id and commit id.
 
-    A field that is not known is passed over: the commit is told twice, here and
-    by the record's identity, and what is staged is not read from a dump.
+    An unknown field is skipped. The commit id stands twice, here and in the
+    record's identity, and staged entries are not read from a dump.
 
     Raises:
         CorruptTableError: If the message is broken.
     """
     texts = {1: "", 2: ""}
-    fields = read_fields(payload, _WIRE_TYPES[entity], source, repeated=_REPEATED[entity], others_matter=False)
+    fields = read_fields(
+        payload, _WIRE_TYPES[entity], source, repeated=_REPEATED[entity], others_matter=False
+    )
     for number, _, raw in fields:
         if number in texts:
             texts[number] = read_text(raw, source)

@@ -1,18 +1,14 @@
-"""The hashes that name things in lakeFS: tables, entries and commits.
+"""Compute the ids of tables and commits, and encode what is hashed.
 
 References:
     lakefs-facts 2.7, 3.2; lakeFS v1.84 `pkg/ident/ident.go`,
-    `pkg/catalog/entry.go`, `pkg/graveler/sstable/writer.go`.
+    `pkg/graveler/sstable/writer.go`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spark_core.graveler.entries import Entry
 
 _INT64 = b"\x02\x08"
 
@@ -42,25 +38,15 @@ def tagged_map(values: Mapping[str, str]) -> bytes:
     """Encode a map of strings, sorted by the bytes of its keys."""
     pairs = sorted(values.items(), key=lambda pair: pair[0].encode())
     return (
-        b"\x04" + tagged_int(len(pairs)) + b"".join(tagged_string(key) + tagged_string(value) for key, value in pairs)
+        b"\x04"
+        + tagged_int(len(pairs))
+        + b"".join(tagged_string(key) + tagged_string(value) for key, value in pairs)
     )
 
 
 def tagged_identity(identity: bytes) -> bytes:
-    """Encode the identity of something embedded."""
+    """Encode the identity of an embedded value."""
     return b"\x05" + tagged_bytes(identity)
-
-
-def entry_identity(entry: Entry) -> bytes:
-    """Hash what makes two entries the same content: neither the address nor the time is part of it.
-
-    Returns:
-        32 bytes.
-    """
-    encoded = tagged_int(entry.size_bytes) + tagged_string(entry.checksum) + tagged_map(entry.metadata)
-    if entry.content_type:
-        encoded += tagged_string(entry.content_type)
-    return hashlib.sha256(encoded).digest()
 
 
 def commit_id(
@@ -97,11 +83,11 @@ def commit_id(
 
 
 class TableHash:
-    """The id of a table while its records come in.
+    """Computes the id of a table as its records are added.
 
     Args:
-        properties: What was set before the first record (`type`, and more
-            for a refs dump); not the keys and counts set at closing.
+        properties: Those set before the first record (`type`, and more for a refs
+            dump), without the keys and counts that are set at closing.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -109,17 +95,17 @@ class TableHash:
         self._hash = hashlib.sha256()
 
     def add(self, key: bytes, value: bytes) -> None:
-        """Take one record: its key and its whole stored value."""
+        """Add one record: its key and its whole stored value."""
         self._hash.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
 
     def id(self) -> str:
-        """Return the id, 64 hex digits; nothing may be added afterwards."""
+        """Return the id, 64 hex digits; add nothing afterwards."""
         self._hash.update(tagged_map(self._properties))
         return self._hash.hexdigest()
 
 
 def table_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str]) -> str:
-    """Hash a range or metarange: the name under which the server stores it.
+    """Return the id of a range or metarange, under which the server stores it.
 
     Args:
         records: Keys and whole stored values, in order.

@@ -1,12 +1,12 @@
-"""The compiled loops over table blocks: offsets, keys, values and protobuf fields, never a Python object.
+"""Loop over table blocks in compiled code: offsets, keys, values and protobuf fields.
 
-Every loop checks each length against the end of what holds it before it
-reads, because a file may be broken or hostile although its checksums fit.
-None of them raises: a loop returns a status from `PROBLEMS` and the position
-in the buffer where it stood, and the caller names the file and the offset.
+Every loop checks each length against the end of the block, value or message before it reads,
+because a file may be broken or hostile although its checksums fit. No loop raises: it returns a
+status from `PROBLEMS` and the position in the buffer where it stopped, and the caller names the
+file and the offset.
 
-All functions stand in this one file because numba renews cached code only
-when the file of the called function itself changes.
+All functions stand in this one file because numba renews cached code only when the file of the
+called function itself changes.
 
 References:
     pebble `sstable/block.go` (block layout), Go `encoding/binary` (varints),
@@ -24,8 +24,9 @@ import numpy as np
 
 from spark_core.jit import compiled
 
-# NumPy arrays of uint8, int64 and int32. Numbers are int64 throughout: mixed with unsigned ones, numba would compute in
-# floats. The type checker does not model that, so the arrays are opaque to it.
+# NumPy arrays of uint8, int64 and int32. All numbers are int64, because numba computes in floats
+# when they are mixed with unsigned ones. The type checker does not model that, so the arrays are
+# `Any` to it.
 Bytes: TypeAlias = Any
 Longs: TypeAlias = Any
 Ints: TypeAlias = Any
@@ -79,13 +80,13 @@ PROBLEMS = {
     BLOCK_TOO_LARGE: "a compressed block that claims to be larger than snappy can make it",
 }
 
-# A snappy copy of 64 bytes takes 3, nothing expands further.
+# A snappy copy of 64 bytes takes 3 bytes. Nothing expands more than that.
 _SNAPPY_MAX_EXPANSION = 22
 
 
 @compiled
 def as_long(number: Any) -> int:
-    """Widen a number of an array, so that arithmetic with it is signed."""
+    """Widen a number of an array so that arithmetic with it is signed."""
     return np.int64(number)  # type: ignore[return-value] # to the compiler both are int64
 
 
@@ -93,10 +94,10 @@ def as_long(number: Any) -> int:
 def read_uvarint(buffer: Bytes, position: int, end: int) -> tuple[int, int]:
     """Read an unsigned varint as int64 (2^63 and above come out negative).
 
-    Go writes the shortest form; a longer one of the same number is a flipped bit.
+    Go writes the shortest form; a longer form of the same number means a flipped bit.
 
     Returns:
-        The value and the position behind it, or 0 and the negated status.
+        The value and the position after it, or 0 and the negated status.
     """
     if position < end and buffer[np.uint64(position)] < 128:
         return as_long(buffer[np.uint64(position)]), position + 1
@@ -128,9 +129,9 @@ def entries_end(buffer: Bytes, begin: int, end: int) -> int:
 
 @compiled
 def snappy_sizes(file: Bytes, offsets: Longs, lengths: Longs, sizes: Longs) -> tuple[int, int]:
-    """Find how large each stored block is once decompressed, and bound what it claims.
+    """Find the size of each stored block after decompression, and refuse impossible sizes.
 
-    A block's type is the byte behind its payload: 0 plain, 1 snappy (already checked).
+    A block's type is the byte after its payload: 0 plain, 1 snappy (already checked).
 
     Returns:
         Status and the offset in the file.
@@ -151,7 +152,9 @@ def snappy_sizes(file: Bytes, offsets: Longs, lengths: Longs, sizes: Longs) -> t
 
 
 @compiled
-def scan_entry(buffer: Bytes, position: int, limit: int, previous: int) -> tuple[int, int, int, int]:
+def scan_entry(
+    buffer: Bytes, position: int, limit: int, previous: int
+) -> tuple[int, int, int, int]:
     """Read the head of one block entry.
 
     Args:
@@ -184,13 +187,15 @@ def scan_entry(buffer: Bytes, position: int, limit: int, previous: int) -> tuple
 
 
 @compiled
-def scan_handles(buffer: Bytes, starts: Longs, offsets: Longs, lengths: Longs) -> tuple[int, int, int]:
-    """Read the block handles of index blocks; the separator keys do not matter.
+def scan_handles(
+    buffer: Bytes, starts: Longs, offsets: Longs, lengths: Longs
+) -> tuple[int, int, int]:
+    """Read the block handles of index blocks; the separator keys are not used.
 
     Args:
-        buffer: Decompressed index blocks, one behind the other.
+        buffer: Decompressed index blocks, one after another.
         starts: Where each begins, and the end of the last.
-        offsets: Receives the offsets; large enough for an entry in each 5 bytes.
+        offsets: Receives the offsets; must have room for one entry in 5 bytes.
         lengths: Receives the lengths.
 
     Returns:
@@ -237,7 +242,7 @@ def scan_records(
     """Find the records of data blocks.
 
     Args:
-        buffer: Decompressed data blocks, one behind the other.
+        buffer: Decompressed data blocks, one after another.
         starts: Where each begins, and the end of the last.
         shared: Receives how many bytes a key shares with the internal key before it.
         key_starts: Receives where the unshared bytes of a key begin.
@@ -282,7 +287,7 @@ def scan_records(
 
 @compiled
 def copy(source: Bytes, source_at: int, target: Bytes, target_at: int, size: int) -> None:
-    """Copy bytes that do not overlap; unsigned indexes spare numba the case of a negative one."""
+    """Copy bytes that do not overlap; numba needs no negative case for unsigned indexes."""
     begin = np.uint64(source_at)
     at = np.uint64(target_at)
     for j in range(np.uint64(size)):
@@ -295,8 +300,8 @@ def rebuild_keys(
 ) -> tuple[int, int]:
     """Undo the prefix compression and check that keys ascend strictly.
 
-    A key may share bytes with the trailer of the one before it (01 and seven
-    zeros, which are not stored here), so those are put back when needed.
+    A key may share bytes with the trailer of the key before it (01 and seven
+    zeros). The trailers are not kept here, so their bytes are put back when needed.
 
     Args:
         buffer: As for `scan_records`.
@@ -334,7 +339,11 @@ def rebuild_keys(
 
 @compiled
 def read_length(buffer: Bytes, position: int, end: int) -> tuple[int, int]:
-    """Read a zig-zag length that must fit before `end`; the position is the negated status if it does not."""
+    """Read a zig-zag length that must fit before `end`.
+
+    Returns:
+        The length, and the position after it or the negated status.
+    """
     number, at = read_uvarint(buffer, position, end)
     if at < 0:
         return 0, at
@@ -380,14 +389,17 @@ def split_values(
 
 
 @compiled
-def read_field(buffer: Bytes, position: int, end: int, wire_types: int) -> tuple[int, int, int, int]:
+def read_field(
+    buffer: Bytes, position: int, end: int, wire_types: int
+) -> tuple[int, int, int, int]:
     """Read one protobuf field.
 
     Args:
         buffer: Decompressed blocks.
         position: Where the field's tag begins.
         end: Where its message ends.
-        wire_types: The wire type of field f, 0 or 2, in the bits 2f and 2f+1; 3 for a number that is unknown.
+        wire_types: The wire type of field f, 0 or 2, in the bits 2f and 2f+1; 3 for an unknown
+            field number.
 
     Returns:
         Field number; value of a varint or length of bytes; where the bytes
@@ -460,7 +472,7 @@ def entry_fields(
     checksum_starts: Longs,
     checksum_lengths: Longs,
 ) -> tuple[int, int]:
-    """Read what the collector needs of each Entry, and check the rest.
+    """Read the fields of each Entry that the collector needs, and check the rest.
 
     Returns:
         Status and position.
@@ -494,12 +506,40 @@ def entry_fields(
                     return UNKNOWN_ADDRESS_TYPE, position
                 address_types[i] = number
             elif field == 2 or field == 5:  # noqa: PLR1714 - numba compiles the comparison of two numbers, not of a set
-                status, where = check_message(buffer, at, after, _TIMESTAMP if field == 2 else _MAP_ENTRY)
+                status, where = check_message(
+                    buffer, at, after, _TIMESTAMP if field == 2 else _MAP_ENTRY
+                )
                 if status != OK:
                     return status, where
             position = after
         if address_lengths[i] == 0:
             return NO_ADDRESS, starts[i]
+    return OK, 0
+
+
+@compiled
+def entry_times(buffer: Bytes, starts: Longs, lengths: Longs, seconds: Longs) -> tuple[int, int]:
+    """Read the date of each Entry, in whole seconds since 1970; 0 where it has none.
+
+    Returns:
+        Status and position.
+    """
+    for i in range(starts.size):
+        position = starts[i]
+        end = position + lengths[i]
+        seconds[i] = 0
+        while position < end:
+            field, _, at, after = read_field(buffer, position, end, _ENTRY)
+            if after < 0:
+                return -after, position
+            while field == 2 and at < after:
+                inner, number, _, next_at = read_field(buffer, at, after, _TIMESTAMP)
+                if next_at < 0:
+                    return -next_at, at
+                if inner == 1:
+                    seconds[i] = number
+                at = next_at
+            position = after
     return OK, 0
 
 
@@ -556,14 +596,14 @@ def range_data_fields(
 
 @compiled
 def gather(buffer: Bytes, starts: Longs, lengths: Longs, offsets: Ints, target: Bytes) -> None:
-    """Copy pieces of a buffer one behind the other."""
+    """Copy pieces of a buffer one after another."""
     for i in range(starts.size):
         copy(buffer, starts[i], target, as_long(offsets[i]), lengths[i])
 
 
 @compiled
 def put_length(number: int, target: Bytes, at: int) -> int:
-    """Write a length as decimal text and return the position behind it."""
+    """Write a length as decimal text and return the position after it."""
     digits = 1
     bound = 10
     while number >= bound:
@@ -577,20 +617,25 @@ def put_length(number: int, target: Bytes, at: int) -> int:
 
 @compiled
 def hash_input(
-    keys: Bytes, key_offsets: Ints, buffer: Bytes, value_starts: Longs, value_lengths: Longs, target: Bytes
+    keys: Bytes,
+    key_offsets: Ints,
+    buffer: Bytes,
+    value_starts: Longs,
+    value_lengths: Longs,
+    target: Bytes,
 ) -> int:
     """Lay out records as the table id hashes them: length, bytes and a bar, for key and for value.
 
     Args:
-        keys: The keys, one behind the other.
+        keys: The keys, one after another.
         key_offsets: Where each begins, and the end of the last.
-        buffer: What holds the values.
+        buffer: The buffer that holds the values.
         value_starts: Where each value begins.
-        value_lengths: Its length.
-        target: Receives the text; 22 bytes larger for each record than keys and values together.
+        value_lengths: Length of each value.
+        target: Receives the text; needs the size of all keys and values and 22 bytes a record.
 
     Returns:
-        How much of `target` is used.
+        Number of bytes used in `target`.
     """
     at = 0
     for i in range(value_starts.size):

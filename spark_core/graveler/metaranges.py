@@ -1,4 +1,4 @@
-"""Read a metarange: which ranges make up a commit."""
+"""Read a metarange, which lists the ranges of a commit."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) ->
         expected_id: As for `read_range`.
 
     Returns:
-        Columns of `schemas.METARANGE_RANGES`, one row a range, in key order,
-        disjoint. An empty commit has none.
+        Columns of `schemas.METARANGE_RANGES`, one row for each range, in key order,
+        disjoint. An empty commit has no row.
 
     Raises:
         CorruptTableError: If anything in the file is broken or unknown, or
@@ -38,8 +38,10 @@ def read_metarange(data: bytes, *, name: str, expected_id: str | None = None) ->
     return read_ranges_of(data, name=name, entity=None, expected_id=expected_id)
 
 
-def read_ranges_of(data: bytes, *, name: str, entity: str | None, expected_id: str | None) -> pa.RecordBatch:
-    """Read a metarange of objects or, by `entity`, of a refs dump; as `read_metarange`."""
+def read_ranges_of(
+    data: bytes, *, name: str, entity: str | None, expected_id: str | None
+) -> pa.RecordBatch:
+    """Read a metarange of objects or, with an `entity`, of a refs dump; see `read_metarange`."""
     records = scan(data, name=name, type_=METARANGES, entity=entity, expected_id=expected_id)
     blocks = records.table.data
     count = len(records.keys)
@@ -69,18 +71,29 @@ def read_ranges_of(data: bytes, *, name: str, entity: str | None, expected_id: s
 
 
 def _check_ranges(
-    name: str, keys: pa.BinaryArray, ids: pa.BinaryArray, min_keys: pa.BinaryArray, max_keys: pa.BinaryArray
+    name: str,
+    keys: pa.BinaryArray,
+    ids: pa.BinaryArray,
+    min_keys: pa.BinaryArray,
+    max_keys: pa.BinaryArray,
 ) -> None:
     previous: bytes | None = None
     for key, id_, low, high in zip(
         keys.to_pylist(), ids.to_pylist(), min_keys.to_pylist(), max_keys.to_pylist(), strict=True
     ):
         if not _TABLE_ID.fullmatch(id_):
-            raise CorruptTableError(name, None, f"range id {id_!r} at key {key!r}, wanted 64 lower-case hex digits")
+            raise CorruptTableError(
+                name, None, f"range id {id_!r} at key {key!r}, wanted 64 lower-case hex digits"
+            )
         if high != key:
-            raise CorruptTableError(name, None, f"the range at key {key!r} says that its last key is {high!r}")
+            raise CorruptTableError(
+                name, None, f"the range at key {key!r} says that its last key is {high!r}"
+            )
         if low > high or (previous is not None and low <= previous):
             raise CorruptTableError(
-                name, None, f"the range at key {key!r} begins at {low!r}, the one before it ends at {previous!r}"
+                name,
+                None,
+                f"the range at key {key!r} begins at {low!r}, the one before it ends at "
+                f"{previous!r}",
             )
         previous = high

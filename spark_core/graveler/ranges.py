@@ -1,4 +1,4 @@
-"""Read a range: the objects that a commit holds between two keys."""
+"""Read a range, which holds the entries of a commit between two keys."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def read_range(
 ) -> pa.RecordBatch:
     """Read the entries of a range.
 
-    The hot loop of the collector: compiled code from blocks to Arrow buffers,
-    no Python object per entry.
+    This is the hot loop of the collector. Compiled code goes from blocks to
+    Arrow buffers, without a Python object per entry.
 
     Args:
         data: The whole file.
         name: Name of the file, for errors.
-        expected_count: How many entries the metarange says (RangeData.count);
+        expected_count: Number of entries by the metarange (RangeData.count);
             None to check only against the file's own `count`.
-        expected_id: The range's id, to see a whole file in the place of
-            another; None not to hash the content.
+        expected_id: The range's id, to detect another whole file in its place;
+            None not to hash the content.
 
     Returns:
-        Columns of `schemas.RANGE_ENTRIES`, one row an entry, in key order,
-        paths unique. Addresses are as stored: relative or absolute by
-        `address_type`.
+        Columns of `schemas.RANGE_ENTRIES`, one row for each entry, in key order,
+        paths unique. Addresses are as stored; `address_type` says whether they
+        are relative or absolute.
 
     Raises:
         CorruptTableError: If anything in the file is broken or unknown, or
@@ -42,11 +42,44 @@ def read_range(
     References:
         lakefs-facts 2.2-2.6; lakeFS v1.84 `pkg/catalog/entry.go`.
     """
+    return _entries(_scanned(data, name, expected_count, expected_id))
+
+
+def read_dated_range(
+    data: bytes, *, name: str, expected_count: int | None = None, expected_id: str | None = None
+) -> pa.RecordBatch:
+    """Read the entries of a range with their dates; see `read_range`.
+
+    Returns:
+        Its columns, and `modified_seconds`: whole seconds since 1970, 0 for an entry without a
+        date.
+    """
+    records = _scanned(data, name, expected_count, expected_id)
+    entries = _entries(records)
+    seconds, blocks = np.zeros(len(records.keys), np.int64), records.table.data
+    payloads = records.payloads
+    status, position = kernels.entry_times(
+        blocks.buffer, payloads.starts, payloads.lengths, seconds
+    )
+    if status != kernels.OK:
+        raise blocks.fail(status, position, "Entry")
+    return entries.append_column("modified_seconds", pa.array(seconds))
+
+
+def _scanned(
+    data: bytes, name: str, expected_count: int | None, expected_id: str | None
+) -> Records:
     records = scan(data, name=name, type_=RANGES, entity=None, expected_id=expected_id)
     count = len(records.keys)
     if expected_count is not None and count != expected_count:
-        raise CorruptTableError(name, None, f"the range holds {count} entries, its metarange says {expected_count}")
-    blocks = records.table.data
+        raise CorruptTableError(
+            name, None, f"the range holds {count} entries, its metarange says {expected_count}"
+        )
+    return records
+
+
+def _entries(records: Records) -> pa.RecordBatch:
+    count, blocks = len(records.keys), records.table.data
     _check_identities(records)
     addresses, checksums = Pieces.empty(count), Pieces.empty(count)
     types, sizes = np.empty(count, np.int32), np.empty(count, np.int64)
@@ -82,7 +115,8 @@ def _check_identities(records: Records) -> None:
         path = records.keys[bad].as_py()
         raise records.table.data.broken(
             int(records.identities.starts[bad]),
-            f"the identity of {path!r} has {records.identities.lengths[bad]} bytes, wanted {IDENTITY_SIZE}",
+            f"the identity of {path!r} has {records.identities.lengths[bad]} bytes, wanted "
+            f"{IDENTITY_SIZE}",
         )
 
 

@@ -20,7 +20,7 @@ Longs: TypeAlias = NDArray[np.int64]
 
 RANGES, METARANGES = "ranges", "metaranges"
 
-# The properties that were set before the first record, and so are part of a table's id.
+# The properties that are set before the first record, and so are part of a table's id.
 HASHED_PROPERTIES = ("type", "entity", "schema_name", "schema_definition")
 # Two lengths of up to ten digits and two bars.
 _HASH_OVERHEAD = 22
@@ -37,7 +37,7 @@ class Pieces:
 
     @classmethod
     def empty(cls, count: int) -> Pieces:
-        """Make room for some pieces."""
+        """Make room for `count` pieces."""
         return cls(np.zeros(count, np.int64), np.zeros(count, np.int64))
 
 
@@ -117,10 +117,10 @@ def scan(
     Args:
         data: The whole file.
         name: Name of the file, for errors.
-        type_: What the `type` property must say; None for either.
-        entity: What the `entity` property must say; None when it must be
-            missing (a table of objects), "" for either.
-        expected_id: The id that the content must hash to; None not to hash it.
+        type_: The wanted `type` property; None for either type.
+        entity: The wanted `entity` property; None when it must be missing
+            (a table of objects), "" for any.
+        expected_id: The wanted id of the content; None not to hash it.
 
     Returns:
         The records.
@@ -133,16 +133,26 @@ def scan(
     count = table.count()
     blocks = table.data
     if count > blocks.buffer.size // _SMALLEST_RECORD:
-        raise CorruptTableError(name, None, f"property `count` says {count}, more records than its blocks can hold")
+        raise CorruptTableError(
+            name, None, f"property `count` says {count}, more records than its blocks can hold"
+        )
     shared = np.empty(count, np.int64)
     keys, values = Pieces.empty(count), Pieces.empty(count)
     status, position, found = kernels.scan_records(
-        blocks.buffer, blocks.starts, shared, keys.starts, keys.lengths, values.starts, values.lengths
+        blocks.buffer,
+        blocks.starts,
+        shared,
+        keys.starts,
+        keys.lengths,
+        values.starts,
+        values.lengths,
     )
     if status != kernels.OK:
         raise blocks.fail(status, position)
     if found != count:
-        raise CorruptTableError(name, None, f"the file holds {found} records, property `count` says {count}")
+        raise CorruptTableError(
+            name, None, f"the file holds {found} records, property `count` says {count}"
+        )
     rebuilt = _rebuild_keys(blocks, shared, keys)
     _check_end_keys(table, rebuilt)
     identities, payloads = Pieces.empty(count), Pieces.empty(count)
@@ -164,24 +174,32 @@ def scan(
 
 
 def _check_id(records: Records, expected_id: str) -> None:
-    """Refuse content that has another name: checksums do not see a whole file in the place of another."""
+    """Refuse content with another id: checksums do not detect another whole file in its place."""
     buffer = records.table.data.buffer
     values, keys = records.values, records.keys
     key_bytes = np.frombuffer(keys.buffers()[2], np.uint8)
     offsets = np.frombuffer(keys.buffers()[1], np.int32)
-    text = np.empty(key_bytes.size + int(values.lengths.sum()) + _HASH_OVERHEAD * len(keys), np.uint8)
+    text = np.empty(
+        key_bytes.size + int(values.lengths.sum()) + _HASH_OVERHEAD * len(keys), np.uint8
+    )
     used = kernels.hash_input(key_bytes, offsets, buffer, values.starts, values.lengths, text)
     table = records.table
     hashed = hashlib.sha256(text[:used].data)
-    hashed.update(tagged_map({key: table.text(key) for key in HASHED_PROPERTIES if key in table.properties}))
+    hashed.update(
+        tagged_map({key: table.text(key) for key in HASHED_PROPERTIES if key in table.properties})
+    )
     if hashed.hexdigest() != expected_id:
-        raise CorruptTableError(table.name, None, f"its content has the id {hashed.hexdigest()}, wanted {expected_id}")
+        raise CorruptTableError(
+            table.name, None, f"its content has the id {hashed.hexdigest()}, wanted {expected_id}"
+        )
 
 
 def _check_type(table: Table, type_: str | None, entity: str | None) -> None:
     found = table.text("type")
     if found not in (RANGES, METARANGES):
-        raise CorruptTableError(table.name, None, f"property `type` is {found!r}, wanted `ranges` or `metaranges`")
+        raise CorruptTableError(
+            table.name, None, f"property `type` is {found!r}, wanted `ranges` or `metaranges`"
+        )
     if type_ is not None and found != type_:
         raise CorruptTableError(table.name, None, f"property `type` is `{found}`, wanted `{type_}`")
     if entity == "":
@@ -202,7 +220,9 @@ def _plural(entity: str | None) -> str:
 def _rebuild_keys(blocks: Blocks, shared: Longs, keys: Pieces) -> pa.BinaryArray:
     offsets = _offsets(keys.lengths, blocks.name)
     rebuilt = np.empty(int(offsets[-1]), np.uint8)
-    status, position = kernels.rebuild_keys(blocks.buffer, shared, keys.starts, keys.lengths, offsets, rebuilt)
+    status, position = kernels.rebuild_keys(
+        blocks.buffer, shared, keys.starts, keys.lengths, offsets, rebuilt
+    )
     if status != kernels.OK:
         raise blocks.fail(status, position)
     return _array(pa.binary(), offsets, rebuilt)
@@ -215,27 +235,35 @@ def _check_end_keys(table: Table, keys: pa.BinaryArray) -> None:
     ):
         if table.properties.get(key) != found:
             raise CorruptTableError(
-                table.name, None, f"property `{key}` is {table.properties.get(key)!r}, the records say {found!r}"
+                table.name,
+                None,
+                f"property `{key}` is {table.properties.get(key)!r}, the records say {found!r}",
             )
 
 
 def _offsets(lengths: Longs, name: str) -> NDArray[np.int32]:
     ends = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=ends[1:])
-    if lengths.size and (ends[-1] > MAX_DECOMPRESSED_BYTES or lengths.max() > MAX_DECOMPRESSED_BYTES):
-        raise CorruptTableError(name, None, f"a column of {int(ends[-1])} bytes, more than a table can hold")
+    if lengths.size and (
+        ends[-1] > MAX_DECOMPRESSED_BYTES or lengths.max() > MAX_DECOMPRESSED_BYTES
+    ):
+        raise CorruptTableError(
+            name, None, f"a column of {int(ends[-1])} bytes, more than a table can hold"
+        )
     return ends.astype(np.int32)
 
 
 def _array(kind: pa.DataType, offsets: NDArray[np.int32], values: NDArray[np.uint8]) -> pa.Array:
-    return pa.Array.from_buffers(kind, offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values)])
+    return pa.Array.from_buffers(
+        kind, offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    )
 
 
 def gather(buffer: NDArray[np.uint8], pieces: Pieces, kind: pa.DataType, name: str) -> pa.Array:
     """Copy pieces of a buffer into an Arrow array of bytes or (unchecked) text.
 
     Raises:
-        CorruptTableError: If the column would be larger than Arrow's offsets reach.
+        CorruptTableError: If the column is larger than Arrow's offsets allow.
     """
     offsets = _offsets(pieces.lengths, name)
     values = np.empty(int(offsets[-1]), np.uint8)

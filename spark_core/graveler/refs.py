@@ -1,4 +1,4 @@
-"""Read and write a refs dump: every commit, branch and tag of a repository in three tables.
+"""Read and write a refs dump: all commits, branches and tags of a repository, in three tables.
 
 References:
     lakefs-facts 3.3; lakeFS v1.84 `pkg/graveler/graveler.go` (dump).
@@ -56,41 +56,46 @@ class _Record(NamedTuple):
     source: Source
 
     def check(self, id_: str, commit_id: str) -> None:
-        """Refuse a record that says another id or commit than its key and identity."""
+        """Refuse a record whose id or commit differs from its key and identity."""
         if (id_, commit_id) != (self.key, self.identity):
             raise self.source.fail(
-                f"it says id {id_!r} and commit {commit_id!r}, its key and identity are {self.key!r} and {self.identity!r}"
+                f"it says id {id_!r} and commit {commit_id!r}, its key and identity are "
+                f"{self.key!r} and {self.identity!r}"
             )
         if not commit_id:
             raise self.source.fail("it names no commit")
 
 
-def read_refs(fetch: Fetch, *, commits_metarange_id: str, branches_metarange_id: str, tags_metarange_id: str) -> Refs:
+def read_refs(
+    fetch: Fetch, *, commits_metarange_id: str, branches_metarange_id: str, tags_metarange_id: str
+) -> Refs:
     """Read a refs dump.
 
     Args:
-        fetch: Reads the table of an id, from `_lakefs/<id>`.
+        fetch: Reads the table with an id, from `_lakefs/<id>`.
         commits_metarange_id: From the server's answer.
         branches_metarange_id: From the server's answer.
         tags_metarange_id: From the server's answer.
 
     Returns:
-        The commit graph. A branch may point at a commit that is not in it:
-        commits are dumped first, and one may land in between.
+        The commit graph. A branch may point at a commit that is not in it, because
+        commits are dumped first and a new commit may land in between.
 
     Raises:
-        CorruptTableError: If a table is broken or is not of the dump's kind.
+        CorruptTableError: If a table is broken or is of another kind.
     """
     commits = read_commit_records(fetch, commits_metarange_id)
     return Refs(
         commits={commit.id: commit.as_commit() for commit in commits},
-        branches=tuple(Branch(*pair) for pair in _read_pointers(fetch, branches_metarange_id, BRANCH)),
+        branches=tuple(
+            Branch(*pair) for pair in _read_pointers(fetch, branches_metarange_id, BRANCH)
+        ),
         tags=tuple(Tag(*pair) for pair in _read_pointers(fetch, tags_metarange_id, TAG)),
     )
 
 
 def read_commit_records(fetch: Fetch, commits_metarange_id: str) -> list[CommitRecord]:
-    """Read the commits of a dump with everything in them, sorted by id.
+    """Read the commits of a dump with all their fields, sorted by id.
 
     Raises:
         CorruptTableError: As `read_refs`.
@@ -101,8 +106,9 @@ def read_commit_records(fetch: Fetch, commits_metarange_id: str) -> list[CommitR
         record.check(commit.id, commit.id)
         if commit.version not in COMMIT_VERSIONS:
             raise record.source.fail(
-                f"it has version {commit.version}, which may change which parent is the main one; lakegc knows those that lakeFS "
-                f"up to {LAKEFS_CHECKED} writes, 0 and 1: use a lakegc that knows this one"
+                f"it has version {commit.version}, which may change which parent is the main one; "
+                f"lakegc knows those that lakeFS up to {LAKEFS_CHECKED} writes, 0 and 1: use a "
+                "lakegc that knows this one"
             )
         commits.append(commit)
     return commits
@@ -119,18 +125,27 @@ def _read_pointers(fetch: Fetch, metarange_id: str, entity: str) -> list[tuple[s
 
 def _read_dump(fetch: Fetch, metarange_id: str, entity: str) -> Iterator[_Record]:
     """Yield the records of one kind, in the order of their ids."""
-    ranges = read_ranges_of(fetch(metarange_id), name=metarange_id, entity=entity, expected_id=metarange_id)
+    ranges = read_ranges_of(
+        fetch(metarange_id), name=metarange_id, entity=entity, expected_id=metarange_id
+    )
     for described in ranges.to_pylist():
         name = described["range_id"]
-        table = sstable_of(scan(fetch(name), name=name, type_=RANGES, entity=entity, expected_id=name))
+        table = sstable_of(
+            scan(fetch(name), name=name, type_=RANGES, entity=entity, expected_id=name)
+        )
         keys = table.keys.to_pylist()
         found = (len(keys), keys[0] if keys else b"", keys[-1] if keys else b"")
         wanted = (described["count"], described["min_key"], described["max_key"])
         if found != wanted:
             raise CorruptTableError(
-                name, None, f"count, first and last key are {found}, its metarange {metarange_id} says {wanted}"
+                name,
+                None,
+                f"count, first and last key are {found}, its metarange {metarange_id} says "
+                f"{wanted}",
             )
-        for key, identity, payload in zip(keys, table.identities.to_pylist(), table.payloads.to_pylist(), strict=True):
+        for key, identity, payload in zip(
+            keys, table.identities.to_pylist(), table.payloads.to_pylist(), strict=True
+        ):
             source = Source(name, f"{entity} {key!r}")
             yield _Record(read_text(key, source), read_text(identity, source), payload, source)
 
@@ -156,8 +171,12 @@ def write_refs_dump(
         The three metarange ids and all files.
     """
     written = {
-        COMMIT: sorted((commit.id.encode(), commit.id, encode_commit(commit)) for commit in commits),
-        BRANCH: sorted((branch.id.encode(), branch.commit_id, encode_pointer(branch)) for branch in branches),
+        COMMIT: sorted(
+            (commit.id.encode(), commit.id, encode_commit(commit)) for commit in commits
+        ),
+        BRANCH: sorted(
+            (branch.id.encode(), branch.commit_id, encode_pointer(branch)) for branch in branches
+        ),
         TAG: sorted((tag.id.encode(), tag.commit_id, encode_pointer(tag)) for tag in tags),
     }
     ids: dict[str, str] = {}

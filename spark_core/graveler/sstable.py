@@ -24,7 +24,8 @@ from spark_core.graveler.layout import (
 )
 from spark_core.graveler.wire import Source, read_uvarint
 
-# What pebble writes besides lakeFS's own properties; anything else of these families is another table format.
+# What pebble writes besides lakeFS's own properties. Another property with one of these prefixes
+# means another table format.
 _ENGINE_PREFIXES = ("rocksdb.", "pebble.")
 _ENGINE_PROPERTIES = frozenset(
     "rocksdb." + name
@@ -77,7 +78,7 @@ _SMALLEST_INDEX_ENTRY = 5
 
 @dataclass(frozen=True)
 class Table:
-    """An opened table: every block was read and its checksum fits.
+    """An opened table: every block is read, and every checksum fits.
 
     Attributes:
         name: Name of the file, for errors.
@@ -90,16 +91,18 @@ class Table:
     data: Blocks
 
     def count(self) -> int:
-        """Return the number of records, on which lakeFS's property and the engine's must agree.
+        """Return the number of records.
 
         Raises:
-            CorruptTableError: If they do not.
+            CorruptTableError: If lakeFS's property and the engine's do not agree.
         """
         count = self.number("count")
         entries = _engine_number(self.properties, "rocksdb.num.entries", self.name)
         if entries != count:
             raise CorruptTableError(
-                self.name, None, f"property `count` says {count}, property rocksdb.num.entries {entries}"
+                self.name,
+                None,
+                f"property `count` says {count}, property rocksdb.num.entries {entries}",
             )
         return count
 
@@ -122,16 +125,18 @@ class Table:
         """
         value = self.text(key)
         if not value.isdigit() or len(value) > 19 or int(value) >= 2**63:
-            raise CorruptTableError(self.name, None, f"property `{key}` is {value!r}, wanted a decimal number")
+            raise CorruptTableError(
+                self.name, None, f"property `{key}` is {value!r}, wanted a decimal number"
+            )
         return int(value)
 
 
 def open_table(data: bytes, *, name: str) -> Table:
     """Read every block of a table file and check all that does not depend on its records.
 
-    The blocks must tile the file without gap or overlap, as pebble writes
-    them: an index that lost a block, or names one twice, is seen by that
-    although each checksum fits.
+    The blocks must tile the file without gap or overlap, as pebble writes them.
+    This detects an index that lost a block, or names one twice, although each
+    checksum fits.
 
     Args:
         data: The whole file.
@@ -148,7 +153,9 @@ def open_table(data: bytes, *, name: str) -> Table:
     named = _read_plain_block(data, name, metaindex, "metaindex")
     if list(named) != [PROPERTIES_BLOCK]:
         names = ", ".join(repr(key) for key in named) or "nothing"
-        raise CorruptTableError(name, _offset(metaindex), f"the metaindex names {names}, wanted rocksdb.properties")
+        raise CorruptTableError(
+            name, _offset(metaindex), f"the metaindex names {names}, wanted rocksdb.properties"
+        )
     inside = Source(name, "the metaindex's entry", _offset(metaindex))
     numbers = _read_uvarints(named[PROPERTIES_BLOCK], 2, inside)
     properties_block = _one_handle(numbers, data, name, _offset(metaindex))
@@ -161,13 +168,16 @@ def open_table(data: bytes, *, name: str) -> Table:
     _check_tiling([metaindex, index, properties_block, *blocks], len(data) - FOOTER_SIZE, name)
     data_blocks = blocks[-1]
     if np.any(np.diff(data_blocks.offsets) < 0):
-        raise CorruptTableError(name, _offset(index), "the index does not name the data blocks in file order")
+        raise CorruptTableError(
+            name, _offset(index), "the index does not name the data blocks in file order"
+        )
     wanted = _engine_number(properties, "rocksdb.num.data.blocks", name)
     if wanted != data_blocks.offsets.size:
         raise CorruptTableError(
             name,
             _offset(index),
-            f"the index names {data_blocks.offsets.size} data blocks, property rocksdb.num.data.blocks says {wanted}",
+            f"the index names {data_blocks.offsets.size} data blocks, property "
+            f"rocksdb.num.data.blocks says {wanted}",
         )
     return Table(name, properties, load_blocks(data, name, data_blocks))
 
@@ -177,18 +187,29 @@ def _read_footer(data: bytes, name: str) -> tuple[Handles, Handles]:
     at = len(data) - FOOTER_SIZE
     if at < 0:
         raise CorruptTableError(
-            name, 0, f"the file has {len(data)} bytes, wanted at least the {FOOTER_SIZE} of a table's footer"
+            name,
+            0,
+            f"the file has {len(data)} bytes, wanted at least the {FOOTER_SIZE} of a table's "
+            "footer",
         )
     footer = data[at:]
     if footer[45:] != MAGIC:
-        raise CorruptTableError(name, at + 45, f"magic number {footer[45:].hex()}, wanted {MAGIC.hex()}")
+        raise CorruptTableError(
+            name, at + 45, f"magic number {footer[45:].hex()}, wanted {MAGIC.hex()}"
+        )
     version = int.from_bytes(footer[41:45], "little")
     if version != FORMAT_VERSION:
         raise CorruptTableError(name, at + 41, f"format version {version}, wanted {FORMAT_VERSION}")
     if footer[0] != CHECKSUM_CRC32C:
-        raise CorruptTableError(name, at, f"checksum type {footer[0]}, wanted {CHECKSUM_CRC32C} (CRC32C)")
-    numbers = _read_uvarints(footer[1:41], 4, Source(name, "the footer's handles", at + 1), padded=True)
-    return _one_handle(numbers[:2], data, name, at + 1), _one_handle(numbers[2:], data, name, at + 1)
+        raise CorruptTableError(
+            name, at, f"checksum type {footer[0]}, wanted {CHECKSUM_CRC32C} (CRC32C)"
+        )
+    numbers = _read_uvarints(
+        footer[1:41], 4, Source(name, "the footer's handles", at + 1), padded=True
+    )
+    return _one_handle(numbers[:2], data, name, at + 1), _one_handle(
+        numbers[2:], data, name, at + 1
+    )
 
 
 def _read_uvarints(raw: bytes, count: int, source: Source, *, padded: bool = False) -> list[int]:
@@ -216,7 +237,9 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
     """Read a block of names and values that is never compressed."""
     blocks = load_blocks(data, name, handle)
     if not blocks.plain[0]:
-        raise CorruptTableError(name, _offset(handle), f"the {what} block is compressed, wanted a plain one")
+        raise CorruptTableError(
+            name, _offset(handle), f"the {what} block is compressed, wanted a plain one"
+        )
     raw = blocks.buffer.tobytes()
     limit = int(kernels.entries_end(blocks.buffer, 0, len(raw)))
     if limit < 0:
@@ -225,7 +248,9 @@ def _read_plain_block(data: bytes, name: str, handle: Handles, what: str) -> dic
     key = b""
     position = 0
     while position < limit:
-        shared, unshared, size, at = map(int, kernels.scan_entry(blocks.buffer, position, limit, len(key)))
+        shared, unshared, size, at = map(
+            int, kernels.scan_entry(blocks.buffer, position, limit, len(key))
+        )
         if at < 0:
             raise blocks.fail(-at, position)
         previous, key = key, key[:shared] + raw[at : at + unshared]
@@ -255,7 +280,9 @@ def _index_type(properties: dict[str, bytes], name: str) -> int:
     value = properties.get("rocksdb.block.based.table.index.type", b"")
     kind = int.from_bytes(value, "little") if len(value) == 4 else -1
     if kind not in (SINGLE_LEVEL, TWO_LEVEL):
-        raise CorruptTableError(name, None, f"index type {value.hex() or 'missing'}, wanted 0 or 2 in four bytes")
+        raise CorruptTableError(
+            name, None, f"index type {value.hex() or 'missing'}, wanted 0 or 2 in four bytes"
+        )
     return kind
 
 
@@ -282,5 +309,7 @@ def _check_tiling(handles: list[Handles], limit: int, name: str) -> None:
     if wrong.size:
         begin, end = int(begins[wrong[0]]), int(ends[wrong[0]])
         raise CorruptTableError(
-            name, min(begin, end), f"the blocks do not tile the file: one ends at {end}, the next begins at {begin}"
+            name,
+            min(begin, end),
+            f"the blocks do not tile the file: one ends at {end}, the next begins at {begin}",
         )

@@ -1,4 +1,4 @@
-"""Write ranges and metaranges, cutting entries into ranges where the server would.
+"""Write ranges and metaranges, and cut entries into ranges where the server would.
 
 References:
     lakefs-facts 2.1-2.5; lakeFS v1.84 `pkg/graveler/committed/meta_range_writer.go`.
@@ -16,7 +16,7 @@ from spark_core.graveler.records import METARANGES, RANGES
 from spark_core.graveler.wire import bytes_field, varint_field
 from spark_core.graveler.writer import TableBuilder, TableFile
 
-# The server's defaults: a range ends above 20 MiB, and on average after 50,000 entries.
+# The server's defaults: a range ends at 20 MiB, or on average after 50,000 entries.
 MAX_RANGE_SIZE_BYTES = 20 << 20
 RANGE_RAGGEDNESS = 50_000
 
@@ -39,8 +39,10 @@ def write_range(entries: Sequence[Entry]) -> TableFile:
     return builder.finish()
 
 
-def write_metarange(ranges: Sequence[TableFile], *, properties: Mapping[str, str] | None = None) -> TableFile:
-    """Write the metarange of some ranges.
+def write_metarange(
+    ranges: Sequence[TableFile], *, properties: Mapping[str, str] | None = None
+) -> TableFile:
+    """Write a metarange.
 
     Args:
         ranges: In key order, disjoint; none for an empty commit.
@@ -98,7 +100,7 @@ def write_records(
     max_range_size_bytes: int = MAX_RANGE_SIZE_BYTES,
     raggedness: int = RANGE_RAGGEDNESS,
 ) -> tuple[TableFile, list[TableFile]]:
-    """Write keys and whole values as `write_tables` does, with more properties on every file."""
+    """Write keys and whole values as `write_tables` does, with `properties` on every file."""
     ranges: list[TableFile] = []
     builder: TableBuilder | None = None
     for key, value in records:
@@ -116,5 +118,5 @@ def write_records(
 
 
 def ends_range(key: bytes, raggedness: int) -> bool:
-    """Whether the server ends a range after this key whatever its size."""
+    """Say whether the server ends a range after this key, whatever the size of the range."""
     return int(kernels.fnv1a_64(np.frombuffer(key, np.uint8))) % raggedness == 0

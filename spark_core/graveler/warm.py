@@ -1,4 +1,4 @@
-"""Have the compiled loops ready before they are needed."""
+"""Compile the loops before they are needed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from spark_core.graveler.tables import write_metarange, write_tables
 def warm_up() -> None:
     """Compile or load every loop that reading and writing need.
 
-    Compiling takes seconds and happens once per machine. A driver that calls
-    this while it waits for the server spares its executors from all compiling
-    the same at the same moment.
+    Compiling takes seconds and happens once per machine. If the driver calls this while it waits
+    for the server, its executors do not all compile the same loops at the same moment.
     """
-    entry = Entry(b"warm", "data/warm/up", 1, 1, "0" * 32, datetime(2026, 1, 1, tzinfo=UTC), metadata={"a": "b"})
+    entry = Entry(
+        b"warm",
+        "data/warm/up",
+        1,
+        1,
+        "0" * 32,
+        datetime(2026, 1, 1, tzinfo=UTC),
+        metadata={"a": "b"},
+    )
     metarange, ranges = write_tables([entry])
     for table in ranges:
         read_range(table.data, name=table.id, expected_count=1, expected_id=table.id)

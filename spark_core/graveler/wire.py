@@ -22,8 +22,8 @@ class Source:
 
     Attributes:
         name: Name of the file.
-        what: The part of it, for example "commit 5f3a...".
-        offset: Where that part begins in the file, if that is known.
+        what: The part of the file, for example "commit 5f3a...".
+        offset: Where that part begins in the file, if known.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Source:
     offset: int | None = None
 
     def fail(self, problem: str) -> CorruptTableError:
-        """Make the error that names both."""
+        """Make the error that names the file and the part."""
         return CorruptTableError(self.name, self.offset, f"{self.what}: {problem}")
 
 
 def uvarint(number: int) -> bytes:
-    """Encode an unsigned varint; negative numbers become their 64-bit two's complement, as protobuf wants it."""
+    """Encode an unsigned varint; a negative number becomes its 64-bit two's complement."""
     if 0 <= number < 0x80:
         return _ONE_BYTE[number]
     number &= 0xFFFF_FFFF_FFFF_FFFF
@@ -57,22 +57,25 @@ def svarint(number: int) -> bytes:
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """Encode a varint field; zero is left out, as proto3 does."""
+    """Encode a varint field; zero is left out, as in proto3."""
     return uvarint(number << 3 | VARINT) + uvarint(value) if value else b""
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """Encode a bytes or string field; an empty one is left out, as proto3 does."""
+    """Encode a bytes or string field; an empty one is left out, as in proto3."""
     return message_field(number, value) if value else b""
 
 
 def message_field(number: int, value: bytes) -> bytes:
-    """Encode a message field, also when the message is empty."""
+    """Encode a message field, even when the message is empty."""
     return uvarint(number << 3 | BYTES) + uvarint(len(value)) + value
 
 
 def map_field(number: int, entries: Mapping[str, str]) -> bytes:
-    """Encode a map of strings in the mapping's own order: the server's order is random and must survive a copy."""
+    """Encode a map of strings in its own order.
+
+    The server's order is random, and a copy must keep it.
+    """
     return b"".join(
         message_field(number, message_field(1, key.encode()) + message_field(2, value.encode()))
         for key, value in entries.items()
@@ -94,14 +97,14 @@ def read_fields(
         wire_types: The wire type, `VARINT` or `BYTES`, of each known field number.
         source: What is being read, for errors.
         repeated: Field numbers that may occur more than once.
-        others_matter: Whether a field that is not known could say what is alive; if not, it is passed over.
+        others_matter: Whether an unknown field could say what is alive; if not, it is skipped.
 
     Yields:
         Field number, value of a varint (signed 64 bit) else 0, bytes else empty.
 
     Raises:
-        CorruptTableError: At a field that is unknown and matters, has another wire
-            type, is there twice or does not fit.
+        CorruptTableError: If a field is unknown and matters, has another wire type,
+            is there twice or does not fit.
     """
     position = 0
     seen = set()
@@ -114,7 +117,9 @@ def read_fields(
             position = _behind(payload, position, field, wire_type, source)
             continue
         if wire_type != wire_types[field]:
-            raise source.fail(f"field {field} has wire type {wire_type}, wanted {wire_types[field]}")
+            raise source.fail(
+                f"field {field} has wire type {wire_type}, wanted {wire_types[field]}"
+            )
         if field in seen and field not in repeated:
             raise source.fail(f"field {field} is there twice")
         seen.add(field)
@@ -123,13 +128,15 @@ def read_fields(
             yield field, number - 2**64 if number >= 2**63 else number, b""
             continue
         if number > len(payload) - position:
-            raise source.fail(f"field {field} claims {number} bytes, {len(payload) - position} are left")
+            raise source.fail(
+                f"field {field} claims {number} bytes, {len(payload) - position} are left"
+            )
         yield field, 0, payload[position : position + number]
         position += number
 
 
 def _behind(payload: bytes, position: int, field: int, wire_type: int, source: Source) -> int:
-    """Return where a field that nobody needs ends; `position` is behind its tag.
+    """Return where an unknown field ends; `position` is after its tag.
 
     Raises:
         CorruptTableError: If it does not fit, or has a wire type that the server does not write.
@@ -147,10 +154,11 @@ def _behind(payload: bytes, position: int, field: int, wire_type: int, source: S
 
 
 def read_uvarint(payload: bytes, position: int, source: Source) -> tuple[int, int]:
-    """Read an unsigned varint and return it with the position behind it.
+    """Read an unsigned varint and return it with the position after it.
 
     Raises:
-        CorruptTableError: If it is cut off, longer than 64 bits or than its number needs (Go writes the shortest form).
+        CorruptTableError: If it is cut off, longer than 64 bits, or longer than its number needs
+            (Go writes the shortest form).
     """
     value = 0
     for i in range(10):

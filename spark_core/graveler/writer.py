@@ -1,4 +1,4 @@
-"""Write one table file as the server's sstable writer does: same blocks, same index, same properties.
+"""Write one table file as the server's sstable writer does: blocks, index and properties alike.
 
 References:
     lakefs-facts 2.1-2.3; pebble at commit 65ff304d3d7a, `sstable/writer.go`,
@@ -31,11 +31,11 @@ from spark_core.graveler.layout import (
 from spark_core.graveler.wire import uvarint
 
 BLOCK_SIZE = 4096
-# A block above 90 % of its size is closed when the next entry would make it larger than that size.
+# A block above 90 % of its size is closed if the next entry would make it larger than its size.
 _BLOCK_THRESHOLD = (BLOCK_SIZE * 90 + 99) // 100
 _DATA_RESTART_INTERVAL = 16
 _NO_RESTARTS = 2**31 - 1
-# Two varints at their longest: what a handle is taken for before the block is written.
+# Two varints at their longest: the estimated size of a handle before its block is written.
 _HANDLE_ESTIMATE = 20
 
 _SET = b"\x01" + bytes(7)
@@ -50,7 +50,8 @@ _FIXED_PROPERTIES = {
     "rocksdb.comparator": b"leveldb.BytewiseComparator",
     "rocksdb.compression": b"Snappy",
     "rocksdb.compression_options": (
-        b"window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; enabled=0; "
+        b"window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; zstd_max_train_bytes=0; "
+        b"enabled=0; "
     ),
     "rocksdb.creation.time": b"\x00",
     "rocksdb.deleted.keys": b"\x00",
@@ -75,12 +76,12 @@ class TableFile:
     """A written range or metarange.
 
     Attributes:
-        id: The name under which the server stores it.
+        id: The id under which the server stores it.
         data: The whole file.
         min_key: First key; empty for an empty table.
         max_key: Last key; empty for an empty table.
         count: Number of records.
-        estimated_size_bytes: What the server's writer thought its size would be.
+        estimated_size_bytes: The size that the server's writer estimates.
     """
 
     id: str
@@ -92,7 +93,7 @@ class TableFile:
 
 
 class _BlockBuilder:
-    """One block in the making."""
+    """Builds one block."""
 
     def __init__(self, restart_interval: int) -> None:
         self._interval = restart_interval
@@ -103,14 +104,20 @@ class _BlockBuilder:
         self.last_key = b""
 
     def add(self, key: bytes, value: bytes, sharable: int) -> None:
-        """Append an entry whose key may share up to `sharable` bytes with the one before it."""
+        """Append an entry whose key may share up to `sharable` bytes with the key before it."""
         shared = 0
         if self.entries == self._next_restart:
             self._next_restart = self.entries + self._interval
             self._restarts += len(self._buffer).to_bytes(4, "little")
         else:
             shared = _shared_length(key[:sharable], self.last_key)
-        self._buffer += uvarint(shared) + uvarint(len(key) - shared) + uvarint(len(value)) + key[shared:] + value
+        self._buffer += (
+            uvarint(shared)
+            + uvarint(len(key) - shared)
+            + uvarint(len(value))
+            + key[shared:]
+            + value
+        )
         self.entries += 1
         self.last_key = key
 
@@ -119,7 +126,7 @@ class _BlockBuilder:
         return len(self._buffer) + len(self._restarts) + 4
 
     def is_full_for(self, key_size: int, value_size: int) -> bool:
-        """Whether the block is closed before an entry of these sizes."""
+        """Say whether the block is closed before an entry of these sizes."""
         if self.entries == 0:
             return False
         size = self.estimated_size
@@ -138,7 +145,7 @@ class _BlockBuilder:
 
 
 class TableBuilder:
-    """A table in the making: records in, file out.
+    """Builds a table file from records.
 
     Args:
         properties: lakeFS's properties that are set before the first record:
@@ -160,7 +167,7 @@ class TableBuilder:
 
     @property
     def estimated_size_bytes(self) -> int:
-        """What the server's writer would say its size is; it decides where a range ends."""
+        """The size that the server's writer would estimate; it decides where a range ends."""
         return len(self._file) + self._block.estimated_size + self._index.estimated_size
 
     def add(self, key: bytes, value: bytes) -> None:
@@ -184,7 +191,7 @@ class TableBuilder:
         self._value_bytes += len(value)
 
     def finish(self) -> TableFile:
-        """Close the table; nothing may be added afterwards."""
+        """Close the table and return its file; add nothing afterwards."""
         estimated_size = self.estimated_size_bytes
         if self._block.entries or not self._index.entries:
             self._close_block(_successor(self._block.last_key))
@@ -194,7 +201,9 @@ class TableBuilder:
         for key, value in sorted((name.encode(), value) for name, value in properties.items()):
             raw.add(key, value, len(key))
         metaindex = _BlockBuilder(1)
-        metaindex.add(PROPERTIES_BLOCK, self._write_block(raw.finish(), compress=False), len(PROPERTIES_BLOCK))
+        metaindex.add(
+            PROPERTIES_BLOCK, self._write_block(raw.finish(), compress=False), len(PROPERTIES_BLOCK)
+        )
         handles = self._write_block(metaindex.finish(), compress=False) + index
         self._file += (
             bytes([CHECKSUM_CRC32C])
@@ -272,7 +281,7 @@ def _uvarint_size(number: int) -> int:
 
 
 def _shared_length(left: bytes, right: bytes) -> int:
-    """Return the length of the common prefix, by halving: slices compare faster than bytes."""
+    """Return the length of the common prefix, by halving, because slices compare fast."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high
@@ -286,7 +295,7 @@ def _shared_length(left: bytes, right: bytes) -> int:
 
 
 def _separator(key: bytes, following: bytes) -> bytes:
-    """Return a short internal key from the internal `key` up to, not including, the user key `following`."""
+    """Return a short internal key: not below the internal `key`, below the user key `following`."""
     user = key[: -len(_SET)]
     at = _shared_length(user, following)
     if at >= min(len(user), len(following)) or user[at] >= following[at]:
@@ -300,7 +309,7 @@ def _separator(key: bytes, following: bytes) -> bytes:
 
 
 def _successor(key: bytes) -> bytes:
-    """Return a short internal key that is not smaller than the internal `key`, the last one."""
+    """Return a short internal key that is not smaller than the last internal `key`."""
     if not key:
         return _INVALID
     user = key[: -len(_SET)]

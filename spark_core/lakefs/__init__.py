@@ -1,19 +1,24 @@
-"""The lakeFS server through lakefs-sdk, and the files that it writes for a collection."""
+"""Call the lakeFS server through lakefs-sdk, and read the files that it writes for a collection."""
 
 from spark_core.clocks import Clock, SystemClock
-from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
-from spark_core.lakefs.failures import NoSuchCallError
-from spark_core.lakefs.files import read_refs_dump, read_retained, read_uncommitted, uncommitted_files
-from spark_core.lakefs.options import ServerOptions
-from spark_core.lakefs.scans import DiffsRead, diff_addresses, scan_uncommitted
-from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
-from spark_core.lakefs.values import (
+from spark_core.lakefs.answer_types import (
     EntriesPage,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
     StorageConfig,
 )
+from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
+from spark_core.lakefs.failures import NoSuchCallError
+from spark_core.lakefs.files import (
+    read_refs_dump,
+    read_retained,
+    read_uncommitted,
+    uncommitted_files,
+)
+from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.scans import DiffsRead, diff_addresses, scan_uncommitted
+from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
 from spark_core.lakefs.walk import complete_refs, walk_refs
 
 __all__ = [

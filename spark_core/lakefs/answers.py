@@ -1,4 +1,4 @@
-"""Read the JSON of the server's answers field by field; what is not as documented refuses."""
+"""Read the JSON of the server's answers field by field, and refuse what is not as documented."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Body:
     """A JSON object of an answer.
 
     Args:
-        call: What was asked, for errors.
+        call: The call, for errors.
         value: The decoded JSON; anything but an object is refused.
 
     Raises:
-        IncompleteReadError: If a field that is read is missing or of another
-            type: an answer that cannot be read is never an empty one.
+        IncompleteReadError: If a field that is read is missing or of another type.
+            An unreadable answer never counts as an empty one.
     """
 
     def __init__(self, call: Call, value: Any) -> None:
@@ -40,10 +40,12 @@ class Body:
         try:
             return cls(call, json.loads(answer.body))
         except ValueError:
-            raise unreadable(call, "something that is no JSON; is endpoint a lakeFS server?") from None
+            raise unreadable(
+                call, "something that is no JSON; is endpoint a lakeFS server?"
+            ) from None
 
     def has(self, key: str) -> bool:
-        """Tell whether the field is there and not null."""
+        """Say whether the field is there and not null."""
         return self._value.get(key) is not None
 
     def text(self, key: str) -> str:
@@ -51,7 +53,7 @@ class Body:
         return str(self._read(key, str))
 
     def optional_text(self, key: str) -> str:
-        """Read a string; absent and null are the empty one."""
+        """Read a string; absent and null give the empty string."""
         return self.text(key) if self.has(key) else ""
 
     def integer(self, key: str) -> int:
@@ -63,7 +65,7 @@ class Body:
         return bool(self._read(key, bool))
 
     def optional_flag(self, key: str) -> bool:
-        """Read a boolean; absent and null are false."""
+        """Read a boolean; absent and null give False."""
         return self.flag(key) if self.has(key) else False
 
     def part(self, key: str) -> Body:
@@ -75,7 +77,7 @@ class Body:
         return [Body(self._call, item) for item in self._read(key, list)]
 
     def optional_parts(self, key: str) -> list[Body]:
-        """Read a list of objects that is null when it is empty; the field itself must be there."""
+        """Read a list of objects; null gives the empty list, but the field must be there."""
         if key in self._value and self._value[key] is None:
             return []
         return self.parts(key)
@@ -88,7 +90,7 @@ class Body:
         return list(items)
 
     def any_instant(self, key: str) -> datetime:
-        """Read unix seconds that somebody gave; what `datetime` does not hold is clamped to its ends, as from a dump."""
+        """Read unix seconds that a client set, clamped to what `datetime` holds, as in a dump."""
         return Timestamp(self.integer(key)).instant()
 
     def instant(self, key: str) -> datetime:
@@ -99,11 +101,14 @@ class Body:
         except (ValueError, OverflowError, OSError):
             raise unreadable(self._call, f"{key!r} = {seconds}, which is no instant") from None
 
-    def run_id(self, key: str = "run_id") -> str:
-        """Read a run id. Paths are made of it, so it must be an xid and nothing else."""
-        found = self.text(key)
+    def run_id(self) -> str:
+        """Read a run id, which must be an xid, because paths are made of it."""
+        found = self.text("run_id")
         if not _XID.fullmatch(found):
-            raise unreadable(self._call, f"the run id {found[:40]!r}, which is not an xid (20 characters 0-9 a-v)")
+            raise unreadable(
+                self._call,
+                f"the run id {found[:40]!r}, which is not an xid (20 characters 0-9 a-v)",
+            )
         return found
 
     def table_id(self, key: str) -> str:
@@ -120,12 +125,15 @@ class Body:
 
     def _hash(self, key: str, found: str, what: str) -> str:
         if not _HASH.fullmatch(found):
-            raise unreadable(self._call, f"{key!r} = {found[:80]!r}, which is not the id of a {what} (64 hex digits)")
+            raise unreadable(
+                self._call,
+                f"{key!r} = {found[:80]!r}, which is not the id of a {what} (64 hex digits)",
+            )
         return found
 
     def _read(self, key: str, kind: type) -> Any:
         value = self._value.get(key)
-        # True is an int to Python, not to JSON.
+        # In Python, True is an int; in JSON it is not.
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             found = type(value).__name__ if key in self._value else "nothing"
             raise unreadable(self._call, f"{found} where {key!r} should be {kind.__name__}")
@@ -135,6 +143,7 @@ class Body:
 def unreadable(call: Call, found: str) -> IncompleteReadError:
     """Refuse an answer that is not as documented."""
     return IncompleteReadError(
-        f"{call.subject}: the server answered {found}; an answer that cannot be read is not taken for an empty one",
+        f"{call.subject}: the server answered {found}; an answer that cannot be read is not taken "
+        "for an empty one",
         "Run again; if it stays, report the server's version and this text.",
     )

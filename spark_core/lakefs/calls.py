@@ -1,32 +1,32 @@
-"""A call to the server and its answer, as the rest of the room passes them around."""
+"""Describe a call to the server and its answer."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 
-# The server's own words where they decide what an answer means.
+# The server's own words, where the meaning of an answer depends on them.
 UNKNOWN_ENDPOINT = "invalid API endpoint"
 UNKNOWN_REPOSITORY = "repository not found"
 READ_ONLY = "read-only repository"
 _LACKING_PERMISSION = "insufficient permissions"
-# With status 500, where the authorization says no and gives no reason.
+# Comes with status 500 when the authorization refuses without a reason.
 _NOT_PERMITTED = "User does not have the required permissions"
 
 TOO_MANY = 429
-# Stands for the status of an answer that broke off.
+# The status of an answer that broke off.
 BROKEN_OFF = 0
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is asked of the server, in the words that an error needs.
+    """A call to the server, with the words that an error needs.
 
     Attributes:
         name: Name by which calls are counted.
-        subject: What is asked of what: "prepare_commits of repository docs".
-        action: Permission action that the server checks; empty for any user.
-        repeatable: Whether a second call does no harm if the first one did its work.
+        subject: What is called, and for what: "prepare_commits of repository docs".
+        action: Permission action that the server checks; empty if any user may call.
+        repeatable: Whether a second call does no harm after the first one took effect.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answered.
+    """An answer of the server.
 
     Attributes:
         status: HTTP status.
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """The server's own words about an error; empty if the body is not its JSON."""
+        """The server's own error message; empty if the body is not its JSON."""
         try:
             value = json.loads(self.body)
         except ValueError:
@@ -59,6 +59,6 @@ class Answer:
 
     @property
     def lacks_permission(self) -> bool:
-        """Whether the server knows the keys and says that their user may not do this."""
+        """Whether the server accepts the keys but says that their user may not do this."""
         by_words = self.status in (401, 403) and self.message.startswith(_LACKING_PERMISSION)
         return by_words or (self.status >= 400 and self.message == _NOT_PERMITTED)

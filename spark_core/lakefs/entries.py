@@ -1,4 +1,4 @@
-"""Look up many paths of a ref in few calls: by listing, from just before one path to just before the next."""
+"""Look up many paths of a ref in few calls, by listing the entries from just before each path."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from spark_core.errors import IncompleteReadError
+from spark_core.lakefs.answer_types import EntriesPage
 from spark_core.lakefs.server import LakeFSServer
-from spark_core.lakefs.values import EntriesPage
 
 _SURROGATES = range(0xD800, 0xE000)
 
-# What the server shows for bytes that are no UTF-8: such a path begins as it is shown, and sorts nobody knows where.
+# What the server shows for bytes that are no UTF-8. The part before it is the real beginning of the
+# path, but where the path sorts is unknown.
 _UNREADABLE = "\ufffd"
 
 
@@ -23,8 +24,8 @@ class CallBudget:
     Attributes:
         left: Calls left.
         made: Calls made.
-        is_held_up: A listing ended early: more paths that are no UTF-8 begin alike than a page shows, and no request
-            gets behind them.
+        is_held_up: Whether a listing ended early, because more paths that are no UTF-8 begin alike
+            than a page shows, and no request gets past them.
     """
 
     left: int
@@ -33,7 +34,7 @@ class CallBudget:
     _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def take(self, calls: int = 1) -> bool:
-        """Take calls from what is left; False, and nothing taken, where it does not suffice."""
+        """Take calls from what is left; take none and return False if too few are left."""
         with self._lock:
             if self.left < calls:
                 return False
@@ -51,29 +52,32 @@ def addresses_on(
     budget: CallBudget | None = None,
     unasked: set[str] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Find where a ref keeps these paths, staged entries included.
+    """Find the physical addresses of these paths on a ref, staged entries included.
 
-    Paths that lie close together share a page of a thousand entries, so the
-    calls are at most one for each path and often a thousandth of that. Where a
-    page ends with a path that is no UTF-8, the listing goes on from the last
-    point that is sure to lie before it.
+    Neighbouring paths share a page of a thousand entries, so this takes at most
+    one call for each path, and often a thousandth of that. If a page ends with a
+    path that is no UTF-8, the listing continues from the last point that is
+    certain to lie before it.
 
     Args:
         server: The server.
         repository_id: Repository name.
         ref: Branch, tag or commit.
-        paths: What to look for, in any order. Of one that is no UTF-8, how it begins and U+FFFD behind that.
-        budget: Bounds the calls. None for no bound.
-        unasked: Given the paths that were not asked about; to be passed with a budget.
+        paths: The paths to look up, in any order. For a path that is no UTF-8, its beginning
+            followed by U+FFFD.
+        budget: Limits the calls; None for no limit.
+        unasked: Receives the paths that were not looked up; pass it with a budget.
 
     Yields:
-        Path and absolute physical address. Nothing for a path that is not
-        there. The server shows bytes that are no UTF-8 as U+FFFD; what is shown
-        so may be any of the paths, and comes wherever it is met. The same may come twice.
+        Path and absolute physical address; nothing for a path that is not there.
+        The server shows bytes that are no UTF-8 as U+FFFD. A path shown like that
+        may be any of the paths, so it is yielded wherever it is met. A pair may
+        come twice.
 
     Raises:
-        IncompleteReadError: If the listing does not get ahead. Where paths that
-            are no UTF-8 hold it up and there is a budget, what is left counts as unasked instead.
+        IncompleteReadError: If the listing makes no progress. If there is a budget
+            and paths that are no UTF-8 hold the listing up, the paths that are
+            left go to `unasked` instead.
         NotFoundError: If the ref is not there.
     """
     wanted = set(paths)
@@ -103,21 +107,23 @@ def addresses_on(
         left = [path for path in left if not _is_behind(after, path)]
 
 
-def pages_of(server: LakeFSServer, repository_id: str, ref: str, *, budget: CallBudget) -> Iterator[EntriesPage]:
-    """List all that a ref has, staged entries included, a thousand entries a call.
+def pages_of(
+    server: LakeFSServer, repository_id: str, ref: str, *, budget: CallBudget
+) -> Iterator[EntriesPage]:
+    """List all entries of a ref, staged ones included, a thousand in a call.
 
     Args:
         server: The server.
         repository_id: Repository name.
         ref: Branch, tag or commit.
-        budget: Bounds the calls.
+        budget: Limits the calls.
 
     Yields:
-        Pages; the last one says that more follow where the budget did not suffice, or where paths that are no UTF-8
-        hold the listing up; nothing where no call was left. An entry may come twice.
+        Pages; nothing if no call was left. If the budget did not suffice, or paths that are no
+        UTF-8 hold the listing up, the last page says that more follow. An entry may come twice.
 
     Raises:
-        IncompleteReadError: If the listing does not get ahead for another reason.
+        IncompleteReadError: If the listing makes no progress for another reason.
         NotFoundError: If the ref is not there.
     """
     after = ""
@@ -137,25 +143,26 @@ def pages_of(server: LakeFSServer, repository_id: str, ref: str, *, budget: Call
 
 def _stuck(repository_id: str, ref: str, shown: str, after: str) -> IncompleteReadError:
     return IncompleteReadError(
-        f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind {after[:200]!r}, "
-        "so the listing does not get ahead; entries beyond are unknown",
-        "Run again; if the first of the two holds U+FFFD, many paths there are no UTF-8: rename them.",
+        f"entries of {ref} of repository {repository_id}: the server lists {shown[:200]!r} behind "
+        f"{after[:200]!r}, so the listing does not get ahead; entries beyond are unknown",
+        "Run again; if the first of the two holds U+FFFD, many paths there are no UTF-8: rename "
+        "them.",
     )
 
 
 def _certain(path: str) -> str:
-    """Return how a path surely begins."""
+    """Return the certain beginning of a path."""
     return path.partition(_UNREADABLE)[0]
 
 
 def _reached(listed: EntriesPage) -> str:
-    """Return up to where a page surely lists every path."""
+    """Return the point up to which a page certainly lists every path."""
     plain = next((path for path, _ in reversed(listed.entries) if _UNREADABLE not in path), "")
     return max(plain, _certain(listed.entries[-1][0]), key=str.encode)
 
 
 def _is_behind(reached: str, path: str) -> bool:
-    """Say whether all that is shown as this path has been listed."""
+    """Say whether every path that is shown like this one has been listed."""
     if _UNREADABLE not in path:
         return path.encode() <= reached.encode()
     certain = _certain(path)
@@ -163,7 +170,7 @@ def _is_behind(reached: str, path: str) -> bool:
 
 
 def just_before(path: str) -> str:
-    """Return a text that sorts before a path, with hardly any room between the two.
+    """Return a text that sorts just before a path.
 
     Examples:
         >>> just_before("a/b") < "a/b"

@@ -1,4 +1,4 @@
-"""Say what went wrong with a call, as an error of the one tree that tells what to do and carries no key."""
+"""Failed calls as errors of the one tree, which say what to do and carry no key."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from spark_core.lakefs.options import ServerOptions
 from spark_core.plain_text import visible
 
 _MESSAGE_SHOWN = 300
-# What a store's URL or a header carries besides: of a signed one only the name of the parameter is shown.
+# Secrets in a store's URL or a header. Of a signed URL only the name of the parameter is shown.
 _SIGNED = re.compile(
-    r"((?:\b(?:basic|bearer)\s+)|(?:\b(?:x-(?:amz|goog)-[a-z-]+|sig|se|sp|signature|awsaccesskeyid|[a-z_-]*token|authorization)"
+    r"((?:\b(?:basic|bearer)\s+)|(?:\b(?:x-(?:amz|goog)-[a-z-]+|sig|se|sp|signature"
+    r"|awsaccesskeyid|[a-z_-]*token|authorization)"
     r"[\"']?\s*[=:]\s*[\"']?(?:(?:basic|bearer)\s+)?))[^\s\"'&,;]+",
     re.IGNORECASE,
 )
@@ -50,16 +51,18 @@ class Failures:
     """Words errors for one server.
 
     Args:
-        options: Its address, limits and keys; the keys are what no text may hold.
+        options: Its address, limits and keys; no text may hold the keys.
     """
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
 
     def of(self, call: Call, answer: Answer) -> LakegcError:
-        """Say what an answer that is no success means and what to do about it."""
-        status, said = answer.status, self.shown(answer.message)
-        found = f"{call.subject}: {self.options.endpoint} answered {status}" + (f" ({said})" if said else "")
+        """Return the error for an answer without success: what it means and what to do about it."""
+        status, text = answer.status, self.shown(answer.message)
+        found = f"{call.subject}: {self.options.endpoint} answered {status}" + (
+            f" ({text})" if text else ""
+        )
         times = f"{self.options.tries if call.repeatable else 1} times"
         needed = f"the action {call.action}" if call.action else "any valid user"
         meanings: tuple[tuple[bool, type[LakegcError], str, str], ...] = (
@@ -80,8 +83,8 @@ class Failures:
                 PermissionDeniedError,
                 f"{found}",
                 (
-                    f"The server knows the keys; what their user lacks is {needed}: add it to one "
-                    "of the user's policies."
+                    f"The server knows the keys; their user lacks {needed}: add it to one of the "
+                    "user's policies."
                 ),
             ),
             (
@@ -90,7 +93,8 @@ class Failures:
                 f"{found}",
                 (
                     f"Needed: {needed}. Check access_key_id and secret_access_key first "
-                    "(lakeFS answers 401 for wrong keys and for a lacking permission alike), then the user's policy."
+                    "(lakeFS answers 401 for wrong keys and for a lacking permission alike), then "
+                    "the user's policy."
                 ),
             ),
             (
@@ -99,7 +103,8 @@ class Failures:
                 f"{found}",
                 (
                     "Check the repository's name in the settings against `lakectl repo list`; "
-                    "the data of a deleted repository stays in the store and no run can collect it through the server."
+                    "the data of a deleted repository stays in the store and no run can collect it "
+                    "through the server."
                 ),
             ),
             (
@@ -133,24 +138,32 @@ class Failures:
                 300 <= status < 400,
                 SettingsError,
                 f"{found}, a redirect, which is not followed because the keys would go along",
-                "Set endpoint to the address that the server really has (often https instead of http).",
+                (
+                    "Set endpoint to the address that the server really has (often https instead "
+                    "of http)."
+                ),
             ),
         )
         for applies, kind, what, step in meanings:
             if applies:
                 return kind(what, step)
-        return SettingsError(f"{found}: it does not accept the request", "Check the names in the settings.")
+        return SettingsError(
+            f"{found}: it does not accept the request", "Check the names in the settings."
+        )
 
     def lost(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
-        """Translate what urllib3 raises; None for a connection that broke off in the middle."""
+        """Translate an error of urllib3; None for a connection that broke off in the middle."""
         options = self.options
         if isinstance(error, urllib3.exceptions.ReadTimeoutError):
             return TransientError(
-                f"{call.subject}: {options.endpoint} did not answer within read_timeout = {_seconds(options.read_timeout)}",
+                f"{call.subject}: {options.endpoint} did not answer within read_timeout = "
+                f"{_seconds(options.read_timeout)}",
                 "Look at the server's load, or raise read_timeout (a page of prepare_uncommitted "
                 "alone takes up to a minute), and run again.",
             )
-        if isinstance(error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)):
+        if isinstance(
+            error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
+        ):
             return ServerAwayError(
                 f"{call.subject}: no server answers at {options.endpoint} ({self._why(error)})",
                 "Start the server or correct endpoint, and run again.",
@@ -162,11 +175,13 @@ class Failures:
                 "Check endpoint and the network, or raise connect_timeout, and run again.",
             )
         if isinstance(error, urllib3.exceptions.LocationValueError):
-            return SettingsError(f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called")
+            return SettingsError(
+                f"{call.subject}: endpoint {options.endpoint} is not a URL that can be called"
+            )
         return None
 
     def shown(self, text: str) -> str:
-        """Shorten foreign text for a message and take the keys and any signature out of it."""
+        """Shorten foreign text for a message, and remove the keys and any signature."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         text = visible(" ".join(_SIGNED.sub(r"\1***", text).split()))
@@ -174,15 +189,17 @@ class Failures:
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        """The keys as they are, and as they go over the wire, should the server or a proxy repeat what it was sent."""
+        """The keys as they are, and as sent, in case the server or a proxy repeats its input."""
         options = self.options
-        pair = base64.b64encode(f"{options.access_key_id}:{options.secret_access_key}".encode()).decode()
+        pair = base64.b64encode(
+            f"{options.access_key_id}:{options.secret_access_key}".encode()
+        ).decode()
         plain = (options.secret_access_key, options.access_key_id)
         forms = {pair, *plain, *(quote(each, safe="") for each in (pair, *plain))}
         return tuple(sorted((form for form in forms if form), key=len, reverse=True))
 
     def _why(self, error: urllib3.exceptions.HTTPError) -> str:
-        """Take the system's own words off the end of urllib3's."""
+        """Return the system's own words at the end of urllib3's."""
         return self.shown(str(error).rpartition(": ")[2])
 
 

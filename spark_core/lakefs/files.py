@@ -1,7 +1,7 @@
 """Read the files that the server wrote for a collection, through a store rooted at the namespace.
 
-Where they lie is derived from run ids: the locations in the server's answers do
-not begin with the storage namespace on a local blockstore (`lakefs-facts` 11.24).
+The keys are derived from run ids, because on a local blockstore the locations in the server's
+answers do not begin with the storage namespace (`lakefs-facts` 11.24).
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import graveler
-from spark_core.errors import AddressError, CorruptTableError, IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.errors import (
+    AddressError,
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    RepositoryStateError,
+)
 from spark_core.graveler.layout import LAKEFS_CHECKED
-from spark_core.lakefs.values import PreparedUncommitted, RefsDump
+from spark_core.lakefs.answer_types import PreparedUncommitted, RefsDump
 from spark_core.model import Refs
 from spark_core.schemas import SERVER_UNCOMMITTED, STAGED_ADDRESSES
 from spark_core.storage import ObjectStore
@@ -31,14 +37,14 @@ def read_retained(store: ObjectStore, run_id: str, prefix: str = DEFAULT_PREFIX)
 
     Args:
         store: Rooted at the namespace.
-        run_id: Of `prepare_commits`.
+        run_id: Run id of `prepare_commits`.
         prefix: The server's table prefix.
 
     Returns:
         Columns commit_id and metarange_id (empty for a repository's first commit), both strings.
 
     Raises:
-        RepositoryStateError: If the list holds no commit: bare or deleted.
+        RepositoryStateError: If the list holds no commit, so the repository is bare or deleted.
         CorruptTableError: If the file is not what the server writes.
         IncompleteReadError: If the file is not there.
 
@@ -57,13 +63,17 @@ def read_retained(store: ObjectStore, run_id: str, prefix: str = DEFAULT_PREFIX)
         row = _ROW.fullmatch(line)
         if row is None:
             raise CorruptTableError(
-                key, None, f"line {number} is {line[:150]!r}, wanted a commit id, 'false' and a metarange id or nothing"
+                key,
+                None,
+                f"line {number} is {line[:150]!r}, wanted a commit id, 'false' and a metarange id "
+                "or nothing",
             )
         rows.append(row.groups())
     if not rows:
         raise RepositoryStateError(
-            f"{key}: the server retains no commit at all, although every branch retains its head: the repository is bare, "
-            "or it was deleted a moment ago; everything would look unreachable",
+            f"{key}: the server retains no commit at all, although every branch retains its head: "
+            "the repository is bare, or it was deleted a moment ago; everything would look "
+            "unreachable",
             "Look at it with `lakectl repo list` and run again if it lives.",
         )
     return pa.table(
@@ -74,7 +84,9 @@ def read_retained(store: ObjectStore, run_id: str, prefix: str = DEFAULT_PREFIX)
     )
 
 
-def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str = DEFAULT_PREFIX) -> dict[str, int]:
+def uncommitted_files(
+    store: ObjectStore, scan: PreparedUncommitted, prefix: str = DEFAULT_PREFIX
+) -> dict[str, int]:
     """List the files of one scan.
 
     Args:
@@ -83,21 +95,23 @@ def uncommitted_files(store: ObjectStore, scan: PreparedUncommitted, prefix: str
         prefix: The server's table prefix.
 
     Returns:
-        Their keys, sorted, and the bytes of each. A page may have written a file without rows, and a
-        repeated page a second file.
+        The size in bytes of each file by its key, sorted. A page may write a file without rows, and
+        a repeated page writes a second file.
 
     Raises:
-        IncompleteReadError: If there are fewer files than pages that said they wrote one (safety 1).
+        IncompleteReadError: If there are fewer files than pages that said they wrote one
+            (safety 1).
     """
     directory = f"{prefix}/retention/gc/uncommitted/{scan.run_id}/uncommitted/"
     columns = (
-        (batch.column("key").to_pylist(), batch.column("size_bytes").to_pylist()) for batch in store.list(directory)
+        (batch.column("key").to_pylist(), batch.column("size_bytes").to_pylist())
+        for batch in store.list(directory)
     )
     files = dict(sorted(pair for keys, sizes in columns for pair in zip(keys, sizes, strict=True)))
     if len(files) < scan.pages_with_data:
         raise IncompleteReadError(
-            f"{directory} of {store.root} holds {len(files)} files, {scan.pages_with_data} pages of the scan said that "
-            "they wrote one; staged objects would look unreachable",
+            f"{directory} of {store.root} holds {len(files)} files, {scan.pages_with_data} pages "
+            "of the scan said that they wrote one; staged objects would look unreachable",
             "Check that lakegc reads the store that the server writes to, and run again.",
         )
     return files
@@ -114,8 +128,8 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
         Columns of `schemas.STAGED_ADDRESSES`; duplicates allowed.
 
     Raises:
-        CorruptTableError: If one of the two columns is missing or of another type. Others that a newer server may write
-            change nothing: a row can only keep an object, and its address is looked at.
+        CorruptTableError: If one of the two columns is missing or of another type. Other columns of
+            a newer server are ignored, because a row can only keep an object.
         AddressError: If an address is not relative.
         IncompleteReadError: If the file is gone, or fewer rows were read than it says it has.
 
@@ -124,7 +138,7 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
     """
     rows = 0
     try:
-        found, said = store.parquet_footer(key)
+        found, stated = store.parquet_footer(key)
         found = found.remove_metadata()
         _require_columns(key, found)
         for batch in store.read_parquet(key):
@@ -132,9 +146,10 @@ def read_uncommitted(store: ObjectStore, key: str) -> Iterator[pa.RecordBatch]:
             yield _staged(key, batch)
     except NotFoundError as error:
         raise _gone(store, key) from error
-    if rows != said:
+    if rows != stated:
         raise IncompleteReadError(
-            f"{key} of {store.root} says that it has {said} rows, and {rows} were read; staged objects would look unreachable",
+            f"{key} of {store.root} says that it has {stated} rows, and {rows} were read; staged "
+            "objects would look unreachable",
             "Run again.",
         )
 
@@ -146,8 +161,8 @@ def _require_columns(key: str, found: pa.Schema) -> None:
             raise CorruptTableError(
                 key,
                 None,
-                f"the columns are {_columns(found)}, wanted {_columns(SERVER_UNCOMMITTED)}, as servers up to {LAKEFS_CHECKED} "
-                "write them, and any others beside them",
+                f"the columns are {_columns(found)}, wanted {_columns(SERVER_UNCOMMITTED)}, as "
+                f"servers up to {LAKEFS_CHECKED} write them, and any others beside them",
             )
 
 
@@ -156,19 +171,25 @@ def _staged(key: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     strange = addresses.filter(pc.match_substring_regex(addresses, _NOT_RELATIVE))
     if len(strange):
         raise AddressError(
-            f"{key}: the staged address {strange[0].as_py()[:300].partition('?')[0]!r} is not relative to the namespace; "
-            "whether it is alive cannot be decided",
+            f"{key}: the staged address {strange[0].as_py()[:300].partition('?')[0]!r} is not "
+            "relative to the namespace; whether it is alive cannot be decided",
             "Find the entry that has it and report the form.",
         )
     try:
-        instants = created.cast(pa.timestamp("s", tz="UTC")).cast(STAGED_ADDRESSES.field("created_at").type)
+        instants = created.cast(pa.timestamp("s", tz="UTC")).cast(
+            STAGED_ADDRESSES.field("created_at").type
+        )
     except pa.ArrowInvalid as error:
         raise CorruptTableError(key, None, f"a creation date is no instant: {error}") from error
     return pa.record_batch([addresses, instants], schema=STAGED_ADDRESSES)
 
 
 def read_refs_dump(
-    store: ObjectStore, dump: RefsDump, prefix: str = DEFAULT_PREFIX, *, sizes: list[int] | None = None
+    store: ObjectStore,
+    dump: RefsDump,
+    prefix: str = DEFAULT_PREFIX,
+    *,
+    sizes: list[int] | None = None,
 ) -> Refs:
     """Read the tables of a refs dump.
 
@@ -176,11 +197,11 @@ def read_refs_dump(
         store: Rooted at the namespace.
         dump: A finished dump.
         prefix: The server's table prefix.
-        sizes: Gets the bytes of each table, for those who count what the server leaves.
+        sizes: Receives the size in bytes of each table, to count what the server leaves.
 
     Returns:
-        All commits, branches and tags. A head that landed during the dump may
-        be missing: `retention.require_whole` looks for that.
+        All commits, branches and tags. The commit of a head that moved during the
+        dump may be missing; `retention.require_whole` checks that.
 
     Raises:
         CorruptTableError: If a table is broken.
@@ -217,4 +238,6 @@ def _gone(store: ObjectStore, key: str) -> IncompleteReadError:
 
 
 def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}{'' if field.nullable else ' required'}" for field in schema)
+    return ", ".join(
+        f"{field.name} {field.type}{'' if field.nullable else ' required'}" for field in schema
+    )

@@ -1,4 +1,4 @@
-"""How to reach the server, and how long to wait for it."""
+"""Hold the options of the server: how to reach it, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ _API = "/api/v1"
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Where the lakeFS server is, who asks, and how long an answer may take.
+    """Address and keys of the lakeFS server, and how long to wait for it.
 
     Attributes:
         endpoint: URL of the server, with or without `/api/v1`.
         access_key_id: Key of a lakeFS user.
         secret_access_key: Its secret; never shown.
-        ca_certificate: File with certificates to trust instead of the system's; None for the system's.
+        ca_certificate: File with certificates to trust instead of the system's; None for the
+            system's.
         connect_timeout: How long a connection may take.
         read_timeout: How long an answer may take. A page of prepare_uncommitted
-            works for a minute before it ends itself (`ugc.prepare_interval`), so
-            anything near 60 s breaks large repositories.
+            takes up to a minute (`ugc.prepare_interval`), so a value near 60 s
+            breaks large repositories.
         prepare_deadline: How long a task of the server (prepare_commits, refs
             dump) may take altogether. A task whose server process died stays
             unfinished for ever, so a limit is needed.
-        first_poll: Pause before a task is asked for again; doubles each time ...
-        longest_poll: ... up to this.
-        max_pages: Pages of one list or scan before it is taken for endless.
-        tries: How often a call that may be repeated is made when the server is overloaded or fails.
-        first_backoff: Pause before the second try; doubles each time ...
-        longest_backoff: ... up to this.
-        longest_outage: How long a server that answered before may be away, such as for a restart.
+        first_poll: Pause before the state of a task is read for the first time; doubles each time.
+        longest_poll: Longest of these pauses.
+        max_pages: Pages after which a list or scan counts as endless.
+        tries: How often a repeatable call is made when the server is overloaded or fails.
+        first_backoff: Pause before the second try; doubles each time.
+        longest_backoff: Longest of these pauses.
+        longest_outage: How long a server that answered before may be away, for instance to restart.
     """
 
     endpoint: str
@@ -57,29 +58,45 @@ class ServerOptions:
             host = parts.hostname
             parts.port  # noqa: B018 - reading it is what validates it
         except ValueError:
-            raise SettingsError("endpoint is not a URL; write it as https://lakefs.example.com") from None
+            raise SettingsError(
+                "endpoint is not a URL; write it as https://lakefs.example.com"
+            ) from None
         if parts.username or parts.password:
             raise SettingsError(
-                f"endpoint of {host} carries a user name or password: URLs end up in messages and logs. "
-                "Give the keys as access_key_id and secret_access_key."
+                f"endpoint of {host} carries a user name or password: URLs end up in messages and "
+                "logs. Give the keys as access_key_id and secret_access_key."
             )
         if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
             raise SettingsError(
-                f"endpoint {self.endpoint!r} is not the URL of a server; write it as https://lakefs.example.com"
+                f"endpoint {self.endpoint!r} is not the URL of a server; write it as "
+                "https://lakefs.example.com"
             )
         if not self.access_key_id or not self.secret_access_key:
             raise SettingsError(
-                f"no keys for {self.endpoint}: access_key_id and secret_access_key are both needed. "
-                "Set them in the environment or in the file that the settings name."
+                f"no keys for {self.endpoint}: access_key_id and secret_access_key are both "
+                "needed. Set them in the environment or in the file that the settings name."
             )
-        for name in ("connect_timeout", "read_timeout", "prepare_deadline", "first_poll", "longest_poll"):
+        for name in (
+            "connect_timeout",
+            "read_timeout",
+            "prepare_deadline",
+            "first_poll",
+            "longest_poll",
+        ):
             if getattr(self, name) <= timedelta(0):
-                raise SettingsError(f"{name} is {getattr(self, name)}; it has to be longer than nothing")
+                raise SettingsError(
+                    f"{name} is {getattr(self, name)}; it has to be longer than nothing"
+                )
         for name in ("max_pages", "tries"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it has to be at least 1")
 
     @property
+    def url(self) -> str:
+        """URL of the server, below which its pages lie; it has no slash at its end."""
+        return self.endpoint.rstrip("/").removesuffix(_API)
+
+    @property
     def api_url(self) -> str:
         """Base URL of the API."""
-        return f"{self.endpoint.rstrip('/').removesuffix(_API)}{_API}"
+        return f"{self.url}{_API}"

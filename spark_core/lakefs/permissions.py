@@ -1,8 +1,8 @@
-"""Ask whether a mark's heavy calls would be allowed, without making the server do their work.
+"""Check the permissions for a mark's heavy calls, without making the server do their work.
 
-Each question is one that the server answers only after it has looked at the
-permission: the state of a task that nobody started, a page behind a token that
-is none. So the answer that it cannot be done says that it may be.
+The server checks the permission of a call before its arguments. So each check makes a call that
+must fail: it asks for the state of a task that nobody started, or for the page after an invalid
+token. If the server refuses the argument, the call is permitted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spark_core.lakefs.calls import UNKNOWN_ENDPOINT, Answer, Call
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import Transport
 
-# The kinds of tasks, as their ids begin, and one that nobody was given.
+# Ids of tasks that nobody started. The first letters are the kind of the task.
 _NO_COMMITS_TASK = "GCPC00000000000000000000"
 _NO_DUMP_TASK = "DR00000000000000000000"
 _NO_TOKEN = "lakegc asks for the permission only"  # noqa: S105 - no secret: the point is that it is none
@@ -26,11 +26,12 @@ class Permissions:
     """Asks one server about one user's permissions.
 
     Args:
-        options: Where and how.
-        clock: What waiting goes by.
+        options: How to reach the server.
+        clock: The clock for pauses and time limits.
 
     References:
-        lakeFS `pkg/api/controller.go` v1.84: each handler authorizes before it looks at its arguments.
+        lakeFS `pkg/api/controller.go` v1.84: each handler authorizes before it looks at its
+        arguments.
     """
 
     def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
@@ -45,33 +46,41 @@ class Permissions:
 
     @property
     def clock_reading(self) -> ClockReading | None:
-        """The server's clock against this machine's."""
+        """The server's clock compared with this machine's."""
         return self._transport.clock_reading
 
     def require_lakefs(self) -> None:
-        """Make sure that a lakeFS server answers; it asks for no keys.
+        """Make sure that a lakeFS server answers; this call needs no keys.
 
         Raises:
             SettingsError: If something else answers.
-            TransientError: If nothing does.
+            TransientError: If nothing answers.
         """
         call = Call("health", "health of the server")
         statuses = tuple(range(300, 500))
-        answer = self._transport.call(call, self._health.health_check_with_http_info, expected=statuses)
+        answer = self._transport.call(
+            call, self._health.health_check_with_http_info, expected=statuses
+        )
         if answer.status != 204:
             raise SettingsError(
-                f"{self._transport.options.endpoint} answers {answer.status} where a lakeFS server answers 204: it is none, "
-                "or something in front answers for it",
-                "Set endpoint to the server's own URL, without a path behind it, and with https where it wants that.",
+                f"{self._transport.options.endpoint} answers {answer.status} where a lakeFS "
+                "server answers 204: it is no lakeFS server, or something in front of it answers",
+                "Set endpoint to the server's own URL, without a path behind it, and with https "
+                "where it wants that.",
             )
 
     def prepare_commits(self, repository_id: str) -> bool:
-        """Ask about prepare_commits; False if the server has only the synchronous call, of which nothing can be told.
+        """Check the permission for prepare_commits.
+
+        Returns:
+            False if the server has only the synchronous call, which cannot be checked.
 
         Raises:
             PermissionDeniedError: If it is not allowed.
         """
-        call = self._call("prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits")
+        call = self._call(
+            "prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits"
+        )
         answer = self._transport.call(
             call,
             self._internal.prepare_garbage_collection_commits_status_with_http_info,
@@ -82,14 +91,16 @@ class Permissions:
         return self._allowed(call, answer, 404, _NOT_FOUND)
 
     def prepare_uncommitted(self, repository_id: str) -> bool:
-        """Ask about prepare_uncommitted; False if the server does not have it.
+        """Check the permission for prepare_uncommitted; False if the server does not have it.
 
         Raises:
             PermissionDeniedError: If it is not allowed.
         """
         from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
 
-        call = self._call("prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted")
+        call = self._call(
+            "prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted"
+        )
         answer = self._transport.call(
             call,
             self._internal.prepare_garbage_collection_uncommitted_with_http_info,
@@ -100,12 +111,14 @@ class Permissions:
         return self._allowed(call, answer, 400, _NO_SUCH_TOKEN)
 
     def dump_refs(self, repository_id: str) -> bool:
-        """Ask about the dump of commits, branches and tags; False if the server does not have it.
+        """Check the permission for the refs dump; False if the server does not have it.
 
         Raises:
             PermissionDeniedError: If it is not allowed.
         """
-        call = self._call("refs dump", repository_id, "fs:ListBranches, fs:ListTags and fs:ListCommits")
+        call = self._call(
+            "refs dump", repository_id, "fs:ListBranches, fs:ListTags and fs:ListCommits"
+        )
         answer = self._transport.call(
             call,
             self._repositories.dump_status_with_http_info,
@@ -121,15 +134,16 @@ class Permissions:
     def _allowed(self, call: Call, answer: Answer, status: int, message: str) -> bool:
         if (answer.status, answer.message) == (status, message):
             return True
-        # Servers before 1.75 answer 500 for what they do not have.
+        # Servers before 1.75 answer 500 to a call that they do not have.
         if answer.message == UNKNOWN_ENDPOINT or (answer.status == 404 and not answer.message):
             return False
         if answer.status == 500:
             raise TransientError(
-                f"{call.subject}: the server answers 500 ({self._transport.failures.shown(answer.message)}), because it does not "
-                "have this call (before version 1.75) or for a fault of its own",
+                f"{call.subject}: the server answers 500 "
+                f"({self._transport.failures.shown(answer.message)}), because it does not have "
+                "this call (before version 1.75) or for a fault of its own",
                 "Look at its version and log.",
             )
         if answer.status < 300:
-            raise unreadable(call, "a result to a question that has none")
+            raise unreadable(call, "a result to a call that must fail")
         raise self._transport.failures.of(call, answer)

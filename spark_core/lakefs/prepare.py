@@ -1,7 +1,7 @@
-"""The server's own work for a collection: its list of commits, its scan of staged entries, its refs dump.
+"""Let the server list its retained commits, scan staged entries, and dump its refs.
 
-Each runs on the server for seconds to minutes; what is refused here is an end
-that cannot be told from an empty result.
+Each runs on the server for seconds to minutes. An end that cannot be told from an empty result is
+refused.
 """
 
 from __future__ import annotations
@@ -12,37 +12,38 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import IncompleteReadError, TransientError
+from spark_core.lakefs.answer_types import PreparedCommits, PreparedUncommitted, RefsDump
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import UNKNOWN_REPOSITORY, Answer, Call
 from spark_core.lakefs.transport import Transport
-from spark_core.lakefs.values import PreparedCommits, PreparedUncommitted, RefsDump
 
 if TYPE_CHECKING:
     # Imported where a call is made: executors import this package, and never call the server.
     from lakefs_sdk.api.internal_api import InternalApi
     from lakefs_sdk.api_response import ApiResponse
 
-# What the server says of a repository without rules, in a task's error and in the 404 of the sync call.
+# The server's words for a repository without rules, in a task's error and in the 404 of the
+# synchronous call.
 NO_RULES = "get gc rules: not found"
 _BRANCH_GONE = "branch not found"
 
 
 class TaskLostError(TransientError):
-    """The server process that worked on a task is gone: the task has to be submitted again."""
+    """The server process that worked on a task is gone, and the task must be submitted again."""
 
 
 class BranchDeletedError(IncompleteReadError):
-    """A branch was deleted while the server scanned it: the scan has to be made again."""
+    """A branch was deleted while the server scanned it, and the scan must be repeated."""
 
 
 def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits | None:
     """Let the server list the commits that it retains.
 
-    The asynchronous call comes first, since the synchronous one lasts as long as
-    the work and answers 400 on a store that cannot presign. A server without
-    it answers 404 (500 before v1.75), then the synchronous one is used. The
-    reference job takes a 404 there for "no rules" and marks every object; here
-    only the server's own words for it count.
+    The asynchronous call comes first, because the synchronous one lasts as long
+    as the work and answers 400 on a store that cannot presign. A server without
+    the asynchronous call answers 404 (500 before v1.75), and then the synchronous
+    one is used. The reference job reads a 404 there as "no rules" and marks every
+    object; here only the server's own words for "no rules" count.
 
     Returns:
         None if the repository has no rules.
@@ -57,8 +58,12 @@ def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits
     from lakefs_sdk.api.internal_api import InternalApi
 
     internal = InternalApi(transport.client)
-    call = _prepare_call("prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits")
-    poll = _prepare_call("prepare_commits_status", repository_id, "retention:PrepareGarbageCollectionCommits")
+    call = _prepare_call(
+        "prepare_commits", repository_id, "retention:PrepareGarbageCollectionCommits"
+    )
+    poll = _prepare_call(
+        "prepare_commits_status", repository_id, "retention:PrepareGarbageCollectionCommits"
+    )
     done = _finished(
         transport,
         _Task(
@@ -83,9 +88,14 @@ def prepare_commits(transport: Transport, repository_id: str) -> PreparedCommits
 def _prepare_commits_synchronously(
     transport: Transport, internal: InternalApi, repository_id: str
 ) -> PreparedCommits | None:
-    call = _prepare_call("prepare_commits_sync", repository_id, "retention:PrepareGarbageCollectionCommits")
+    call = _prepare_call(
+        "prepare_commits_sync", repository_id, "retention:PrepareGarbageCollectionCommits"
+    )
     answer = transport.call(
-        call, internal.prepare_garbage_collection_commits_with_http_info, repository_id, expected=(400, 404)
+        call,
+        internal.prepare_garbage_collection_commits_with_http_info,
+        repository_id,
+        expected=(400, 404),
     )
     if answer.status == 404:
         if answer.message == NO_RULES:
@@ -97,7 +107,7 @@ def _prepare_commits_synchronously(
 
 
 def _second_document(transport: Transport, call: Call, answer: Answer) -> Body:
-    """Read the answer behind the error: a store that cannot presign makes the server send both (11.22)."""
+    """Read the answer after the error: without presigning, the server sends both (11.22)."""
     text = answer.body.decode("utf-8", errors="replace").strip()
     decoder = json.JSONDecoder()
     try:
@@ -114,9 +124,9 @@ def prepare_uncommitted(transport: Transport, repository_id: str) -> PreparedUnc
     """Let the server scan every branch's staged entries, page by page to the last one.
 
     Raises:
-        IncompleteReadError: If the scan repeats a token (it makes no progress),
+        IncompleteReadError: If the scan repeats a token, so that it makes no progress,
             changes its run id, has no end, or loses its token.
-        BranchDeletedError: If the branch that it stood on was deleted.
+        BranchDeletedError: If the branch that was being scanned is deleted.
 
     References:
         `lakefs-facts` 5.4, 11.26-11.29.
@@ -125,11 +135,17 @@ def prepare_uncommitted(transport: Transport, repository_id: str) -> PreparedUnc
     from lakefs_sdk.models.prepare_gc_uncommitted_request import PrepareGCUncommittedRequest
 
     internal = InternalApi(transport.client)
-    call = _prepare_call("prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted")
+    call = _prepare_call(
+        "prepare_uncommitted", repository_id, "retention:PrepareGarbageCollectionUncommitted"
+    )
     tokens: set[str] = set()
     token, run_id, pages, pages_with_data = "", "", 0, 0
     while True:
-        request = PrepareGCUncommittedRequest(continuation_token=token) if token else PrepareGCUncommittedRequest()
+        request = (
+            PrepareGCUncommittedRequest(continuation_token=token)
+            if token
+            else PrepareGCUncommittedRequest()
+        )
         answer = transport.call(
             call,
             internal.prepare_garbage_collection_uncommitted_with_http_info,
@@ -140,24 +156,30 @@ def prepare_uncommitted(transport: Transport, repository_id: str) -> PreparedUnc
         body = Body.of(call, _page(transport, call, answer, pages))
         pages += 1
         if run_id and body.run_id() != run_id:
-            raise _broken_scan(call, f"page {pages} belongs to run {body.run_id()}, the pages before to {run_id}")
+            raise _broken_scan(
+                call, f"page {pages} belongs to run {body.run_id()}, the pages before to {run_id}"
+            )
         run_id = body.run_id()
         pages_with_data += bool(body.optional_text("gc_uncommitted_location"))
         token = body.optional_text("continuation_token")
         if not token:
             return PreparedUncommitted(run_id, pages, pages_with_data)
         if token in tokens:
-            raise _broken_scan(call, f"page {pages} repeats a continuation token, so the scan makes no progress")
+            raise _broken_scan(
+                call, f"page {pages} repeats a continuation token, so the scan makes no progress"
+            )
         tokens.add(token)
         if pages >= transport.options.max_pages:
-            raise _broken_scan(call, f"it did not end within max_pages = {transport.options.max_pages}")
+            raise _broken_scan(
+                call, f"it did not end within max_pages = {transport.options.max_pages}"
+            )
 
 
 def _page(transport: Transport, call: Call, answer: Answer, pages_before: int) -> Answer:
     if answer.status == 404 and answer.message == _BRANCH_GONE:
         raise BranchDeletedError(
-            f"{call.subject}: a branch was deleted while the server scanned it, and rows that it had already found may be "
-            "lost",
+            f"{call.subject}: a branch was deleted while the server scanned it, and rows that it "
+            "had already found may be lost",
             "Run again when no branch is being deleted.",
         )
     if answer.status == 400 and pages_before:
@@ -169,7 +191,8 @@ def _page(transport: Transport, call: Call, answer: Answer, pages_before: int) -
 
 def _broken_scan(call: Call, what: str) -> IncompleteReadError:
     return IncompleteReadError(
-        f"{call.subject}: {what}; staged objects beyond that are unknown and would look unreachable",
+        f"{call.subject}: {what}; staged objects beyond that are unknown and would look "
+        "unreachable",
         "Look at the server's load and `ugc.prepare_interval`, and run again.",
     )
 
@@ -177,8 +200,8 @@ def _broken_scan(call: Call, what: str) -> IncompleteReadError:
 def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     """Let the server dump all commits, branches and tags as tables.
 
-    The asynchronous dump reads commits first, so that a branch may point at a
-    commit that it does not hold; whoever reads it has to look for that.
+    The asynchronous dump reads commits first, so a branch may point at a commit
+    that is not in the dump. The caller must check for that.
 
     Raises:
         PermissionDeniedError: If the user may not list tags, branches and commits.
@@ -208,7 +231,9 @@ def dump_refs(transport: Transport, repository_id: str) -> RefsDump:
     if done is None:
         call = Call("dump_refs_sync", f"refs dump of repository {repository_id}", action)
         internal = InternalApi(transport.client)
-        return _refs(Body.of(call, transport.call(call, internal.dump_refs_with_http_info, repository_id)))
+        return _refs(
+            Body.of(call, transport.call(call, internal.dump_refs_with_http_info, repository_id))
+        )
     if done.optional_text("error"):
         raise _task_failed(transport, poll, done.text("error"))
     return _refs(done.part("refs"))
@@ -236,13 +261,13 @@ def _has_no_such_route(transport: Transport, call: Call, submitted: Answer) -> b
 
 @dataclass(frozen=True)
 class _Task:
-    """Work that the server does by itself: how it is submitted and asked for.
+    """How an asynchronous task of the server is submitted and polled.
 
     Attributes:
-        submit: The call that hands it in.
-        submitting: Its method of the SDK; takes the repository.
-        poll: The call that asks for it.
-        polling: Its method of the SDK; takes the repository and the task's id.
+        submit: The call that submits it.
+        submitting: The SDK method of that call; takes the repository.
+        poll: The call that reads its state.
+        polling: The SDK method of that call; takes the repository and the task's id.
         done: Name of the field that says whether it is done.
     """
 
@@ -254,10 +279,10 @@ class _Task:
 
 
 def _finished(transport: Transport, task: _Task, repository_id: str) -> Body | None:
-    """Submit a task and wait for its end; once more if the server lost it in a restart.
+    """Submit a task and wait for its end; submit it once more if the server lost it in a restart.
 
     Returns:
-        What the server says of the finished task; None if it has no such call.
+        The server's answer about the finished task; None if the server has no such call.
     """
     deadline = transport.clock.monotonic() + transport.options.prepare_deadline.total_seconds()
     for last in (False, True):
@@ -274,25 +299,36 @@ def _finished(transport: Transport, task: _Task, repository_id: str) -> Body | N
 
 
 def _wait(
-    transport: Transport, task: _Task, repository_id: str, task_id: str, deadline: float, *, may_be_lost: bool
+    transport: Transport,
+    task: _Task,
+    repository_id: str,
+    task_id: str,
+    deadline: float,
+    *,
+    may_be_lost: bool,
 ) -> Body:
-    """Ask for a task until it is done, at growing intervals, up to the deadline.
+    """Poll a task until it is done, at growing intervals, up to the deadline.
 
     Raises:
-        TaskLostError: If the server does not know it, or (only if it `may_be_lost`)
-            was away meanwhile and it has not moved since. Work that a process took
-            with it stays unfinished for ever without a sign (`lakefs-facts` 11.25),
-            and slow work looks the same, so that is a guess to be made once.
+        TaskLostError: If the server does not know the task. If it `may_be_lost`, also
+            when the server was away meanwhile and the task has not moved since. A
+            task whose process died stays unfinished for ever without a sign
+            (`lakefs-facts` 11.25). Slow work looks the same, so this guess is made
+            only once.
+        TransientError: If the task is not done by the deadline.
     """
     clock, options, call = transport.clock, transport.options, task.poll
     pause = options.first_poll.total_seconds()
     updates: list[Any] = []
     outages = transport.outages
     while True:
+        # Few tasks are done at once, so a question at once would be one call more.
+        clock.sleep(pause)
         answer = transport.call(call, task.polling, repository_id, task_id, expected=(404,))
         if answer.status == 404:
             raise TaskLostError(
-                f"{call.subject}: the server no longer knows the task that it was given ({transport.failures.shown(answer.message)})",
+                f"{call.subject}: the server no longer knows the task that it was given "
+                f"({transport.failures.shown(answer.message)})",
                 "It was probably restarted: run again.",
             )
         body = Body.of(call, answer)
@@ -301,24 +337,26 @@ def _wait(
         updated = body.optional_text("update_time")
         if may_be_lost and transport.outages > outages and updated in updates:
             raise TaskLostError(
-                f"{call.subject}: the server was away while it worked on the task, which has not moved since {updated}",
+                f"{call.subject}: the server was away while it worked on the task, which has not "
+                f"moved since {updated}",
                 "It was probably restarted: run again.",
             )
         if updated not in updates:
             updates.append(updated)
+        pause = min(2 * pause, options.longest_poll.total_seconds())
         if clock.monotonic() + pause > deadline:
             moved = f"last at {updated}" if len(updates) > 1 else f"never after {updated}"
             raise TransientError(
-                f"{call.subject}: the task is not done within prepare_deadline = {options.prepare_deadline} and "
-                f"reported progress {moved}",
-                "A task whose server process was restarted stays like "
-                "this for ever: run again; if the repository is very large, raise prepare_deadline.",
+                f"{call.subject}: the task is not done within prepare_deadline = "
+                f"{options.prepare_deadline} and reported progress {moved}",
+                "A task whose server process was restarted stays like this for ever: run again; "
+                "if the repository is very large, raise prepare_deadline.",
             )
-        clock.sleep(pause)
-        pause = min(2 * pause, options.longest_poll.total_seconds())
 
 
-def _task_failed(transport: Transport, call: Call, message: str) -> TransientError | IncompleteReadError:
+def _task_failed(
+    transport: Transport, call: Call, message: str
+) -> TransientError | IncompleteReadError:
     if not message:
         return unreadable(call, "a failed task without a reason")
     return TransientError(

@@ -1,36 +1,31 @@
-"""Read what is staged on all branches, although branches come and go meanwhile.
+"""Read the staged entries of all branches, while branches may appear and disappear.
 
-The server scans all branches in one call, and a branch that is deleted under
-that scan costs it rows of other branches, without an error (safety 2). So the
-diff of every branch is read as well, each by itself, and that reading alone is
-complete; the server's scans can only add to it (what an error of its staging
-store hides from one reading, another one finds, safety 30).
+The server scans all branches in one call. If a branch is deleted during that scan, the scan loses
+rows of other branches, without an error (safety 2). So the diff of every branch is read as well.
+The diffs alone are complete, and the server's scans can only add to them: an error of the staging
+store that hides an entry from one reading does not hide it from another (safety 30).
 
-Why a diff of each branch that is there at the beginning is complete, whatever
-branches do meanwhile. The branches are listed after the cutoff was fixed and
-the store was listed; commits are read after all diffs.
+The branches are listed after the cutoff is fixed and after the store is listed. The commits are
+read after all diffs. So the diffs of the listed branches are complete, whatever branches do
+meanwhile:
 
-- *An entry staged at that moment, on a branch that stays*: its branch is listed
-  and its diff is read to the end. Until then the entry can only be committed,
-  and then it is found among the commits, or be dropped (reset, overwritten,
-  deleted), and then it is no reference any more. It does not move to another
-  path or branch: a copy is a new object (`shallow` ones, which are not, the open
-  server refuses). Hidden branches are listed like others.
-- *A branch that is gone when its diff is asked for*: what was staged on it went
-  with it. What was committed on it is in the dump, as every commit is, or in the
-  server's list.
-- *A branch that appears*: it begins with nothing staged. What is staged on it
-  afterwards is staged after the listing, as on any branch whose diff was read
-  already: its object is new, so younger than the cutoff, or its address was
-  given out at most a grace period ago, which the minimum age covers. (An old
-  address that is staged by hand is what the second look before deleting is for.) It
-  is read too, in the next round, as long as there are rounds.
-- *A branch deleted and made again under its name*, before its diff is read or
-  between two pages of it: the first of the last two cases and then the second.
-  That renames a branch, too: what was staged under the old name is dropped.
+- *An entry staged when the branches are listed, on a branch that stays*: its branch is listed, and
+  its diff is read to the end. Until then the entry can be committed, and then it is found among the
+  commits. Or it can be dropped (reset, overwritten, deleted), and then it is no reference any more.
+  It does not move to another path or branch: a copy is a new object, and the open server refuses
+  `shallow` copies, which are not. Hidden branches are listed like others.
+- *A branch that is gone when its diff is read*: its staged entries went with it. Its commits are in
+  the dump, as every commit is, or in the server's list.
+- *A branch that appears*: it begins with nothing staged. Entries are staged on it only after the
+  listing, as on any branch whose diff was already read. Their objects are new, so younger than the
+  cutoff, or their addresses were given out at most a grace period ago, which the minimum age
+  covers. (The second look before deleting finds an old address that is staged by hand.) Such a
+  branch is read too, in the next round, as long as there are rounds.
+- *A branch that is deleted and made again under its name*, before its diff is read or between two
+  pages of it: the second case and then the third. Renaming a branch is the same: what was staged
+  under the old name is dropped.
 
-A branch that answers "not found" and is listed all the same each time is none
-of these, and refuses.
+A branch that is listed each time and still answers "not found" is none of these, and is refused.
 """
 
 from __future__ import annotations
@@ -47,27 +42,28 @@ import pyarrow.compute as pc
 from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
+from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.entries import addresses_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.lakefs.values import PreparedUncommitted
 from spark_core.model import Repository
 from spark_core.schemas import STAGED_ADDRESSES
 
-# What one scan lost without a sign, the next one finds ...
+# Two scans, because a scan can lose entries without a sign.
 SCANS = 2
 
-# ... and one that ends with "branch not found" is made again, up to so many altogether.
+# A scan that ends with "branch not found" is repeated, up to so many scans altogether.
 MAX_SCANS = 5
 
-# Readings of the branches that were not there, or not found, in the one before.
+# How often the branches are read that were missing, or not found, in the round before.
 MAX_ROUNDS = 5
 
-# Staged paths of a branch that are looked up, and held, at once; each branch that is read side by side holds as many.
+# Staged paths that are looked up, and held, at once for each branch that is being read.
 LOT = 10_000
 
-# How often a path of a diff that the branch does not show is looked up again: it may be deleted and staged anew in between.
+# How often a path is looked up again that is in the diff but not on the branch: it may be deleted
+# and staged anew in between.
 _LOOK_UPS = 3
 _REMOVED = "removed"
 
@@ -77,10 +73,11 @@ class DiffsRead:
     """How the diffs of all branches were read.
 
     Attributes:
-        rows: Rows that were kept.
+        rows: Number of rows that were kept.
         branches: Branches whose diff was read to its end, now or in an earlier turn.
-        gone: Branches that were deleted before theirs was.
-        appeared: Branches that appeared in the last round and were not read: nothing was staged on them when it began.
+        gone: Branches that were deleted before their diff was read to its end.
+        appeared: Branches that appeared in the last round and were not read. Nothing was staged on
+            them when that round began.
     """
 
     rows: int
@@ -90,7 +87,7 @@ class DiffsRead:
 
 
 class Turns(Protocol):
-    """Says which branches are read when, and hears which were; called from any thread."""
+    """Decides which branches are read when, and records which were; called from any thread."""
 
     def order(self, branches: Iterable[str]) -> list[str]:
         """Put all branches in the order in which to read them."""
@@ -99,11 +96,11 @@ class Turns(Protocol):
         """Say whether to read a branch now."""
 
     def end(self, part: str) -> None:
-        """Hear that it was read to its end."""
+        """Record that a branch was read to its end."""
 
 
 class _EachOne:
-    """Has every branch read, whenever it is asked."""
+    """Reads every branch each time."""
 
     def order(self, branches: Iterable[str]) -> list[str]:
         return list(branches)
@@ -114,25 +111,23 @@ class _EachOne:
     def end(self, part: str) -> None: ...
 
 
-def scan_uncommitted(
-    server: LakeFSServer, repository_id: str, *, max_scans: int = MAX_SCANS
-) -> list[PreparedUncommitted]:
+def scan_uncommitted(server: LakeFSServer, repository_id: str) -> list[PreparedUncommitted]:
     """Let the server scan the staged entries twice.
 
-    A scan that a deleted branch ended is made again; what a deleted branch
-    cost one that went on does not show. Both are harmless only because the diffs
-    of all branches are read as well (`diff_addresses`); see the top of this module.
+    A scan that ended because a branch was deleted is repeated. A scan that went on
+    without some rows does not show it. Both are harmless only because
+    `diff_addresses` reads the diffs of all branches as well; see the top of this
+    module.
 
     Args:
         server: The server.
         repository_id: Repository name.
-        max_scans: Scans to begin at most.
 
     Returns:
-        Every finished scan, none if a branch was deleted under each of them.
+        Every finished scan; none if a branch was deleted during each of them.
     """
     done: list[PreparedUncommitted] = []
-    for _ in range(max_scans):
+    for _ in range(MAX_SCANS):
         try:
             done.append(server.prepare_uncommitted(repository_id))
         except BranchDeletedError:
@@ -151,25 +146,25 @@ def diff_addresses(
     at_once: int,
     turns: Turns | None = None,
 ) -> DiffsRead:
-    """Read the addresses of staged entries from the diff of every branch, hidden ones too, a lot at a time.
+    """Read the addresses of staged entries from the diff of every branch, hidden ones too.
 
-    The server's own scan loses rows when a branch is deleted, and leaves out
-    entries with absolute addresses that do not begin, letter by letter, as the
-    namespace does; the diffs have them all, and a branch shows each as the server
-    resolves it (safety 2, 23). Why that is complete stands at the top of this
-    module. A branch on which nothing is staged costs one call.
+    The server's own scan loses rows when a branch is deleted. It also leaves out
+    entries with absolute addresses that do not begin exactly as the namespace does.
+    The diffs have all of them, and a branch shows each address as the server
+    resolves it (safety 2, 23). The top of this module says why that is complete. A
+    branch on which nothing is staged costs one call.
 
     Args:
         server: The server.
         repository: The repository.
         namespace: Addresses outside it are left out.
-        keep: Gets what is found, at most `LOT` rows at once and in any order: columns of
+        keep: Receives the addresses in batches of at most `LOT` rows, in any order: columns of
             `schemas.STAGED_ADDRESSES`, created_at null; duplicates allowed.
-        at_once: Branches that are read side by side.
-        turns: Says which branches are read; None for all of them.
+        at_once: Number of branches that are read side by side.
+        turns: Decides which branches are read; None for all of them.
 
     Returns:
-        What was read.
+        How the diffs were read.
 
     Raises:
         AddressError: If an address has an unknown form.
@@ -189,17 +184,19 @@ def diff_addresses(
             else:
                 (done if found else lost).add(branch)
         gone |= lost
-        names = [name for name in chosen.order(_branch_names(server, repository)) if name not in done]
+        names = [
+            name for name in chosen.order(_branch_names(server, repository)) if name not in done
+        ]
         if not names:
             break
     unread = sorted(lost.intersection(names))
     if unread:
         raise IncompleteReadError(
-            f"repository {repository.id} lists {len(unread)} branches that it did not find in {MAX_ROUNDS} tries to read what is "
-            f"staged on them, for instance {unread[0]!r}; their objects would look unreachable",
-            "After a "
-            "cherry-pick the server may answer so for some ten minutes, and so it does where a script deletes a branch and "
-            "makes it again all the time: run again later.",
+            f"the server lists {len(unread)} branches of repository {repository.id} and did not "
+            f"find them in {MAX_ROUNDS} tries to read their staged entries, for instance "
+            f"{unread[0]!r}; their objects would look unreachable",
+            "The server may answer so for some ten minutes after a cherry-pick, and while a script "
+            "deletes a branch and makes it again all the time: run again later.",
         )
     return DiffsRead(rows, len(done), len(gone - done), len(names))
 
@@ -207,9 +204,9 @@ def diff_addresses(
 def _read_branch(
     server: LakeFSServer, repository_id: str, namespace: Namespace, turns: Turns, branch: str
 ) -> Iterator[pa.RecordBatch | bool]:
-    """Yield what is staged on a branch, and at the end whether the branch was there to its end.
+    """Yield the addresses staged on a branch, and last whether the branch existed to the end.
 
-    One that was read in an earlier turn, and is not due again, counts as read.
+    A branch that was read in an earlier turn, and is not due again, counts as read.
     """
     if not turns.begin(branch):
         yield True
@@ -227,7 +224,7 @@ def _read_branch(
 def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
     full = pa.array([int(AddressType.FULL)] * len(addresses), pa.int32())
     absolute = pa.array(addresses, pa.string())
-    # What may be inside by another name of the store keeps its absolute address.
+    # An address that may be inside through another name of the store stays absolute.
     another_name = pc.if_else(may_be_own(absolute), absolute, None)
     relative = pc.coalesce(namespace.relative_batch(absolute, full), another_name).drop_null()
     # The listing of a branch does not say when an entry was staged.
@@ -236,7 +233,7 @@ def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
 
 
 def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[list[str]]:
-    """List the physical addresses of what the diff of a branch shows; the diff itself gives none."""
+    """List the physical addresses of the entries in a branch's diff; the diff itself has none."""
     missing: set[str] = set()
     for lot in _lots(_changed_paths(server, repository_id, branch)):
         found = list(addresses_on(server, repository_id, branch, lot))
@@ -245,7 +242,8 @@ def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterato
     for _ in range(_LOOK_UPS):
         if not missing:
             return
-        # Reset or deleted since the diff is fine; still in the diff, it may have been deleted and staged again.
+        # An entry that was reset or deleted since is no longer in the diff. One that is still in it
+        # may have been deleted and staged again.
         missing = _still_changed(server, repository_id, branch, missing)
         found = list(addresses_on(server, repository_id, branch, missing))
         yield [physical_address for _, physical_address in found]
@@ -253,13 +251,16 @@ def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterato
     hidden = _still_changed(server, repository_id, branch, missing)
     if hidden:
         raise IncompleteReadError(
-            f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in the diff and cannot be "
-            f"looked up, in {_LOOK_UPS + 1} tries, for instance {min(hidden)[:200]!r}; their objects would look unreachable",
+            f"branch {branch} of repository {repository_id}: {len(hidden)} staged entries are in "
+            f"the diff and cannot be looked up, in {_LOOK_UPS + 1} tries, for instance "
+            f"{min(hidden)[:200]!r}; their objects would look unreachable",
             "Commit or reset them, and run again.",
         )
 
 
-def _still_changed(server: LakeFSServer, repository_id: str, branch: str, paths: set[str]) -> set[str]:
+def _still_changed(
+    server: LakeFSServer, repository_id: str, branch: str, paths: set[str]
+) -> set[str]:
     return {path for path in _changed_paths(server, repository_id, branch) if path in paths}
 
 
@@ -273,17 +274,18 @@ def _changed_paths(server: LakeFSServer, repository_id: str, branch: str) -> Ite
 
 
 def _branch_names(server: LakeFSServer, repository: Repository) -> list[str]:
-    """List the branches; the default one cannot be deleted, so a list without it is not the repository's."""
+    """List the branches, and refuse a list without the default branch, which cannot be deleted."""
     names = sorted(branch.id for branch in server.branches(repository.id))
     if repository.default_branch not in names:
         found = (
-            f"shows {len(names)} branches, its default branch {repository.default_branch!r} not among them"
+            f"shows {len(names)} branches, its default branch {repository.default_branch!r} not "
+            "among them"
             if names
             else "has no branch"
         )
         raise RepositoryStateError(
-            f"repository {repository.id} {found}: it is bare, or it was deleted a moment ago and the server still "
-            "answers from its cache",
+            f"repository {repository.id} {found}: it is bare, or it was deleted a moment ago and "
+            "the server still answers from its cache",
             "Look at it with `lakectl repo list`, wait ten seconds and run "
             "again; a bare repository cannot be collected.",
         )

@@ -1,4 +1,4 @@
-"""The lakeFS server, as far as a collection needs it."""
+"""Ask the lakeFS server what a collection needs to know."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from spark_core.clocks import Clock, ClockReading, SystemClock
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.graveler.layout import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs import prepare
-from spark_core.lakefs.answers import Body, unreadable
-from spark_core.lakefs.calls import Call
-from spark_core.lakefs.options import ServerOptions
-from spark_core.lakefs.transport import Transport
-from spark_core.lakefs.values import (
+from spark_core.lakefs.answer_types import (
     EntriesPage,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
     StorageConfig,
 )
+from spark_core.lakefs.answers import Body, unreadable
+from spark_core.lakefs.calls import Call
+from spark_core.lakefs.options import ServerOptions
+from spark_core.lakefs.transport import Transport
 from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 
 if TYPE_CHECKING:
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 LONGEST_RETENTION_DAYS = 36_500
 _PAGE = 1_000
 _NOT_FOUND = "not found"
-# Any id is answered, whether such a table exists or not (`lakefs-facts` 11.39).
+# The server answers for any id, even if no such table exists (`lakefs-facts` 11.39).
 _ANY_TABLE = "0" * 64
 
 
 class LakeFSServer:
-    """Asks one server, with one user's keys; one instance for each process.
+    """Calls one server with one user's keys; one instance for each process.
 
     Args:
-        options: Where and how.
-        clock: What waiting goes by.
+        options: How to reach the server.
+        clock: The clock for pauses and time limits.
 
     Attributes:
-        requests: Calls made so far, by name; repeated ones count again.
+        requests: Calls made so far, by name; repeated calls count again.
     """
 
     def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
@@ -70,81 +70,113 @@ class LakeFSServer:
         self._tags = TagsApi(client)
 
     @property
+    def url(self) -> str:
+        """URL of the server, without keys."""
+        return self._transport.options.url
+
+    @property
     def clock_reading(self) -> ClockReading | None:
-        """The server's clock against this machine's, read off the answers so far; None if none told the time."""
+        """The server's clock compared with this machine's; None if no answer had a date yet."""
         return self._transport.clock_reading
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.
 
         Raises:
-            NotFoundError: If there is none of that name.
+            NotFoundError: If there is no repository of that name.
         """
         call = self._on(repository_id, "get_repository", "description", "fs:ReadRepository")
         found = _repository(
             Body.of(
                 call,
-                self._transport.call(call, self._repositories.get_repository_with_http_info, repository_id),
+                self._transport.call(
+                    call, self._repositories.get_repository_with_http_info, repository_id
+                ),
             )
         )
         if found.id != repository_id:
-            raise unreadable(call, f"repository {found.id!r} although {repository_id!r} was asked for")
+            raise unreadable(
+                call, f"repository {found.id!r} although {repository_id!r} was asked for"
+            )
         return found
 
     def repositories(self) -> list[Repository]:
         """Describe all repositories that the user may see."""
         call = Call("list_repositories", "list of repositories", "fs:ListRepositories")
-        return [_repository(body) for body in self._listed(call, self._repositories.list_repositories_with_http_info)]
+        return [
+            _repository(body)
+            for body in self._listed(call, self._repositories.list_repositories_with_http_info)
+        ]
 
     def storage_config(self, repository: Repository) -> StorageConfig:
         """Describe the store behind a repository.
 
         Raises:
-            RepositoryStateError: If the server has several stores and names none as the repository's.
+            RepositoryStateError: If the server has several stores and names none as the
+                repository's.
         """
         call = Call("get_config", f"configuration for repository {repository.id}")
         body = Body.of(call, self._transport.call(call, self._config.get_config_with_http_info))
-        several = body.optional_parts("storage_config_list") if body.has("storage_config_list") else []
+        several = (
+            body.optional_parts("storage_config_list") if body.has("storage_config_list") else []
+        )
         if len(several) < 2:
             return _storage_config(body.part("storage_config"))
         for part in several:
             if part.optional_text("blockstore_id") == repository.storage_id:
                 return _storage_config(part)
         raise RepositoryStateError(
-            f"repository {repository.id} is kept in storage {repository.storage_id!r}, which is none of the server's "
-            f"{len(several)} stores",
+            f"repository {repository.id} is kept in storage {repository.storage_id!r}, which is "
+            f"none of the server's {len(several)} stores",
             "Ask the server's operator which store holds it.",
         )
 
     def version(self) -> str:
-        """Tell the server's version as it reports it."""
+        """Return the version that the server reports."""
         call = Call("get_version", "version of the server")
-        body = Body.of(call, self._transport.call(call, self._internal.get_lake_fs_version_with_http_info))
+        body = Body.of(
+            call, self._transport.call(call, self._internal.get_lake_fs_version_with_http_info)
+        )
         return body.text("version")
 
     def grace_period(self) -> timedelta:
-        """Tell how long an upload may wait for its reference."""
+        """Return how long an upload may wait for its reference."""
         call = Call("get_grace_period", "grace period of the server")
-        answer = self._transport.call(call, self._internal.get_garbage_collection_config_with_http_info)
+        answer = self._transport.call(
+            call, self._internal.get_garbage_collection_config_with_http_info
+        )
         seconds = Body.of(call, answer).integer("grace_period")
         if not 0 <= seconds <= 10**9:
             raise unreadable(call, f"a grace period of {seconds} seconds")
         return timedelta(seconds=seconds)
 
     def table_prefix(self, repository_id: str) -> str:
-        """Tell under which prefix of the namespace the server keeps its tables: normally `_lakefs`.
+        """Return the prefix of the server's tables in the namespace, normally `_lakefs`.
 
         Returns:
             The prefix without a slash at its end.
         """
         call = self._on(
-            repository_id, "get_table_location", "location of tables", "fs:ListObjects and fs:ReadRepository"
+            repository_id,
+            "get_table_location",
+            "location of tables",
+            "fs:ListObjects and fs:ReadRepository",
         )
-        answer = self._transport.call(call, self._metadata.get_range_with_http_info, repository_id, _ANY_TABLE)
+        answer = self._transport.call(
+            call, self._metadata.get_range_with_http_info, repository_id, _ANY_TABLE
+        )
         location = Body.of(call, answer).text("location")
         prefix, slash, name = location.rpartition("/")
-        if not slash or name != _ANY_TABLE or not prefix or prefix.startswith("/") or "://" in prefix:
-            raise unreadable(call, f"the location {location[:200]!r}, which is no path below the namespace")
+        if (
+            not slash
+            or name != _ANY_TABLE
+            or not prefix
+            or prefix.startswith("/")
+            or "://" in prefix
+        ):
+            raise unreadable(
+                call, f"the location {location[:200]!r}, which is no path below the namespace"
+            )
         return prefix
 
     def retention_rules(self, repository_id: str) -> RetentionRules | None:
@@ -152,10 +184,10 @@ class LakeFSServer:
 
         Raises:
             NotFoundError: If there is no such repository.
-            RepositoryStateError: If days are outside 0..36500: the server wraps
-                what does not fit, so they are not what somebody meant.
-            IncompleteReadError: If the answer cannot be read: taking it for "no
-                rules", or the other way round, changes what is kept.
+            RepositoryStateError: If days are outside 0..36500. The server wraps numbers
+                that do not fit, so such days are not what somebody meant.
+            IncompleteReadError: If the answer cannot be read. Taking it for "no rules"
+                would change what is kept.
 
         References:
             `lakefs-facts` 4.1, 11.17, 11.18.
@@ -178,8 +210,9 @@ class LakeFSServer:
         for where, days in _days(rules):
             if not 0 <= days <= LONGEST_RETENTION_DAYS:
                 raise RepositoryStateError(
-                    f"rules of repository {repository_id}: {where} is {days} days, wanted 0 to {LONGEST_RETENTION_DAYS}. "
-                    "The server wraps numbers that do not fit, so this is not what somebody meant",
+                    f"rules of repository {repository_id}: {where} is {days} days, wanted 0 to "
+                    f"{LONGEST_RETENTION_DAYS}. The server wraps numbers that do not fit, so this "
+                    "is not what somebody meant",
                     "Set the rules again with `lakegc rules set`.",
                 )
         return rules
@@ -189,36 +222,43 @@ class LakeFSServer:
 
         Raises:
             SettingsError: If days are outside 0..36500, a branch has no name, or
-                the rules are what the server keeps as "no rules".
+                the server would store the rules as "no rules".
             IncompleteReadError: If the server then shows other rules.
         """
         for where, days in _days(rules):
             if not 0 <= days <= LONGEST_RETENTION_DAYS:
                 raise SettingsError(
-                    f"rules of repository {repository_id}: {where} would be {days} days, wanted 0 to "
-                    f"{LONGEST_RETENTION_DAYS}; the rules were not changed."
+                    f"rules of repository {repository_id}: {where} would be {days} days, wanted 0 "
+                    f"to {LONGEST_RETENTION_DAYS}; the rules were not changed."
                 )
         if "" in rules.branches:
             raise SettingsError(
-                f"rules of repository {repository_id}: a rule names no branch; the rules were not changed."
+                f"rules of repository {repository_id}: a rule names no branch; the rules were not "
+                "changed."
             )
         if rules.default_retention_days == 0 and not rules.branches:
             raise SettingsError(
-                f"rules of repository {repository_id}: a default of 0 days and no branch is what the server keeps as "
-                "'no rules', under which every commit is retained; the rules were not changed. "
-                "Add a rule for a branch, or delete the rules if that is what you want."
+                f"rules of repository {repository_id}: a default of 0 days and no branch is what "
+                "the server keeps as 'no rules', under which every commit is retained; the rules "
+                "were not changed. Add a rule for a branch, or delete the rules if that is what "
+                "you want."
             )
-        call = self._on(repository_id, "set_rules", "setting the rules", "retention:SetGarbageCollectionRules")
+        call = self._on(
+            repository_id, "set_rules", "setting the rules", "retention:SetGarbageCollectionRules"
+        )
         from lakefs_sdk.models.garbage_collection_rule import GarbageCollectionRule
         from lakefs_sdk.models.garbage_collection_rules import GarbageCollectionRules
 
         sent = GarbageCollectionRules(
             default_retention_days=rules.default_retention_days,
             branches=[
-                GarbageCollectionRule(branch_id=branch, retention_days=days) for branch, days in rules.branches.items()
+                GarbageCollectionRule(branch_id=branch, retention_days=days)
+                for branch, days in rules.branches.items()
             ],
         )
-        self._transport.call(call, self._repositories.set_gc_rules_with_http_info, repository_id, sent)
+        self._transport.call(
+            call, self._repositories.set_gc_rules_with_http_info, repository_id, sent
+        )
         kept = self.retention_rules(repository_id)
         if (
             kept is None
@@ -226,19 +266,27 @@ class LakeFSServer:
             or kept != RetentionRules(rules.default_retention_days, kept.branches)
         ):
             raise IncompleteReadError(
-                f"rules of repository {repository_id}: the server shows {kept} after {rules} were set",
+                f"rules of repository {repository_id}: the server shows {kept} after {rules} were "
+                "set",
                 "Somebody may have set others at the same time: look at `lakegc rules get`.",
             )
 
     def delete_retention_rules(self, repository_id: str) -> None:
         """Delete the garbage-collection rules; from then on every commit is retained."""
-        call = self._on(repository_id, "delete_rules", "deleting the rules", "retention:SetGarbageCollectionRules")
+        call = self._on(
+            repository_id,
+            "delete_rules",
+            "deleting the rules",
+            "retention:SetGarbageCollectionRules",
+        )
         self._transport.call(call, self._repositories.delete_gc_rules_with_http_info, repository_id)
 
     def branches(self, repository_id: str) -> list[Branch]:
         """List every branch, hidden ones too."""
         call = self._on(repository_id, "list_branches", "branches", "fs:ListBranches")
-        listed = self._listed(call, self._branches.list_branches_with_http_info, repository_id, show_hidden=True)
+        listed = self._listed(
+            call, self._branches.list_branches_with_http_info, repository_id, show_hidden=True
+        )
         return [Branch(body.text("id"), body.text("commit_id")) for body in listed]
 
     def tags(self, repository_id: str) -> list[Tag]:
@@ -248,38 +296,44 @@ class LakeFSServer:
         return [Tag(body.text("id"), body.commit_id("commit_id")) for body in listed]
 
     def log(self, repository_id: str, ref: str, *, first_page: int = _PAGE) -> Iterator[Commit]:
-        """List the commits that a ref reaches, over every parent, the newest first.
+        """List the commits that a ref reaches through any parent, newest first.
 
-        The whole commit comes with each, and its id is the one that the branch
-        or a child names, even where the cache that single commits are answered
-        from is damaged (`lakefs-facts` 11.42). So this, not the call for one
-        commit, is how commits are read where there is no dump.
+        Each answer is a whole commit, with the id that the branch or a child names. The
+        call for one commit answers from a cache that may be damaged (`lakefs-facts`
+        11.42), so commits are read from the log where there is no dump.
 
         Args:
             repository_id: Repository name.
             ref: Branch, tag or commit.
-            first_page: Commits of the first page; each further one is ten times as long, up to the server's limit.
+            first_page: Number of commits on the first page; each further page is ten times as long,
+                up to the server's limit.
 
         Raises:
             NotFoundError: If the ref is not there.
             IncompleteReadError: If an answer is not as documented.
         """
-        call = self._on(repository_id, "log_commits", f"commits that {ref} reaches", "fs:ReadBranch")
+        call = self._on(
+            repository_id, "log_commits", f"commits that {ref} reaches", "fs:ReadBranch"
+        )
         listed = self._listed(
-            call, self._refs.log_commits_with_http_info, repository_id, ref, first_page=min(first_page, _PAGE)
+            call,
+            self._refs.log_commits_with_http_info,
+            repository_id,
+            ref,
+            first_page=min(first_page, _PAGE),
         )
         for body in listed:
             version = body.integer("version")
             if version not in COMMIT_VERSIONS:
                 raise unreadable(
                     call,
-                    f"a commit of version {version}, which may change which parent is the main one (lakeFS up to "
-                    f"{LAKEFS_CHECKED} writes 0 and 1)",
+                    f"a commit of version {version}, which may change which parent is the main "
+                    f"one (lakeFS up to {LAKEFS_CHECKED} writes 0 and 1)",
                 )
             yield Commit(
                 id=body.commit_id("id"),
                 parents=tuple(body.commit_ids("parents")),
-                # A client gives it: milliseconds, for instance, are a date that no calendar has.
+                # The client sets it. A date in milliseconds, for instance, is beyond any calendar.
                 creation_date=body.any_instant("creation_date"),
                 metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
                 version=version,
@@ -304,7 +358,7 @@ class LakeFSServer:
         Args:
             repository_id: Repository name.
             ref: Branch, tag or commit.
-            after: Only entries whose path sorts behind this one; empty for the first page.
+            after: Lists only entries whose path sorts after this one; empty for the first page.
 
         Raises:
             NotFoundError: If the repository or the ref is not there.
@@ -322,37 +376,57 @@ class LakeFSServer:
             **where,
         )
         body = Body.of(call, answer)
-        entries = [(entry.text("path"), entry.text("physical_address")) for entry in body.parts("results")]
+        entries = [
+            (entry.text("path"), entry.text("physical_address")) for entry in body.parts("results")
+        ]
         has_more = body.part("pagination").flag("has_more")
         if has_more and not entries:
-            raise unreadable(call, "more entries behind none, which is a list without end")
+            raise unreadable(
+                call, "a page without entries that has a next one, so the list has no end"
+            )
         return EntriesPage(entries, has_more=has_more)
 
     def diff_branch(self, repository_id: str, branch: str) -> Iterator[tuple[str, str]]:
-        """List what is staged on a branch: path and type (added, changed, removed), in order of path."""
-        call = self._on(repository_id, "diff_branch", f"uncommitted changes of branch {branch}", "fs:ListObjects")
-        for body in self._listed(call, self._branches.diff_branch_with_http_info, repository_id, branch):
+        """List path and type (added, changed, removed) of a branch's staged entries, by path."""
+        call = self._on(
+            repository_id,
+            "diff_branch",
+            f"uncommitted changes of branch {branch}",
+            "fs:ListObjects",
+        )
+        for body in self._listed(
+            call, self._branches.diff_branch_with_http_info, repository_id, branch
+        ):
             yield body.text("path"), body.text("type")
 
     def _on(self, repository_id: str, name: str, what: str, action: str) -> Call:
         if not repository_id:
-            raise SettingsError("a repository without a name was asked for; name one in the settings")
+            raise SettingsError(
+                "a repository without a name was asked for; name one in the settings"
+            )
         return Call(name, f"{what} of repository {repository_id}", action)
 
     def _listed(
-        self, call: Call, method: Callable[..., ApiResponse], *arguments: str, first_page: int = _PAGE, **options: Any
+        self,
+        call: Call,
+        method: Callable[..., ApiResponse],
+        *arguments: str,
+        first_page: int = _PAGE,
+        **options: Any,
     ) -> Iterator[Body]:
-        """Read a list to its end, page by page; no further than the caller takes from it.
+        """Read a list page by page, only as far as the caller iterates.
 
         Raises:
-            IncompleteReadError: If it has no end, or a page does not say where to go on.
+            IncompleteReadError: If the list has no end, or a page does not say where to continue.
         """
         after: set[str] = set()
         offset = ""
         for page in range(self._transport.options.max_pages):
             where: dict[str, Any] = {"after": offset} if offset else {}
             amount = min(first_page * 10 ** min(page, 3), _PAGE)
-            answer = self._transport.call(call, method, *arguments, amount=amount, **where, **options)
+            answer = self._transport.call(
+                call, method, *arguments, amount=amount, **where, **options
+            )
             body = Body.of(call, answer)
             yield from body.parts("results")
             pagination = body.part("pagination")
@@ -362,12 +436,17 @@ class LakeFSServer:
             if not offset or offset in after:
                 raise unreadable(call, f"more results behind {offset!r}, where the list was before")
             if "\ufffd" in offset:
-                # The server shows bytes that are no UTF-8 so; going on from there could skip what lies between.
+                # The server shows bytes that are no UTF-8 like this. Continuing from there could
+                # skip names.
                 raise unreadable(
-                    call, f"more results behind {offset!r}, a name that is no UTF-8 and cannot be asked for"
+                    call,
+                    f"more results behind {offset!r}, a name that is no UTF-8 and cannot be asked "
+                    "for",
                 )
             after.add(offset)
-        raise unreadable(call, f"a list without end (max_pages = {self._transport.options.max_pages})")
+        raise unreadable(
+            call, f"a list without end (max_pages = {self._transport.options.max_pages})"
+        )
 
 
 def _repository(body: Body) -> Repository:

@@ -1,4 +1,4 @@
-"""Ask about many things at once, a few side by side, and stop all at the first error."""
+"""Run calls about many items in a few threads, and stop all of them at the first error."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Generic, TypeVar
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
-# How often a thread whose answer finds no room looks whether it should stop.
+# How often a thread that waits for room in the queue checks whether it should stop.
 _LOOK_SECONDS = 0.05
 
 
 def side_by_side(
     items: Sequence[_Item], ask: Callable[[_Item], Iterable[_Answer]], *, at_once: int
 ) -> Iterator[tuple[_Item, _Answer]]:
-    """Ask about each item in a thread, at most `at_once` of them at a time.
+    """Call `ask` for each item in threads, at most `at_once` at a time.
 
-    The answers come back in the caller's thread, so what is done with them needs
-    no lock; what `ask` itself shares between items does. No more than `at_once`
-    answers wait to be taken: whoever gives many or large ones gives them in
-    lots, and a slow caller holds the asking up instead of filling the memory.
+    The answers are yielded in the caller's thread, so the caller needs no lock for
+    them; what `ask` itself shares between items does need one. At most `at_once`
+    answers wait in the queue, so a slow caller slows the threads down instead of
+    filling the memory. An `ask` with many or large answers should batch them.
 
-    The first error ends everything: nothing further is asked, what is under way
-    stops at its next answer, and the error is raised once no thread is left. The
-    same happens when the caller takes no more.
+    The first error ends everything: no further item is begun, running calls stop at
+    their next answer, and the error is raised when all threads have ended. The same
+    happens when the caller stops iterating.
 
     Args:
-        items: What to ask about, for example names of branches.
-        ask: Gives the answers about one item: none, one or many. A generator is read as it goes.
-        at_once: Items that are asked about at a time; 1 asks in the caller's thread.
+        items: The items, for example names of branches.
+        ask: Returns the answers about one item: none, one or many. A generator is read lazily.
+        at_once: Number of items at a time; 1 runs in the caller's thread.
 
     Yields:
-        Item and answer. Those about one item come in their order. Those about different
-        items come as they are ready: where the order matters, the caller sorts.
+        Item and answer. Answers about one item keep their order. Answers about
+        different items come as they are ready; the caller sorts where order matters.
 
     Raises:
-        Exception: What `ask` raised first; the text of an error names its item.
+        Exception: The first error of `ask`; the text of an error names its item.
         ValueError: If `at_once` is less than 1.
     """
     if at_once < 1:
@@ -52,16 +52,22 @@ def side_by_side(
 
 
 class _Asking(Generic[_Item, _Answer]):
-    """Threads that take items off one list and put answers in one queue."""
+    """Threads that take items from one list and put answers into one queue."""
 
-    def __init__(self, items: Sequence[_Item], ask: Callable[[_Item], Iterable[_Answer]], threads: int) -> None:
+    def __init__(
+        self, items: Sequence[_Item], ask: Callable[[_Item], Iterable[_Answer]], threads: int
+    ) -> None:
         self._ask = ask
         self._left = list(reversed(items))
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        # None: a thread found nothing left to ask about.
-        self._given: queue.Queue[tuple[_Item, _Answer] | BaseException | None] = queue.Queue(threads)
-        self._threads = [threading.Thread(target=self._work, name=f"lakegc-ask-{n}") for n in range(threads)]
+        # None means that a thread found no item left.
+        self._given: queue.Queue[tuple[_Item, _Answer] | BaseException | None] = queue.Queue(
+            threads
+        )
+        self._threads = [
+            threading.Thread(target=self._work, name=f"lakegc-ask-{n}") for n in range(threads)
+        ]
 
     def answers(self) -> Iterator[tuple[_Item, _Answer]]:
         started: list[threading.Thread] = []
@@ -95,12 +101,12 @@ class _Asking(Generic[_Item, _Answer]):
             self._give(None)
 
     def _next(self) -> tuple[_Item] | None:
-        """Take an item off the list; None once nothing further is to be asked."""
+        """Take an item from the list; None if no further item is to be begun."""
         with self._lock:
             return None if self._stopped.is_set() or not self._left else (self._left.pop(),)
 
     def _give(self, what: tuple[_Item, _Answer] | BaseException | None) -> bool:
-        """Put something in the queue as soon as there is room; say no once nobody takes it any more."""
+        """Put something into the queue when there is room; False once the caller has stopped."""
         while not self._stopped.is_set():
             try:
                 self._given.put(what, timeout=_LOOK_SECONDS)

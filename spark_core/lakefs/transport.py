@@ -1,22 +1,24 @@
-"""Make one call to the server: timeouts, repetition, and every failure as an error of the one tree.
+"""Make one call to the server: timeouts, repetition, every failure as an error of the one tree.
 
-Answers are taken raw from lakefs-sdk and read by `answers`: the models of the
-SDK turn a legal answer into an error (`lakefs-facts` 11.18) and log whole
-bodies, presigned URLs included, at debug level.
+Answers are taken raw from lakefs-sdk and read by `answers`. The models of the SDK turn a legal
+answer into an error (`lakefs-facts` 11.18) and log whole bodies, presigned URLs included, at debug
+level.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import urllib3.exceptions
+from tenacity import retry_if_exception, retry_if_result
 
 from spark_core import __version__
+from spark_core.backoff import Backoff
 from spark_core.clocks import Clock, ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
@@ -24,23 +26,25 @@ from spark_core.lakefs.failures import Failures, ServerAwayError
 from spark_core.lakefs.options import ServerOptions
 
 if TYPE_CHECKING:
-    # Imported where a call is made: executors import this package, and never call the server.
+    # Imported at each call: executors import this package, and never call the server.
     from lakefs_sdk.api_response import ApiResponse
 
 
-# Connections kept open: calls are made side by side, and one that is not kept is made anew for each call.
+# Connections kept open. Calls are made side by side, and each call beyond this number opens a new
+# one.
 _CONNECTIONS = 64
 
 
 class Transport:
-    """Calls methods of lakefs-sdk and turns what comes back into answers or errors; threads may share one.
+    """Calls methods of lakefs-sdk and returns answers or raises errors; threads may share one.
 
     Args:
         options: Where and how.
-        clock: What waiting goes by.
+        clock: The clock for waiting.
 
     Attributes:
-        clock_reading: The server's clock against this machine's, from the answer that says most; None before any.
+        clock_reading: The server's clock against this machine's, from the answer that tells most;
+            None before any.
         outages: How often the server was away and came back.
     """
 
@@ -55,7 +59,7 @@ class Transport:
         self.requests: Counter[str] = Counter()
         self.outages = 0
         self._answered = False
-        # Held where what was counted or noted is changed, never during a call.
+        # Held while a count or a note is changed, never during a call.
         self._noting = threading.Lock()
         configuration = Configuration(
             host=options.api_url,
@@ -63,7 +67,8 @@ class Transport:
             password=options.secret_access_key,
             ssl_ca_cert=options.ca_certificate,
         )
-        # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a redirect.
+        # urllib3 would repeat by itself, wait by its own clock, and carry the keys after a
+        # redirect.
         configuration.retries = False  # type: ignore[assignment]
         configuration.connection_pool_maxsize = _CONNECTIONS
         client = f"lakegc/{__version__}"
@@ -81,59 +86,68 @@ class Transport:
         """Call a `..._with_http_info` method of the SDK.
 
         Args:
-            call: What is asked, for counting and for errors.
+            call: Describes the call, for counting and for errors.
             method: The method.
             *arguments: Its arguments.
-            expected: Statuses beside 2xx that the caller wants to see as answers.
+            expected: Statuses besides 2xx that the caller wants to see as answers.
             **options: Its keyword arguments.
 
         Returns:
             An answer of status 2xx, or one of `expected`.
 
         Raises:
-            LakegcError: One of the tree, by what went wrong; see `failures`.
+            LakegcError: One of the tree, by the kind of failure; see `failures`.
         """
-        for attempt in itertools.count(1):
-            answer, retry_after = self._answer(call, method, *arguments, **options)
-            if 200 <= answer.status < 300:
-                return answer
-            again = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
-            # Of a call that it did not know the server said so with status 500 before v1.75.
-            again = again and answer.message != UNKNOWN_ENDPOINT and not answer.lacks_permission
-            if again and call.repeatable and attempt < self.options.tries:
-                self.clock.sleep(max(self._backoff(attempt), retry_after))
-                continue
-            if answer.status in expected and not answer.lacks_permission:
-                return answer
-            raise self.failures.of(call, answer)
-        raise AssertionError  # the loop above ends by returning or raising
+
+        def again(found: tuple[Answer, float]) -> bool:
+            answer, _ = found
+            passing = answer.status in (TOO_MANY, BROKEN_OFF) or answer.status >= 500
+            # Before v1.75 the server answered an unknown call with status 500.
+            passing = passing and answer.message != UNKNOWN_ENDPOINT and not answer.lacks_permission
+            return passing and call.repeatable
+
+        answer, _ = self._backoff(tries=self.options.tries).ask(
+            lambda: self._answer(call, method, *arguments, **options),
+            again=retry_if_result(again),
+            sleep=self.clock.sleep,
+            at_least=itemgetter(1),
+        )
+        if 200 <= answer.status < 300 or (
+            answer.status in expected and not answer.lacks_permission
+        ):
+            return answer
+        raise self.failures.of(call, answer)
 
     def _answer(
         self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
     ) -> tuple[Answer, float]:
-        """Call until a connection can be made, as long as a restart may take.
+        """Call until a connection can be made, for at most the time of a restart.
 
-        Only a server that answered before is waited for: one that was never
-        there is more likely a wrong endpoint, which should be said at once.
+        It waits only for a server that answered before. One that never answered is more likely a
+        wrong endpoint, which the user should learn at once.
         """
-        began = self.clock.monotonic()
-        for attempt in itertools.count(1):
+        began, tries = self.clock.monotonic(), 0
+
+        def once() -> tuple[Answer, float]:
+            nonlocal tries
+            tries += 1
             with self._noting:
                 self.requests[call.name] += 1
-            try:
-                answered = self._once(call, method, *arguments, **options)
-            except ServerAwayError:
-                pause = self._backoff(attempt)
-                waited = self.clock.monotonic() - began
-                if not self._answered or waited + pause > self.options.longest_outage.total_seconds():
-                    raise
-                self.clock.sleep(pause)
-            else:
-                self._answered = True
-                with self._noting:
-                    self.outages += attempt > 1 or answered[0].status == BROKEN_OFF
-                return answered
-        raise AssertionError  # the loop above ends by returning or raising
+            return self._once(call, method, *arguments, **options)
+
+        def again(error: BaseException) -> bool:
+            return self._answered and isinstance(error, ServerAwayError)
+
+        found = self._backoff(within_seconds=self.options.longest_outage.total_seconds()).ask(
+            once,
+            again=retry_if_exception(again),
+            sleep=self.clock.sleep,
+            spent=lambda: self.clock.monotonic() - began,
+        )
+        self._answered = True
+        with self._noting:
+            self.outages += tries > 1 or found[0].status == BROKEN_OFF
+        return found
 
     def _once(
         self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
@@ -141,25 +155,35 @@ class Transport:
         """Call once; a broken connection counts as an overloaded server."""
         from lakefs_sdk.exceptions import ApiException
 
-        timeouts = (self.options.connect_timeout.total_seconds(), self.options.read_timeout.total_seconds())
+        timeouts = (
+            self.options.connect_timeout.total_seconds(),
+            self.options.read_timeout.total_seconds(),
+        )
         sent = datetime.now(UTC)
         try:
-            response = method(*arguments, **options, _preload_content=False, _request_timeout=timeouts)
+            response = method(
+                *arguments, **options, _preload_content=False, _request_timeout=timeouts
+            )
         except ApiException as error:
             if not error.status:
                 raise SettingsError(
-                    f"{call.subject}: no TLS connection to {self.options.endpoint}: {self.failures.shown(str(error.reason))}",
-                    "Check endpoint (http or https); if the server's certificate is signed by an authority "
+                    f"{call.subject}: no TLS connection to {self.options.endpoint}: "
+                    f"{self.failures.shown(str(error.reason))}",
+                    "Check endpoint (http or https); if the server's certificate is signed by an "
+                    "authority "
                     "of your own, name its file as ca_certificate.",
                 ) from None
             self._read_clock(error.headers or {}, sent)
             body = error.body if isinstance(error.body, str) else ""
-            retry_after = str(error.headers.get("Retry-After", "")) if error.headers is not None else ""
+            retry_after = (
+                str(error.headers.get("Retry-After", "")) if error.headers is not None else ""
+            )
             return Answer(int(error.status), body.encode()), self._retry_after(retry_after)
         except UnicodeDecodeError:
             raise TransientError(
                 f"{call.subject}: {self.options.endpoint} answered an error that is no text",
-                "Check that endpoint is a lakeFS server and not something in front of it, and run again.",
+                "Check that endpoint is a lakeFS server and not something in front of it, and run "
+                "again.",
             ) from None
         except urllib3.exceptions.HTTPError as error:
             lost = self.failures.lost(call, error)
@@ -170,19 +194,19 @@ class Transport:
         return Answer(int(response.status_code or 0), bytes(response.raw_data or b"")), 0.0
 
     def _read_clock(self, headers: Mapping[str, str], sent: datetime) -> None:
-        """Note the date of an answer, unless it comes from some cache on the way."""
-        told = http_date(headers.get("Date", ""))
-        if told is not None and "Age" not in headers:
-            reading = ClockReading.of(told, sent=sent, received=datetime.now(UTC))
+        """Note the date of an answer, unless the answer comes from a cache on the way."""
+        date = http_date(headers.get("Date", ""))
+        if date is not None and "Age" not in headers:
+            reading = ClockReading.of(date, sent=sent, received=datetime.now(UTC))
             with self._noting:
                 self.clock_reading = narrower(self.clock_reading, reading)
 
-    def _backoff(self, attempt: int) -> float:
-        pause = self.options.first_backoff * 2 ** min(attempt - 1, 30)
-        return float(min(pause, self.options.longest_backoff).total_seconds())
+    def _backoff(self, **bounds: float) -> Backoff:
+        first, longest = self.options.first_backoff, self.options.longest_backoff
+        return Backoff(first.total_seconds(), longest.total_seconds(), spread=0, **bounds)
 
     def _retry_after(self, header: str) -> float:
-        """Read how many seconds the server asks for, or until when, at most our own longest pause."""
+        """Read how long the server asks us to wait, in seconds, at most our own longest pause."""
         until = http_date(header)
         if until is not None:
             asked = (until - self.clock.now()).total_seconds()

@@ -1,1 +1,1 @@
-"""Marks of lakeFS's own collection job: read where a run stays within one, written where that job is to sweep."""
+"""Marks of lakeFS's own collection job: read to stay within one, written for that job to sweep."""

@@ -1,13 +1,12 @@
 """Work out the retained commits from the commit graph, the branches, the tags and the rules.
 
-The server's own algorithm walks from every starting point (branch heads and
-commits that nobody's main parent is) down the main parents, and its result
-depends on the order of the walks (`lakefs-facts` 4.4). Here every commit is
-seen once: main parents form a forest, so the longest retention that reaches a
-commit is the longest of its own starting points and of its children, and one
-pass from the children to the parents settles everything. The result is what the
-server's walks would give if each of them went down to the root: it does not
-depend on any order and always contains the server's.
+The server's own algorithm walks down the main parents from every starting point: branch heads, and
+commits that are no commit's main parent. Its result depends on the order of the walks
+(`lakefs-facts` 4.4). Here every commit is visited once. Main parents form a forest, so the longest
+retention that reaches a commit is the longest of its own starting points and of its children, and
+one pass from the children to the parents is enough. The result is what the server's walks would
+give if each of them went down to the root. It does not depend on any order, and it always contains
+the server's result.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _DAY_US = timedelta(days=1) // _MICROSECOND
 _LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _NO_LINE = -1
 _NO_COMMIT = -1
-# Names that a reason lists before it only counts; a head can carry a thousand branches.
+# Names that a reason lists; it counts the rest, because a head can have a thousand branches.
 _NAMES_SHOWN = 3
 
 
@@ -36,10 +35,10 @@ class Retention:
 
     Attributes:
         commit_id: The commit.
-        reason: In words: "head of main", "main: within 21 days", "tag v1", ...
-        until: When it stops being retained if no branch, tag or rule moves, the
-            clock margin included; None as long as the branch, the tag, the
-            absence of rules or its impossible date holds it.
+        reason: The reason in words: "head of main", "main: within 21 days", "tag v1", ...
+        until: When it stops being retained if no branch, tag or rule changes, the
+            clock margin included; None while the branch, the tag, the absence of
+            rules or its impossible date keeps it.
         is_head: Whether a branch points at it.
     """
 
@@ -50,8 +49,25 @@ class Retention:
 
 
 @dataclass(frozen=True)
+class Expiry:
+    """Why a commit is no longer retained.
+
+    Attributes:
+        commit_id: The commit.
+        branch: The branch whose line of main parents kept it longest; None if no branch's did.
+        days: How long that line keeps a commit that was replaced.
+        replaced_at: Date of the commit that followed on that line; its own date if none did.
+    """
+
+    commit_id: str
+    branch: str | None
+    days: int
+    replaced_at: datetime
+
+
+@dataclass(frozen=True)
 class _Line:
-    """A kind of starting point: a branch, or (None) the commits that no branch leads to."""
+    """A kind of starting point: a branch, or None for the commits that no branch leads to."""
 
     days: int
     branch: str | None
@@ -69,28 +85,42 @@ def retained_commits(
     clock_margin: timedelta = timedelta(hours=1),
     tags_protect: bool = True,
 ) -> list[Retention]:
+    """Return the first part of `decide`: the commits that the rules retain."""
+    return decide(refs, rules, now, clock_margin=clock_margin, tags_protect=tags_protect)[0]
+
+
+def decide(
+    refs: Refs,
+    rules: RetentionRules | None,
+    now: datetime,
+    *,
+    clock_margin: timedelta = timedelta(hours=1),
+    tags_protect: bool = True,
+) -> tuple[list[Retention], list[Expiry]]:
     """Work out which commits the rules retain, with the reason and until when.
 
-    A commit P is retained if a branch points at it, or if some line of main
-    parents comes down to P from a commit C that is strictly younger than the
-    line's threshold: so each line keeps what is young enough and the first
-    older commit, the state it had at the threshold. A line starts at a branch
-    (its rule's days, else the default) or at a commit that is nobody's main
-    parent and no branch's head (the default; it counts as its own child, so it
-    is kept only while itself young). Without rules every commit is retained, and
-    under any rules one whose date is no date (milliseconds, say): its age is unknown.
+    A commit P is retained if a branch points at it, or if a line of main parents
+    comes down to P from a commit C that is strictly younger than the line's
+    threshold. So each line keeps the commits that are young enough and the first
+    older commit, which is the state at the threshold. A line starts at a branch,
+    with the days of its rule or else the default. A line also starts at a commit
+    that is no commit's main parent and no branch's head, with the default. Such a
+    commit counts as its own child, so it is kept only while it is young itself.
+    Without rules every commit is retained. A commit whose date is no date
+    (milliseconds, say) is always retained, because its age is unknown.
 
     Args:
         refs: The whole graph; every parent, head and tagged commit must be in it.
         rules: Days by branch; None if the repository has no rules.
-        now: Aware instant that the ages are counted from.
-        clock_margin: Taken off every threshold, so that clocks and daylight
+        now: Aware instant from which ages are counted.
+        clock_margin: Subtracted from every threshold, so that clocks and daylight
             saving (the server counts calendar days in its own time zone) can only
             keep more.
-        tags_protect: Keep the commit that a tag points at. The server does not.
+        tags_protect: Whether to keep the commit that a tag points at. The server does not.
 
     Returns:
-        One value for each retained commit, in order of commit id.
+        One value for each retained commit, and one for each of the others; both in order of
+        commit id.
 
     Raises:
         RepositoryStateError: If there is no commit or no branch at all.
@@ -103,34 +133,52 @@ def retained_commits(
         starting_point_iterator.go; `lakefs-facts` 4.2-4.5.
     """
     if now.tzinfo is None:
-        raise ValueError("retained_commits needs a timezone-aware now")
+        raise ValueError("retention needs a timezone-aware now")
     if clock_margin < timedelta(0):
-        raise ValueError(f"clock_margin {clock_margin} is negative: it would retain less than the rules say")
+        raise ValueError(
+            f"clock_margin {clock_margin} is negative: it would retain less than the rules say"
+        )
     require_whole(refs)
     heads = _names_by_commit(refs.branches)
     tags = _names_by_commit(refs.tags)
     reached = _Reached(refs, heads, rules, now, clock_margin)
-    retained = []
+    retained, expired = [], []
     for position, commit_id in enumerate(refs.commits):
         if commit_id in heads:
-            retained.append(Retention(commit_id, f"head of {_some(heads[commit_id])}", None, is_head=True))
+            retained.append(
+                Retention(commit_id, f"head of {_some(heads[commit_id])}", None, is_head=True)
+            )
         elif tags_protect and commit_id in tags:
-            retained.append(Retention(commit_id, f"tag {_some(tags[commit_id])}", None, is_head=False))
+            retained.append(
+                Retention(commit_id, f"tag {_some(tags[commit_id])}", None, is_head=False)
+            )
         elif rules is None:
-            retained.append(Retention(commit_id, "no rules: every commit is retained", None, is_head=False))
+            retained.append(
+                Retention(commit_id, "no rules: every commit is retained", None, is_head=False)
+            )
         elif not refs.commits[commit_id].is_dated:
-            retained.append(Retention(commit_id, "its date is beyond any calendar", None, is_head=False))
+            retained.append(
+                Retention(commit_id, "its date is beyond any calendar", None, is_head=False)
+            )
         elif reached.is_retained(position):
-            retained.append(Retention(commit_id, reached.reason(position), reached.until(position), is_head=False))
-    return sorted(retained, key=lambda retention: retention.commit_id)
+            retained.append(
+                Retention(
+                    commit_id, reached.reason(position), reached.until(position), is_head=False
+                )
+            )
+        else:
+            expired.append(reached.expiry(position, commit_id))
+    return (
+        sorted(retained, key=lambda retention: retention.commit_id),
+        sorted(expired, key=lambda expiry: expiry.commit_id),
+    )
 
 
 class _Reached:
-    """What the lines of main parents bring to every commit, by position in the graph.
+    """How long the lines of main parents keep each commit, by position in the graph.
 
-    Instants are integers, microseconds since 1970: sums of commit dates and days
-    leave the range of `datetime` on a repository with odd dates, and a million of
-    them are compared.
+    Instants are integers, microseconds since 1970, because a million of them are compared, and
+    sums of odd commit dates and days leave the range of `datetime`.
     """
 
     def __init__(
@@ -144,19 +192,21 @@ class _Reached:
         self._now_us = (now - _EPOCH) // _MICROSECOND
         self._margin_us = clock_margin // _MICROSECOND
         rules = rules or RetentionRules(default_retention_days=0)
-        # Longest retention first: the lowest index that reaches a commit is the one that counts.
-        # A branch comes before the unled line of the same days, because its name tells more.
+        # Longest retention first, so the lowest index that reaches a commit counts. A branch comes
+        # before the line without a branch of the same days, because its name tells more.
         self._lines = sorted(
             [_Line(rules.days_for(branch.id), branch.id) for branch in refs.branches]
             + [_Line(rules.default_retention_days, None)],
             key=lambda line: (-line.days, line.branch is None, line.branch or ""),
         )
         size = len(refs.commits)
-        self._created_us = [(commit.creation_date - _EPOCH) // _MICROSECOND for commit in refs.commits.values()]
-        # The line of longest retention that comes through a commit.
+        self._created_us = [
+            (commit.creation_date - _EPOCH) // _MICROSECOND for commit in refs.commits.values()
+        ]
+        # The line with the longest retention that passes through a commit.
         self._line = [_NO_LINE] * size
         self._led_by_branch = [False] * size
-        # Latest instant to which any way keeps it, and the line of that way.
+        # The latest instant until which a line keeps the commit, and that line.
         self._until_us: list[int | None] = [None] * size
         self._keeper = [_NO_LINE] * size
         self._walk(refs, heads)
@@ -173,7 +223,9 @@ class _Reached:
         for commit_id, names in heads.items():
             self._start(position[commit_id], min(index_of_branch[name] for name in names))
             self._led_by_branch[position[commit_id]] = True
-        for at in set(range(len(position))).difference(main_parents, map(position.__getitem__, heads)):
+        for at in set(range(len(position))).difference(
+            main_parents, map(position.__getitem__, heads)
+        ):
             self._start(at, index_of_branch[None])
             self._keep(at, child=at)
         for at in order:
@@ -184,12 +236,12 @@ class _Reached:
                 self._keep(main, child=at)
 
     def _start(self, at: int, line: int) -> None:
-        """Let a line come through a commit; the longest retention stays."""
+        """Let a line pass through a commit; the longest retention wins."""
         if self._line[at] == _NO_LINE or line < self._line[at]:
             self._line[at] = line
 
     def _keep(self, at: int, *, child: int) -> None:
-        """Keep a commit as long as the child that a line came down from is young enough."""
+        """Keep a commit while the child from which a line comes down is young enough."""
         line = self._line[child]
         until_us = self._created_us[child] + self._lines[line].days * _DAY_US + self._margin_us
         best = self._until_us[at]
@@ -198,13 +250,21 @@ class _Reached:
             self._keeper[at] = line
 
     def is_retained(self, at: int) -> bool:
-        """Tell whether any line keeps the commit; exactly at the threshold is too old."""
+        """Say whether any line keeps the commit; exactly at the threshold is too old."""
         until_us = self._until_us[at]
         return until_us is not None and until_us > self._now_us
 
     def until(self, at: int) -> datetime:
-        """Give the instant at which the last line lets the commit go, at most the end of time."""
+        """Return when the last line stops keeping the commit, at most the last `datetime`."""
         return _EPOCH + timedelta(microseconds=min(self._until_us[at] or 0, _LAST_US))
+
+    def expiry(self, at: int, commit_id: str) -> Expiry:
+        """Say which line kept an expired commit longest, and since when that line does without."""
+        line = self._lines[self._keeper[at]]
+        replaced_us = (self._until_us[at] or 0) - self._margin_us - line.days * _DAY_US
+        return Expiry(
+            commit_id, line.branch, line.days, _EPOCH + timedelta(microseconds=replaced_us)
+        )
 
     def reason(self, at: int) -> str:
         """Say in words which line keeps the commit longest."""
@@ -226,8 +286,8 @@ class _Reached:
 def require_whole(refs: Refs) -> None:
     """Refuse a graph that is empty or lacks a commit that something in it names.
 
-    A commit that lands while the refs are being dumped leaves a branch whose
-    head the dump does not know: reading again cures it.
+    If a commit lands while the refs are being dumped, the dump may lack the head of
+    a branch. Reading again solves that.
 
     Raises:
         RepositoryStateError: If there is no commit or no branch at all.
@@ -236,8 +296,8 @@ def require_whole(refs: Refs) -> None:
     for what, found in (("commits", len(refs.commits)), ("branches", len(refs.branches))):
         if found == 0:
             raise RepositoryStateError(
-                f"the repository's refs hold no {what}, at least one was expected: it is bare, being deleted, or was not "
-                "read",
+                f"the repository's refs hold no {what}, at least one was expected: it is bare, "
+                "being deleted, or was not read",
                 "Look at the repository on the server and run again if it lives.",
             )
     named = [(branch.commit_id, f"the head of branch {branch.id}") for branch in refs.branches]
@@ -254,8 +314,8 @@ def require_whole(refs: Refs) -> None:
 def _missing(commit_id: str, role: str, refs: Refs) -> IncompleteReadError:
     return IncompleteReadError(
         f"commit {commit_id}, {role}, is not among the {len(refs.commits)} commits that were read",
-        "A commit made while the refs were being dumped looks like this: run again; if it is still missing, the "
-        "repository is damaged.",
+        "A commit made while the refs were being dumped looks like this: run again; if it is "
+        "still missing, the repository is damaged.",
     )
 
 
@@ -279,7 +339,7 @@ def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
         for parent in own:
             children_left[parent] += 1
     order = [at for at, left in enumerate(children_left) if left == 0]
-    # The list grows while it is read: it is the queue and, in the end, the order.
+    # The list grows while it is read. It is the queue, and at the end the order.
     for at in order:
         for parent in parents[at]:
             children_left[parent] -= 1
@@ -288,8 +348,8 @@ def _children_first(refs: Refs, position: dict[str, int]) -> list[int]:
     if len(order) < len(parents):
         stuck = min(commit_id for commit_id, at in position.items() if children_left[at])
         raise IncompleteReadError(
-            f"commit {stuck} is among its own ancestors or above such a commit: the commit graph has a cycle, which no "
-            "lakeFS repository has",
+            f"commit {stuck} is among its own ancestors or above such a commit: the commit graph "
+            "has a cycle, which no lakeFS repository has",
             "Read the refs dump again; if it stays, the repository is damaged.",
         )
     return order

@@ -1,4 +1,4 @@
-"""Unite our reading of the retained commits with the server's list."""
+"""Unite the retained commits that lakegc worked out with the server's list."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SERVER_ONLY = "the server's list"
 def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -> pa.Table:
     """Unite the two readings: a commit that either of them retains is retained.
 
-    A commit in the server's list that the refs do not know was made between the
+    If a commit is in the server's list and not in the refs, it was made between the
     two readings, or the refs are not whole. It is kept with the metarange of the
     server's list, and `unknown_commits` names it for the guard.
 
     Args:
-        ours: What `retained_commits` gave; each commit is in `refs`.
+        ours: The result of `retained_commits`; each commit is in `refs`.
         server_rows: Columns commit_id and metarange_id as the server lists them
             (`lakefs.read_retained`); None without rules, when there is no list.
-        refs: The graph that ours was worked out from.
+        refs: The graph from which `ours` was worked out.
 
     Returns:
         Columns of `schemas.RETAINED_COMMITS`, sorted by commit_id, which is the key.
@@ -53,10 +53,10 @@ def merge(ours: Iterable[Retention], server_rows: pa.Table | None, refs: Refs) -
 
 
 def with_holds(ours: Iterable[Retention], held: Mapping[str, str]) -> list[Retention]:
-    """Add the commits that holds keep, and let no rule's end be the end of one that a hold keeps.
+    """Add the commits that holds keep; a commit under a hold has no end.
 
     Args:
-        ours: What `retained_commits` gave.
+        ours: The result of `retained_commits`.
         held: Why each held commit is kept, by commit id (`Holds.commits`).
 
     Returns:
@@ -79,14 +79,14 @@ def _retained_by(retention: Retention | None, *, listed: bool) -> str:
 
 
 def unknown_commits(server_rows: pa.Table, refs: Refs) -> list[str]:
-    """List the commits of the server's list that the refs do not know, for the guard to judge.
+    """List the commits that are in the server's list and not in the refs, for the guard.
 
     Args:
         server_rows: Columns commit_id and metarange_id as the server lists them.
         refs: The graph that was read.
 
     Returns:
-        Their ids, sorted; `merge` keeps them all the same.
+        Their ids, sorted; `merge` keeps these commits too.
     """
     return sorted(set(server_rows["commit_id"].to_pylist()) - refs.commits.keys())
 
@@ -96,7 +96,9 @@ def _metaranges(server_rows: pa.Table | None) -> dict[str, str]:
     listed: dict[str, str] = {}
     if server_rows is None:
         return listed
-    pairs = zip(server_rows["commit_id"].to_pylist(), server_rows["metarange_id"].to_pylist(), strict=True)
+    pairs = zip(
+        server_rows["commit_id"].to_pylist(), server_rows["metarange_id"].to_pylist(), strict=True
+    )
     for commit_id, metarange_id in pairs:
         _refuse_other_metarange(commit_id, metarange_id, listed)
         listed[commit_id] = metarange_id
@@ -104,11 +106,12 @@ def _metaranges(server_rows: pa.Table | None) -> dict[str, str]:
 
 
 def _refuse_other_metarange(commit_id: str, metarange_id: str, listed: dict[str, str]) -> None:
-    """Refuse two metaranges for one commit: a commit never changes, so one reading is wrong."""
+    """Refuse two metaranges for one commit, which never changes, so one reading is wrong."""
     other = listed.get(commit_id, metarange_id)
     if other != metarange_id:
         raise IncompleteReadError(
-            f"commit {commit_id} has metarange {metarange_id or '(empty)'} in one reading and {other or '(empty)'} in the "
-            "server's list; a commit has one metarange for ever, so one of the readings is not of this repository",
+            f"commit {commit_id} has metarange {metarange_id or '(empty)'} in one reading and "
+            f"{other or '(empty)'} in the server's list; a commit has one metarange for ever, so "
+            "one of the readings is not of this repository",
             "Run again; if it stays, compare the refs dump and commits.csv of this run.",
         )

@@ -1,10 +1,11 @@
-"""The archive of Spark's classes that its Java maps instead of loading them: where it is, whether it may be used, how it is made.
+"""The archive of Spark's classes that its Java maps instead of loading them.
 
-Most of what Java does at the start of Spark is reading and checking some
-10,000 classes. An archive has them ready. It belongs to one Java and one
-installation of Spark; without it, or with one that does not fit, a start only
-takes longer. What it holds is run as it is, so one that somebody else can
-write is never used, and Java checks its sums at each start.
+This module finds the archive, decides whether it may be used, and makes it.
+
+At the start of Spark, Java mostly reads and checks some 10,000 classes. An archive has them ready.
+It belongs to one Java and one installation of Spark. Without an archive, or with one that does not
+fit, a start only takes longer. Java runs the content of an archive as it is. So an archive that
+somebody else can write is never used, and Java checks its sums at each start.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import __version__ as pyspark_version
-from pyspark.find_spark_home import _find_spark_home
 
 from spark_core.errors import SettingsError
+from spark_core.spark.private_doors import spark_home
 
 _RELEASE = re.compile(r'^JAVA_RUNTIME_VERSION="?([^"\n]+)', re.MULTILINE)
-# What Java takes in a path of this option, and Spark's scripts in a word.
+# The characters that Java takes in a path of this option, and Spark's scripts in a word.
 _PLAIN = re.compile(r"[\w@%+=.,/-]+")
 _ROOT = 0
-# What is older was left by a process that was killed.
+# An older file was left by a process that was killed.
 _LEFT_SECONDS = 86_400
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
-# Silent where the archive does not fit. Damage counts as that, too: the sums cost a tenth of a second.
-_MAPPED = "-XX:SharedArchiveFile={path} -Xshare:auto -XX:+VerifySharedSpaces -Xlog:cds=off -Xlog:cds+dynamic=off"
+# Java says nothing if the archive does not fit. Damage counts as that, too: the sums cost a tenth
+# of a second.
+_MAPPED = (
+    "-XX:SharedArchiveFile={path} -Xshare:auto -XX:+VerifySharedSpaces "
+    "-Xlog:cds=off -Xlog:cds+dynamic=off"
+)
 _MADE = "-XX:ArchiveClassesAtExit={path} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -54,9 +59,10 @@ class ClassArchive:
 
     @property
     def path(self) -> Path | None:
-        """The file; None when there is none.
+        """The file; None if there is none.
 
-        Its length is part of its name: Java trusts the length and ends by a signal where the file is shorter.
+        Its length is part of its name: Java trusts the length, and a signal ends it if the file is
+        shorter.
         """
         with suppress(OSError):
             for found in sorted(self.directory.glob(f"{self.stem}.*.jsa")):
@@ -66,7 +72,7 @@ class ClassArchive:
 
     @property
     def options(self) -> str:
-        """Java options that map the archive; none when there is no file that may be used."""
+        """Java options that map the archive; none if there is no file that may be used."""
         path = self.path
         return "" if path is None or objection(path) else _MAPPED.format(path=path)
 
@@ -78,7 +84,7 @@ class ClassArchive:
             Options for one Java process, which must have ended when the block ends.
 
         Raises:
-            SettingsError: If there is no place for it that is the user's alone, or Java wrote none.
+            SettingsError: If no place for it is the user's alone, or Java wrote none.
         """
         with suppress(OSError):
             self.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
@@ -109,10 +115,11 @@ class ClassArchive:
             unfinished.replace(kept)
         except OSError as problem:
             raise SettingsError(
-                f"Java wrote no archive of Spark's classes into {self.directory} ({problem.strerror})",
+                f"Java wrote no archive of Spark's classes into {self.directory} "
+                f"({problem.strerror})",
                 "Spark starts without one, too; it only takes longer.",
             ) from problem
-        # Those of an earlier Java or Spark at the same place serve nobody any more.
+        # Nobody uses the archives of an earlier Java or Spark at the same place any more.
         place = self.stem.rpartition("-")[2]
         for other in self.directory.glob(f"*-{place}.*.jsa"):
             if other != kept:
@@ -127,16 +134,18 @@ def find_java() -> Path | None:
 
 
 def class_archive() -> ClassArchive | None:
-    """Find the archive of the Java and the Spark that would be started; nothing is started or written.
+    """Find the archive of the Java and the Spark that would be started.
+
+    Nothing is started or written.
 
     Returns:
-        The archive, there or not; None where none can be had: without Java, without a home, under a name that Java or
-        Spark's scripts would split.
+        The archive, whether it exists or not. None if there can be none: without Java, without a
+        home, or under a name that Java or Spark's scripts would split.
     """
     java, cache = find_java(), _cache_directory()
     if java is None or cache is None:
         return None
-    java, home = java.resolve(), Path(_find_spark_home()).resolve()
+    java, home = java.resolve(), spark_home().resolve()
     version = "unknown"
     with suppress(OSError):
         found = _RELEASE.search((java.parent.parent / "release").read_text())
@@ -171,9 +180,9 @@ def _cache_directory() -> Path | None:
 
 
 def objection(path: Path) -> str:
-    """Say why a file or directory is not for this user alone to write; empty when it is.
+    """Say why others than this user can write a file or directory; empty if none can.
 
-    Whoever can write a folder above it can put another one in its place, so all of them count.
+    All folders above it count: whoever can write one of them can put another file in its place.
     """
     mine = {os.geteuid(), _ROOT}
     try:

@@ -1,8 +1,8 @@
 """What the executors of a cluster need of us: this very package, and the libraries that it imports.
 
-On a laptop the executors are the driver. Elsewhere they are other machines,
-and two things go wrong there without a word: the package is missing, or it is
-another version, whose rules may differ. So it is shipped, and then compared.
+On a laptop the executors are the driver. Elsewhere they are other machines. There the package may
+be missing, or be another version with other rules, and neither gives an error. So the package is
+shipped, and then compared.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from spark_core.errors import SettingsError
 from spark_core.spark.session import is_local
 
 _PACKAGE = "spark_core"
-# Importing these imports whatever a task of a mark or a sweep needs.
+# These imports load all that a task of a mark or a sweep needs.
 _ENTRANCES = ("spark_core.mark", "spark_core.sweep")
-# ZIP knows no earlier moment; a fixed one makes equal sources equal archives.
+# ZIP knows no earlier instant. A fixed one makes equal sources equal archives.
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 Sources: TypeAlias = list[tuple[str, bytes]]
@@ -40,7 +40,7 @@ _prepared: set[str] = set()
 
 @dataclass(frozen=True)
 class Probe:
-    """What a Python process says about itself.
+    """A Python process, as it describes itself.
 
     Attributes:
         host: Its machine.
@@ -60,19 +60,24 @@ class Probe:
 
 
 def prepare_cluster(spark: SparkSession, *, ship_package: bool = True) -> None:
-    """Give the executors this package, and make sure that they run it; once per application, nothing on a local master.
+    """Give the executors this package, and make sure that they run it.
+
+    This happens once per application, and does nothing on a local master.
 
     Args:
         spark: The session.
-        ship_package: Send the package's sources; else the executors must have the same version installed.
+        ship_package: Send the package's sources; else the executors must have the same version
+            installed.
 
     Raises:
-        SettingsError: If the executors cannot run what the driver runs, or the session is a Spark Connect one.
+        SettingsError: If the executors cannot run what the driver runs, or the session is a Spark
+            Connect one.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise SettingsError(
             "this is a Spark Connect session: it has no way to add files, which lakegc needs",
-            "Use a classic session: spark-submit, or a cluster with dedicated (single-user) access.",
+            "Use a classic session: spark-submit, or a cluster with dedicated (single-user) "
+            "access.",
         )
     context = spark.sparkContext
     if is_local(context.master or "") or context.applicationId in _prepared:
@@ -101,8 +106,7 @@ def _sources_in(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
 def write_archive(sources: Sources) -> Path:
     """Write sources as a zip that Python imports from.
 
-    The file stays until this process ends: Spark's driver serves it to every
-    executor that comes.
+    The file stays until this process ends: Spark's driver serves it to every new executor.
     """
     directory = Path(tempfile.mkdtemp(prefix="lakegc-package-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -114,7 +118,7 @@ def write_archive(sources: Sources) -> Path:
 
 
 def fingerprint(sources: Sources) -> str:
-    """Return the digest of sources; a `Probe` has that of what its process would import."""
+    """Return the digest of sources; a `Probe` has the digest of those its process would import."""
     digest = hashlib.sha256()
     for name, content in sources:
         digest.update(f"{name} {len(content)} ".encode() + content)
@@ -122,17 +126,17 @@ def fingerprint(sources: Sources) -> str:
 
 
 def probe_executors(spark: SparkSession) -> list[Probe]:
-    """Ask as many executor processes as there are cores what they are.
+    """Ask as many executor processes as there are cores to describe themselves.
 
     Raises:
         SettingsError: If their Python cannot even start, or is another version than the driver's.
     """
     context = spark.sparkContext
     count = max(1, context.defaultParallelism)
-    look = _self_description(_ENTRANCES)
+    describe_self = _self_description(_ENTRANCES)
 
     def describe(_numbers: Iterable[int]) -> Iterator[tuple[str, ...]]:
-        yield look()
+        yield describe_self()
 
     try:
         found = context.parallelize(range(count), count).mapPartitions(describe).collect()
@@ -142,12 +146,19 @@ def probe_executors(spark: SparkSession) -> list[Probe]:
 
 
 def _unusable(text: str) -> SettingsError:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
-    telling = [line for line in lines if "Error: " in line or "[PYTHON_" in line or "error=" in line]
-    said = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.strip().startswith("at ")
+    ]
+    telling = [
+        line for line in lines if "Error: " in line or "[PYTHON_" in line or "error=" in line
+    ]
+    reason = (telling[-1] if telling else lines[0] if lines else "no word")[:500]
     return SettingsError(
-        f"the executors of the Spark cluster cannot run Python tasks ({said})",
-        "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an interpreter that "
+        f"the executors of the Spark cluster cannot run Python tasks ({reason})",
+        "They need the driver's Python version: set PYSPARK_PYTHON (or spark.pyspark.python) to an "
+        "interpreter that "
         "exists on every machine. docs/clusters.md shows how.",
     )
 
@@ -189,35 +200,39 @@ def _self_description(entrances: tuple[str, ...]) -> Callable[[], tuple[str, ...
 
 
 def require_same_package(executors: Sequence[Probe], driver: str, *, ship_package: bool) -> None:
-    """Refuse executors that lack this package or a library of it, or have other sources than the driver.
+    """Refuse executors that lack this package or a library of it, or have other sources.
 
     Args:
-        executors: What they say.
+        executors: Their descriptions.
         driver: Fingerprint of the driver's sources.
-        ship_package: Whether they were sent, for the advice.
+        ship_package: Whether the sources were sent, for the advice.
 
     Raises:
-        SettingsError: Naming the machine and what to do.
+        SettingsError: Names the machine and what to do.
     """
     for there in executors:
         where = f"{there.executable} on {there.host}"
         if there.missing.partition(".")[0] == _PACKAGE:
             raise SettingsError(
-                f"the executors of the Spark cluster have no lakegc ({where} finds no module {there.missing!r}). "
+                f"the executors of the Spark cluster have no lakegc ({where} finds no module "
+                f"{there.missing!r}). "
                 + (
                     "It was sent and is not there: look for lakegc-*.zip in the executors' log."
                     if ship_package
-                    else "Set ship_package = true in [spark], or install the driver's version there."
+                    else "Set ship_package = true in [spark], or install the driver's version "
+                    "there."
                 )
             )
         if there.missing:
             raise SettingsError(
-                f"the executors of the Spark cluster lack a library ({where} finds no module {there.missing!r})",
+                f"the executors of the Spark cluster lack a library ({where} finds no module "
+                f"{there.missing!r})",
                 "Give them an environment with lakegc's requirements; docs/clusters.md shows how.",
             )
         if there.fingerprint != driver:
             raise SettingsError(
-                f"the executors of the Spark cluster run another lakegc than the driver ({where} imports it from "
+                f"the executors of the Spark cluster run another lakegc than the driver ({where} "
+                "imports it from "
                 f"{there.place}, and its sources differ): they could decide otherwise",
                 "Set ship_package = true in [spark], or install the driver's version there.",
             )

@@ -1,4 +1,4 @@
-"""Spark settings that lakegc relies on, and the way from a Spark failure back to the error that caused it."""
+"""Spark settings that lakegc relies on, and the lakegc error behind a Spark failure."""
 
 from __future__ import annotations
 
@@ -11,38 +11,42 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py4j.java_gateway import java_import
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from spark_core import errors
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.spark.class_archive import class_archive, find_java
+from spark_core.spark.private_doors import name_classes, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
 
-# The reference job's own default, and what two cores can make good use of.
+# The reference job's own default, which suits two cores.
 CLUSTER_ADDRESS_PARTITIONS = 200
 LOCAL_ADDRESS_PARTITIONS = 4
 
-# Set by `spark-submit` for the Python programs that it starts: Java runs already.
+# Set by `spark-submit` for the Python programs that it starts: Java already runs.
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-# Options for the driver's Java; it takes the last word of those that contradict each other.
+# Options for the driver's Java. If two contradict each other, it takes the last.
 _FIRST_OPTIONS, _LAST_OPTIONS = "spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"
 _NAMED_CLASSES = (
-    *(f"org.apache.spark.api.python.{name}" for name in ("PythonRDD", "PythonUtils", "SimplePythonFunction")),
+    *(
+        f"org.apache.spark.api.python.{name}"
+        for name in ("PythonRDD", "PythonUtils", "SimplePythonFunction")
+    ),
     "org.apache.spark.sql.api.python.PythonSQLUtils",
 )
 _DAEMON = "spark_core.spark.spark_daemon"
-# Java's second compiler costs as much as it gains up to joins of 20 million objects (docs/performance.md).
+# Java's second compiler costs as much as it gains up to joins of 20 million objects
+# (docs/performance.md).
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
-# On few cores the collectors that work beside the program gain nothing, and take 150 MB more (docs/performance.md). Java
-# does not start with two of them chosen, so somebody else's choice, also in the environment, stands alone.
+# On few cores the concurrent collectors gain nothing and take 150 MB more (docs/performance.md).
+# Java does not start with two collectors chosen, so another choice, also in the environment, stands
+# alone.
 _ONE_COLLECTOR, _FEW_CORES = "-XX:+UseSerialGC", 4
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 _JAVAS_OWN = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
@@ -54,7 +58,9 @@ _RAISED = re.compile(r"spark_core\.errors\.(\w+): ((?:.|\n)*?)(?=\n\s*(?:at |\t|
 
 
 def is_local(master: str) -> bool:
-    """Say whether executors are threads of the driver's own process: same files, same environment, same package.
+    """Say whether executors are threads of the driver's process.
+
+    They then have the same files, environment and package.
 
     Examples:
         >>> is_local("local[*]"), is_local("local-cluster[2,1,1024]"), is_local("yarn")
@@ -69,38 +75,54 @@ def speculates(spark: SparkSession) -> bool:
 
 
 def may_be_at_work(spark: SparkSession, *, was_retried: bool) -> bool:
-    """Say whether a task that Spark gave up may still be at work, on an executor that the driver does not reach.
+    """Say whether a task that Spark gave up may still be at work on an unreachable executor.
 
     Args:
         spark: The session that ran the tasks.
-        was_retried: Some attempt is known to have come before another one. Of two copies of a slow task only the one
-            that ended first tells, so where Spark makes such copies nothing more need be known.
+        was_retried: Some attempt is known to have come before another one. Of two copies of a slow
+            task, only the one that ended first reports. So where Spark makes such copies nothing
+            more need be known. Nor where Spark ran a stage again: the attempts of its tasks are
+            counted anew then.
     """
-    return (was_retried or speculates(spark)) and not is_local(spark.sparkContext.master or "")
+    if is_local(spark.sparkContext.master or ""):
+        return False
+    return was_retried or speculates(spark) or _ran_anything_again(spark)
+
+
+def _ran_anything_again(spark: SparkSession) -> bool:
+    """Say whether any stage of the session that Spark remembers failed in part or ran again."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup())
+    stages = (tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds)
+    return any(stage.currentAttemptId or stage.numFailedTasks for stage in stages if stage)
 
 
 def default_master() -> str | None:
-    """Return the master where nobody named one: this machine, or what `spark-submit` was told when that started us."""
+    """Return the default master: this machine; None if `spark-submit` started us and chose."""
     return None if _GATEWAY in os.environ else "local[*]"
 
 
 def spark_config(
-    *, master: str | None = "local[*]", address_partitions: int | None = None, extra: Mapping[str, str] | None = None
+    *,
+    master: str | None = "local[*]",
+    address_partitions: int | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the Spark properties of a lakegc session.
 
     Args:
-        master: Spark master; on a laptop the driver does all the work. None where `spark-submit` or whoever else
-            started this process has chosen it.
-        address_partitions: Partitions in which addresses are compared; adaptive execution joins small ones. By
-            default 200 on a cluster, 4 on a laptop.
+        master: Spark master; on a laptop the driver does all the work. None if `spark-submit` or
+            another starter of this process has chosen it.
+        address_partitions: Partitions in which addresses are compared; adaptive execution joins
+            small ones. By default 200 on a cluster, 4 on a laptop.
         extra: The operator's own properties; they win.
 
     Returns:
         Property name -> value, ready for a session builder.
     """
     properties = dict(extra or {})
-    # Executors must run an interpreter that has the libraries; Spark itself takes it from the environment alone.
+    # Executors must run an interpreter that has the libraries. Spark takes it only from the
+    # environment.
     os.environ.setdefault("PYSPARK_PYTHON", properties.get("spark.pyspark.python", sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     config = {
@@ -109,14 +131,18 @@ def spark_config(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Rows of Arrow batches on their way to Python: large enough to amortise, small enough for memory.
+        # Rows of Arrow batches on their way to Python: enough to amortise, few enough for memory.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.shuffle.partitions": str(address_partitions or CLUSTER_ADDRESS_PARTITIONS),
         "spark.sql.adaptive.enabled": "true",
+        # This limit is for measured sizes. Sizes guessed before a query runs have their own
+        # (`plan_for`).
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": "10m",
         "spark.python.worker.reuse": "true",
         # A second copy of a slow task would delete, or write a part, beside the first one.
         "spark.speculation": "false",
-        # Else each column that is named costs some calls to Java, which note the line of Python for Spark's own messages.
+        # Otherwise each named column costs some calls to Java, which note the line of Python for
+        # Spark's own messages.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if master is not None:
@@ -127,7 +153,8 @@ def spark_config(
         config |= {
             "spark.sql.shuffle.partitions": str(address_partitions or LOCAL_ADDRESS_PARTITIONS),
             "spark.driver.memory": "2g",
-            # Each sort and join begins with a page of its own: of 32 MiB by default, which few rows do not fill.
+            # Each sort and join begins with its own page. The default is 32 MiB, which few rows do
+            # not fill.
             "spark.buffer.pageSize": "4m",
         }
         if _GATEWAY not in os.environ:
@@ -137,18 +164,26 @@ def spark_config(
 
 
 def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what makes a start on this machine cheap: options for the driver's Java, and the parent of its Python workers.
+    """Return the settings that make a start on this machine cheap.
+
+    They are options for the driver's Java, and the parent of its Python workers.
 
     Args:
-        properties: The operator's own; their options for Java stand behind ours.
+        properties: The operator's own; their options for Java come after ours.
     """
-    archive, first = class_archive(), properties.get(_FIRST_OPTIONS, _in_spark_defaults(_FIRST_OPTIONS))
+    archive, first = (
+        class_archive(),
+        properties.get(_FIRST_OPTIONS, _in_spark_defaults(_FIRST_OPTIONS)),
+    )
     # Java does not map one archive while it makes another.
-    making = any("ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, "")))
+    making = any(
+        "ArchiveClassesAtExit" in options for options in (first, properties.get(_LAST_OPTIONS, ""))
+    )
     mapped = "" if archive is None or making else archive.options
     last = properties.get(_LAST_OPTIONS, _in_spark_defaults(_LAST_OPTIONS))
     is_chosen = any(
-        _COLLECTOR.search(said) for said in (first, last, *(os.environ.get(name, "") for name in _JAVAS_OWN))
+        _COLLECTOR.search(flags)
+        for flags in (first, last, *(os.environ.get(name, "") for name in _JAVAS_OWN))
     )
     collector = "" if is_chosen or (os.cpu_count() or 1) > _FEW_CORES else _ONE_COLLECTOR
     started = {_FIRST_OPTIONS: " ".join(filter(None, (_ONE_COMPILER, collector, mapped, first)))}
@@ -158,8 +193,11 @@ def _started_here(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _in_spark_defaults(name: str) -> str:
-    """Return a property of the file that Spark itself takes properties from where a session names none; empty when it has none."""
-    directory = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    """Return a property of the file of Spark defaults; empty if it has none.
+
+    Spark itself takes properties from there if a session names none.
+    """
+    directory = os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
     try:
         lines = Path(directory, "spark-defaults.conf").read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -172,7 +210,7 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
     """Return the session of this process, started with these properties if there is none.
 
     Args:
-        properties: Those of `spark_config`.
+        properties: The result of `spark_config`.
     """
     builder = SparkSession.builder
     for name, value in properties.items():
@@ -181,12 +219,12 @@ def start_session(properties: Mapping[str, str]) -> SparkSession:
 
 
 def with_named_classes(session: SparkSession) -> SparkSession:
-    """Tell Java's side the packages of the classes that Spark's Python asks for at each column and each task.
+    """Tell Java the packages of the classes that Spark's Python asks for at each column and task.
 
-    A class that is named alone is looked for in some 300 jars for each package that comes before its own.
+    Without this, a class that is named alone is looked for in some 300 jars, for each package that
+    comes before its own.
     """
-    for name in _NAMED_CLASSES:
-        java_import(session._jvm, name)  # noqa: SLF001 - there is no public way to it
+    name_classes(session, _NAMED_CLASSES)
     return session
 
 
@@ -198,16 +236,23 @@ def check_java() -> str:
     """
     java = find_java()
     advice = (
-        f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install openjdk-17-jre-headless`; "
-        "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c \"import jdk; print(jdk.install('17'))\"`) "
+        f"Spark needs Java {MIN_JAVA} or newer. Install one (Debian and Ubuntu: `apt-get install "
+        "openjdk-17-jre-headless`; "
+        "macOS: `brew install openjdk@17`; anywhere: `pip install install-jdk && python -c "
+        "\"import jdk; print(jdk.install('17'))\"`) "
         "and set JAVA_HOME to its folder."
     )
     if java is None:
         home = os.environ.get("JAVA_HOME")
-        where = f"JAVA_HOME is {home!r}, and there is no bin/java in it" if home else "no `java` is on the PATH"
+        where = (
+            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
+            if home
+            else "no `java` is on the PATH"
+        )
         raise SettingsError(f"Java: {where}. {advice}")
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    # A Java that takes options from its environment says so in lines of their own, before the version.
+    # A Java that takes options from its environment prints them on their own lines, before the
+    # version.
     lines = (answer.stderr + answer.stdout).splitlines() or [""]
     line = next((each for each in lines if _JAVA_VERSION.search(each)), lines[0])
     version = _JAVA_VERSION.search(line)
@@ -220,11 +265,11 @@ def check_java() -> str:
 def surfacing_errors() -> Iterator[None]:
     """Turn a failed Spark action back into the lakegc error that an executor raised.
 
-    Spark wraps what a Python worker raised in its own exception and keeps only
-    the text; callers here decide by class.
+    Spark wraps the error of a Python worker in its own exception and keeps only the text. Callers
+    here decide by class.
 
     Raises:
-        LakegcError: The error that was raised on the executor, class and message restored.
+        LakegcError: The error that was raised on the executor, with its class and message.
     """
     try:
         yield

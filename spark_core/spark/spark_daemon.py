@@ -1,9 +1,8 @@
-"""The parent of Spark's Python workers on this machine: what all tasks import is imported once, before any worker exists.
+"""The parent of Spark's Python workers on this machine; it imports once what all tasks import.
 
-Spark's own parent imports nothing: each worker then takes a second and more
-for the same libraries, in memory of its own, and collects garbage among all
-their objects after each task. Workers forked here have everything, and what is
-frozen is left out of that collection.
+Spark's own parent imports nothing. Each worker then takes a second and more for the same libraries,
+in memory of its own, and collects garbage among all their objects after each task. Workers forked
+here have everything. Frozen objects are left out of the collection of garbage.
 """
 
 import gc
@@ -13,7 +12,7 @@ from importlib import import_module
 
 from pyspark.daemon import manager
 
-# Where tasks enter the engine, and what Spark itself imports for a task on Arrow batches.
+# The modules where tasks enter the engine, and those Spark imports for a task on Arrow batches.
 ENTRANCES = (
     "pyspark.worker",
     "pandas",
@@ -25,9 +24,9 @@ ENTRANCES = (
 
 
 def import_ahead() -> None:
-    """Import what tasks need, and load the compiled loops."""
+    """Import the modules that tasks need, and load the compiled loops."""
     gc.disable()
-    # Whatever fails here fails again in the task that needs it, which can say so.
+    # An import that fails here fails again in the task that needs it, which can report it.
     with suppress(Exception):
         for module in ENTRANCES:
             import_module(module)
@@ -39,7 +38,7 @@ def import_ahead() -> None:
 
 
 if __name__ == "__main__":
-    # Standard output is where Spark reads the port from.
+    # Spark reads the port from standard output.
     with redirect_stdout(sys.stderr):
         import_ahead()
     manager()

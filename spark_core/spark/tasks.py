@@ -1,8 +1,9 @@
 """Tasks on Spark: the only way in which executors touch a store.
 
-No Hadoop file system, no jars and no data source of Spark's: a frame of numbers, one a partition, and `mapInArrow` over
-it. What a task did comes back as its receipt, or as rows among its rows; never by an accumulator, to which a task that
-Spark runs again would add twice.
+Neither Hadoop file systems nor jars nor Spark's data sources are used: `mapInArrow` runs over a
+frame of numbers, one a partition. The work of a task comes back as its receipt, or as rows among
+its rows. It never comes back by an accumulator: a task that Spark runs again would add to that
+twice.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ from spark_core.spark.session import surfacing_errors
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
 
-# Objects that are worth a task where each costs a request, or a share of one ...
+# Objects that are worth a task if each costs a request or a share of one.
 _OBJECTS_OF_A_TASK = 1_000
-# ... and most of them: a task's objects may wait in memory.
+# The most objects of a task: they may wait in memory.
 _MOST_OF_A_TASK = 100_000
+
+# Rows that a table sent whole to every executor may have: some 100 MB of addresses.
+BROADCAST_ROWS = 1_000_000
 
 _RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
 
@@ -41,7 +45,8 @@ _RECEIPT = pa.schema([pa.field("receipt", pa.binary(), nullable=False)])
 def frame_of(spark: SparkSession, rows: pa.Table, columns: StructType | None = None) -> DataFrame:
     """Make a frame of rows that the driver holds; the only way from Arrow to Spark here.
 
-    Spark stops reading at the first batch without rows and drops those behind it, without a word, so it is given none.
+    Spark stops reading at the first batch without rows and silently drops those behind it. So empty
+    batches are left out.
 
     Args:
         spark: The session.
@@ -53,7 +58,9 @@ def frame_of(spark: SparkSession, rows: pa.Table, columns: StructType | None = N
     """
     batches = [batch for batch in rows.combine_chunks().to_batches() if batch.num_rows]
     whole = pa.Table.from_batches(batches, rows.schema)
-    return spark.createDataFrame(whole) if columns is None else spark.createDataFrame(whole, columns)
+    return (
+        spark.createDataFrame(whole) if columns is None else spark.createDataFrame(whole, columns)
+    )
 
 
 def read_partitions(
@@ -61,22 +68,43 @@ def read_partitions(
     schema: pa.Schema,
     tasks: Sequence[Task],
     read: Callable[[Task], Iterator[pa.RecordBatch]],
+    *,
+    rows: int = 0,
 ) -> DataFrame:
     """Make a frame whose partitions are read on the executors, lazily and streaming.
 
     Args:
         spark: The session.
         schema: Columns of every batch that `read` yields.
-        tasks: One picklable value per partition; none gives an empty frame. All of them travel with each task, so they name
-            what is to be read rather than hold it.
+        tasks: One picklable value per partition; none gives an empty frame. All of them travel with
+            each task, so they name what is to be read rather than hold it.
         read: Yields the batches of one partition. Runs on an executor.
+        rows: How many rows they have, as far as that is known; see `plan_for`.
 
     Returns:
         A frame with the columns of `schema`, one partition per task.
     """
     if not tasks:
         return frame_of(spark, schema.empty_table())
-    return _numbers(spark, len(tasks)).mapInArrow(partial(_map_read, schema, tuple(tasks), read), spark_type(schema))
+    plan_for(spark, rows)
+    return _numbers(spark, len(tasks)).mapInArrow(
+        partial(_map_read, schema, tuple(tasks), read), spark_type(schema)
+    )
+
+
+def plan_for(spark: SparkSession, rows: int) -> None:
+    """Have the session plan its joins for a frame of so many rows that its tasks read.
+
+    Spark takes the rows that tasks read for a few bytes, and would send all of them to every
+    executor for a join. From many rows on, this makes Spark shuffle both sides, unless it has
+    measured that one of them is small.
+
+    Args:
+        spark: The session; the choice stays, as frames are run later.
+        rows: Rows of the frame.
+    """
+    if rows > BROADCAST_ROWS:
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
 
 
 def _numbers(spark: SparkSession, count: int) -> DataFrame:
@@ -105,20 +133,22 @@ def run_tasks(
     *,
     is_small: bool = False,
 ) -> list[Receipt]:
-    """Do work on the executors, and bring back what each task says of it.
+    """Do work on the executors, and bring back the receipt of each task.
 
     Args:
         spark: Gives the session.
         tasks: One picklable value per task, as for `read_partitions`; none starts nothing.
-        work: Gets the number of the task and the task; returns a small picklable receipt. What it does must be right
-            when it is done twice: Spark runs a task again that it lost, and only the receipt of the last try comes back.
-        is_small: It is so little, and bounded, that the driver does it sooner than a task is handed out.
+        work: Gets the number of the task and the task; returns a small picklable receipt. It must
+            be right to do it twice: Spark runs a lost task again, and only the receipt of the last
+            try comes back.
+        is_small: The work is so little, and bounded, that the driver does it sooner than it hands
+            out a task.
 
     Returns:
         The receipts, in no particular order.
 
     Raises:
-        LakegcError: What a task raised.
+        LakegcError: The error of a task.
     """
     if is_small:
         return [work(number, task) for number, task in enumerate(tasks)]
@@ -131,7 +161,7 @@ def _map_tasks(
     tasks: Sequence[Task], work: Callable[[int, Task], Receipt], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for number in _given(numbers):
-        yield _told(work(number, tasks[number]))
+        yield _receipt_batch(work(number, tasks[number]))
 
 
 def read_counted(
@@ -140,20 +170,22 @@ def read_counted(
     tasks: Sequence[Task],
     read: Callable[[Task, Counter[str]], Iterator[pa.RecordBatch]],
 ) -> DataFrame:
-    """Do `read_partitions`, with what each task counted among its rows; `counted` takes them apart.
+    """Do `read_partitions`, with the counts of each task among its rows; see `counted`.
 
     So figures and rows are always of one try, and a frame that is held holds both.
 
     Args:
         spark: The session.
         schema: Columns of every batch that `read` yields.
-        tasks: As there.
+        tasks: As for `read_partitions`.
         read: Yields the batches of one partition, and counts into its figures.
 
     Returns:
         A frame with the columns of `schema`, all of which may be null, and figures.
     """
-    nullable = pa.schema([*(field.with_nullable(True) for field in schema), pa.field("figures", pa.binary())])
+    nullable = pa.schema(
+        [*(field.with_nullable(True) for field in schema), pa.field("figures", pa.binary())]
+    )
     return read_partitions(spark, nullable, tasks, partial(_read_and_count, nullable, read))
 
 
@@ -162,27 +194,35 @@ def _read_and_count(
 ) -> Iterator[pa.RecordBatch]:
     figures = Counter[str]()
     for batch in read(task, figures):
-        yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.binary())], schema=schema)
+        yield pa.record_batch(
+            [*batch.columns, pa.nulls(batch.num_rows, pa.binary())], schema=schema
+        )
     nothing = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
     yield pa.record_batch([*nothing, pa.array([pickle.dumps(figures)], pa.binary())], schema=schema)
 
 
 def counted(frame: DataFrame) -> tuple[DataFrame, int, Counter[str]]:
-    """Take a frame of `read_counted` apart, in one action; it should be held, or it is run again for its rows.
+    """Take a frame of `read_counted` apart, in one action.
+
+    The frame should be held, or it is run again for its rows.
 
     Returns:
-        The rows, how many Spark has, and the figures of all tasks.
+        The rows, their number as Spark counts them, and the figures of all tasks.
     """
     row = frame.agg(sf.count_if(sf.col("figures").isNull()), sf.collect_list("figures")).first()
     assert row is not None  # noqa: S101 - an aggregate without grouping has one row
     total = Counter[str]()
     for figures in row[1]:
         total.update(pickle.loads(figures))  # noqa: S301 - written by our own task above
+    plan_for(frame.sparkSession, row[0])
     return frame.where(sf.col("figures").isNull()).drop("figures"), row[0], total
 
 
 def run_over(
-    frame: DataFrame, work: Callable[[int, Iterator[pa.RecordBatch]], Receipt], *, is_small: bool = False
+    frame: DataFrame,
+    work: Callable[[int, Iterator[pa.RecordBatch]], Receipt],
+    *,
+    is_small: bool = False,
 ) -> list[Receipt]:
     """Run a frame, and work on each of its partitions on the executors.
 
@@ -195,7 +235,7 @@ def run_over(
         The receipts of all partitions, in no particular order.
 
     Raises:
-        LakegcError: What an executor raised.
+        LakegcError: The error of an executor.
     """
     if is_small:
         with surfacing_errors():
@@ -208,27 +248,32 @@ def _map_rows(
     work: Callable[[int, Iterator[pa.RecordBatch]], Receipt], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     context = TaskContext.get()
-    yield _told(work(context.partitionId() if context is not None else 0, batches))
+    yield _receipt_batch(work(context.partitionId() if context is not None else 0, batches))
 
 
-def _told(receipt: object) -> pa.RecordBatch:
+def _receipt_batch(receipt: object) -> pa.RecordBatch:
     return pa.record_batch([[pickle.dumps(receipt)]], schema=_RECEIPT)
 
 
-def _collected(frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[Any]:
+def _collected(
+    frame: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> list[Any]:
     with surfacing_errors():
         rows = frame.mapInArrow(task, spark_type(_RECEIPT)).collect()
-    return [pickle.loads(row["receipt"]) for row in rows]  # noqa: S301 - written by our own tasks above
+    # Our own tasks wrote the receipts.
+    return [pickle.loads(row["receipt"]) for row in rows]  # noqa: S301 - see above
 
 
 def dealt(items: Sequence[Task], tasks: int) -> list[tuple[Task, ...]]:
-    """Deal things to read out to at most so many tasks; neighbours, which are often alike, go to different ones."""
+    """Deal things to at most so many tasks; neighbours, often alike, go to different tasks."""
     count = min(len(items), tasks)
     return [tuple(items[number::count]) for number in range(count)]
 
 
-def together(items: Sequence[Task], rows: Callable[[Task], int], most: int) -> list[tuple[Task, ...]]:
-    """Put things together that are too small for a task of their own, one after the other, up to so many rows."""
+def together(
+    items: Sequence[Task], rows: Callable[[Task], int], most: int
+) -> list[tuple[Task, ...]]:
+    """Join consecutive things that are too small for a task of their own, up to so many rows."""
     tasks: list[list[Task]] = []
     held = most
     for item in items:
@@ -241,16 +286,19 @@ def together(items: Sequence[Task], rows: Callable[[Task], int], most: int) -> l
 
 
 def tasks_for(spark: SparkSession, objects: int) -> int:
-    """Say how many tasks ask the store about so many objects: all cores if there is work for them, and no empty ones."""
+    """Return how many tasks ask the store about so many objects: up to all cores, none empty."""
     at_once = spark.sparkContext.defaultParallelism
-    return max(1, min(-(-objects // _OBJECTS_OF_A_TASK), max(at_once, -(-objects // _MOST_OF_A_TASK))))
+    return max(
+        1, min(-(-objects // _OBJECTS_OF_A_TASK), max(at_once, -(-objects // _MOST_OF_A_TASK)))
+    )
 
 
 def rebalanced(frame: DataFrame) -> DataFrame:
-    """Let adaptive execution choose in how many partitions a result comes, by its size; without it nothing changes.
+    """Let adaptive execution choose the number of a result's partitions by its size.
 
-    For what is left of a join with something that is held: Spark does not join the partitions of such a one, however few rows
-    are in them. It costs a shuffle of the result, so it is for those that are much smaller than what they are made of.
+    Without adaptive execution nothing changes. Use it for the result of a join with a held frame:
+    Spark does not join the partitions of such a result, however few rows they have. It costs a
+    shuffle of the result, so use it for results that are much smaller than their inputs.
     """
     return frame.hint("rebalance")
 
@@ -260,11 +308,11 @@ def interleaved(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of many tasks, several read at once; their order is not kept.
 
-    Listings and range reads wait for the store most of the time. The queue is
-    bounded, so a slow consumer holds the readers back and memory stays small.
+    Listings and range reads wait for the store most of the time. The queue is bounded, so a slow
+    consumer holds the readers back and memory stays small.
 
     Args:
-        tasks: What to read.
+        tasks: The tasks to read.
         read: Yields the batches of one task; runs on a thread.
         threads: How many tasks are read at once.
 
@@ -287,7 +335,7 @@ def interleaved(
                     queue.put(batch, timeout=0.1)
                     break
             if stopped.is_set():
-                # Nobody waits for what is behind it.
+                # Nobody waits for the batches behind it.
                 return
 
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="lakegc-read") as pool:
@@ -308,48 +356,50 @@ def interleaved(
 
 
 @dataclass(frozen=True)
-class Settled:
+class ReusableFrame:
     """A frame that was run, and that may be read again without running it again.
 
     Attributes:
         frame: The frame.
-        rows: Its rows, where they are few enough for the driver; None where they stay with the executors.
+        rows: Its rows, if they are few enough for the driver; None if they stay with the executors.
     """
 
     frame: DataFrame
     rows: pa.Table | None
 
     def release(self) -> None:
-        """Let go of what the executors hold of it."""
+        """Release the rows that the executors hold."""
         if self.rows is None:
             self.frame.unpersist()
 
 
-def settled(frame: DataFrame, *, is_small: bool) -> Settled:
+def reusable(frame: DataFrame, *, is_small: bool) -> ReusableFrame:
     """Keep the result of a frame that several queries read.
 
-    A small result comes to the driver: queries of a local relation are planned
-    in a moment, and many are answered without a job. On a few rows that is most of the time.
+    A small result comes to the driver: Spark plans queries of a local relation in a moment, and
+    answers many without a job. On a few rows that is most of the time.
 
     Args:
         frame: What to keep.
-        is_small: Whether its inputs bound the result to what the driver may hold, as `StoredTable.is_small`.
+        is_small: Whether its inputs bound the result to what the driver may hold, as
+            `StoredTable.is_small`.
 
     Returns:
-        The same rows: run now when small, else kept by the executors when they are first read.
+        The same rows. They are run now if small, else kept by the executors when they are first
+        read.
     """
     if not is_small:
-        return Settled(frame.persist(), None)
+        return ReusableFrame(frame.persist(), None)
     rows = frame.toArrow()
-    return Settled(frame_of(frame.sparkSession, rows, frame.schema), rows)
+    return ReusableFrame(frame_of(frame.sparkSession, rows, frame.schema), rows)
 
 
 @contextmanager
 def counting(figures: Counter[str], requests: Counter[str]) -> Iterator[None]:
-    """Add to figures what happened to a store's own counts inside the block.
+    """Add the store's own counts of the block to figures.
 
     Args:
-        figures: Of a task.
+        figures: The figures of a task.
         requests: The store's running counts by kind in this process.
     """
     before = Counter(requests)

@@ -33,7 +33,10 @@ def test_clocks_that_may_agree_do_not_differ(told):
     [
         (MAX_CLOCK_SKEW, False),
         (MAX_CLOCK_SKEW + SECOND, True),
-        (-MAX_CLOCK_SKEW - SECOND, False),  # the date is cut to whole seconds, so this may be 5 minutes still
+        (
+            -MAX_CLOCK_SKEW - SECOND,
+            False,
+        ),  # the date is cut to whole seconds, so this may be 5 minutes still
         (-MAX_CLOCK_SKEW - 2 * SECOND, True),
     ],
 )
@@ -51,7 +54,11 @@ def test_the_time_that_the_question_took_is_not_taken_for_skew():
     ("off", "at_most", "refused"),
     [
         (60, timedelta(seconds=60), None),
-        (61, timedelta(seconds=60), "the clock of the store is 0:01:01 ahead of .*, at most 0:01:00 is accepted"),
+        (
+            61,
+            timedelta(seconds=60),
+            "the clock of the store is 0:01:01 ahead of .*, at most 0:01:00 is accepted",
+        ),
         (301, MAX_CLOCK_SKEW, "at most 0:05:00 is accepted"),
         # No setting makes more of five minutes.
         (301, timedelta(days=1), "at most 0:05:00 is accepted"),
@@ -71,8 +78,16 @@ def test_the_limit_can_be_narrower_and_never_wider(off, at_most, refused):
     [
         (timedelta(0), MAX_CLOCK_SKEW, None),
         (MAX_CLOCK_SKEW, MAX_CLOCK_SKEW, None),
-        (MAX_CLOCK_SKEW + SECOND, MAX_CLOCK_SKEW, "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old"),
-        (timedelta(hours=30), timedelta(days=9), "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted"),
+        (
+            MAX_CLOCK_SKEW + SECOND,
+            MAX_CLOCK_SKEW,
+            "set back by 0:05:01 .*, at most 0:05:00 is accepted: .* look old",
+        ),
+        (
+            timedelta(hours=30),
+            timedelta(days=9),
+            "set back by 1 day, 6:00:00 .*, at most 0:05:00 is accepted",
+        ),
         (61 * SECOND, 60 * SECOND, "at most 0:01:00 is accepted.*is right .* start again"),
     ],
 )
@@ -142,7 +157,9 @@ def test_a_reading_is_told_in_words(off, text):
     assert str(reading(NOON + off)) == text
 
 
-@pytest.mark.parametrize("header", ["Fri, 20 Nov 2026 12:00:00 GMT", "Fri, 20 Nov 2026 12:00:00 -0000"])
+@pytest.mark.parametrize(
+    "header", ["Fri, 20 Nov 2026 12:00:00 GMT", "Fri, 20 Nov 2026 12:00:00 -0000"]
+)
 def test_the_date_of_an_answer_is_in_utc(header):
     assert http_date(header) == NOON
 

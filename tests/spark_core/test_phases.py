@@ -1,4 +1,4 @@
-"""The state of the world in an error's text: said by the phase that it leaves, once, wherever the error came from."""
+"""The phase that an error leaves adds the state of the world, once, wherever it came from."""
 
 import ast
 import pickle
@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from spark_core import errors, phases
-from spark_core.errors import CorruptTableError, LakegcError, RefusedError, SettingsError, TransientError, sentences
+from spark_core.errors import (
+    CorruptTableError,
+    LakegcError,
+    RefusedError,
+    SettingsError,
+    TransientError,
+    sentences,
+)
 from spark_core.phases import (
     NOTHING_BY_THIS_SWEEP,
     NOTHING_DELETED,
@@ -44,12 +51,17 @@ def classes(of=LakegcError):
 def test_an_error_says_what_was_found_the_next_step_and_the_state_in_this_order():
     error = TransientError("the store did not answer", "Run again.")
     assert str(error) == "the store did not answer. Run again."
-    assert str(leaving(error, NOTHING_DELETED)) == "the store did not answer. Run again. Nothing was deleted."
+    assert (
+        str(leaving(error, NOTHING_DELETED))
+        == "the store did not answer. Run again. Nothing was deleted."
+    )
     assert error.message == "the store did not answer. Run again."
 
 
 def test_the_innermost_phase_knows_best_and_says_it_once():
-    error = leaving(RefusedError("doubt", "Look."), "3 objects are gone.", NOTHING_DELETED, NOTHING_DELETED)
+    error = leaving(
+        RefusedError("doubt", "Look."), "3 objects are gone.", NOTHING_DELETED, NOTHING_DELETED
+    )
     assert str(error) == "doubt. Look. 3 objects are gone."
 
 
@@ -73,10 +85,19 @@ def test_work_that_ends_well_hears_nothing_of_its_phase():
 
 @pytest.mark.parametrize("kind", list(classes()))
 def test_every_error_keeps_its_class_its_words_and_its_state_through_a_pickle(kind):
-    error = kind("abc", 17, "a problem") if issubclass(kind, CorruptTableError) else kind("found", "Do so.")
+    error = (
+        kind("abc", 17, "a problem")
+        if issubclass(kind, CorruptTableError)
+        else kind("found", "Do so.")
+    )
     for one in (error, leaving(error, NOTHING_DELETED)):
         copy = pickle.loads(pickle.dumps(one))
-        assert (type(copy), str(copy), vars(copy), copy.args) == (kind, str(one), vars(one), one.args)
+        assert (type(copy), str(copy), vars(copy), copy.args) == (
+            kind,
+            str(one),
+            vars(one),
+            one.args,
+        )
 
 
 @pytest.mark.parametrize("kind", list(classes()))
@@ -93,7 +114,10 @@ def test_an_error_of_somebody_else_carries_the_state_as_one_note():
 
 
 def test_a_command_that_ends_outside_every_phase_has_done_nothing():
-    assert str(ended_a_command(SettingsError("no keys", "Set them."))) == "no keys. Set them. Nothing was started."
+    assert (
+        str(ended_a_command(SettingsError("no keys", "Set them.")))
+        == "no keys. Set them. Nothing was started."
+    )
     assert str(ended_a_command(RefusedError("doubt"))) == "doubt. Nothing was deleted."
     assert str(ended_a_command(ended(RefusedError("doubt"), "3 are gone."))) == "doubt. 3 are gone."
 
@@ -111,7 +135,10 @@ def test_a_sweep_has_deleted_nothing_until_its_first_round_begins():
 
 def test_a_restore_deletes_nothing_and_says_what_is_back():
     assert restoring(0) == NOTHING_DELETED
-    assert restoring(1200) == "Nothing was deleted, and 1,200 objects are known to be back in their places."
+    assert (
+        restoring(1200)
+        == "Nothing was deleted, and 1,200 objects are known to be back in their places."
+    )
 
 
 def test_house_keeping_says_what_it_took_once_it_has_begun():
@@ -135,13 +162,15 @@ def test_texts_become_sentences_only_where_another_one_follows(parts, text):
 
 
 def test_a_damaged_file_is_explained_by_whose_it_is():
-    assert "Compare the file with the server's copy" in str(CorruptTableError("abc", 17, "checksum differs"))
+    assert "Compare the file with the server's copy" in str(
+        CorruptTableError("abc", 17, "checksum differs")
+    )
     own = str(CorruptTableError("abc", None, "edited", errors.OF_A_RUN))
     assert own.startswith("abc: edited. This is a file of lakegc's own, not of the server.")
     assert "server's copy" not in own
 
 
-# What only a phase knows; "nothing was changed", of what a command was asked to change, its own code knows.
+# What only a phase knows. "Nothing was changed" is not among it: a command's own code knows that.
 _OF_A_PHASE = re.compile(
     r"\bnothing (?:more )?(?:of \w+ \w+ )?was (?:deleted|started|purged|read|asked|looked at)\b"
     r"|\bnothing more is (?:deleted|sent)\b|\bwhat was deleted (?:before )?stands\b",
@@ -150,7 +179,7 @@ _OF_A_PHASE = re.compile(
 
 
 def said_in(file):
-    """Texts of a module that are no docstrings, with their lines; a message of several literals is one text."""
+    """Texts of a module with their lines, without docstrings; adjacent literals are one text."""
     tree = ast.parse(file.read_text())
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -160,7 +189,11 @@ def said_in(file):
 
 def test_no_message_says_what_only_the_phase_of_the_work_knows():
     root = Path(phases.__file__).parents[1]
-    files = [file for package in ("spark_core", "lakegc_dagster") for file in sorted((root / package).rglob("*.py"))]
+    files = [
+        file
+        for package in ("spark_core", "lakegc_dagster")
+        for file in sorted((root / package).rglob("*.py"))
+    ]
     assert len(files) > 150
     offenders = [
         f"{file.relative_to(root)}:{line}: {text.strip()[:120]}"
@@ -170,7 +203,8 @@ def test_no_message_says_what_only_the_phase_of_the_work_knows():
         if _OF_A_PHASE.search(text)
     ]
     assert not offenders, (
-        "say what was found and the next step, and let spark_core/phases.py say the rest:\n" + "\n".join(offenders)
+        "say what was found and the next step, and let spark_core/phases.py say the rest:\n"
+        + "\n".join(offenders)
     )
 
 

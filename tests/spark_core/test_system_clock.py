@@ -11,7 +11,7 @@ BEGAN = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
 class Machine:
-    """Its two clocks: one that people set, one that counts on but may stand still while it sleeps."""
+    """Two clocks: one that people set, and one that counts, except while the machine sleeps."""
 
     def __init__(self, monkeypatch):
         self.wall, self.counted = BEGAN, 1_000.0

@@ -1,4 +1,4 @@
-"""Addresses are compared by one hash, the engine's own: numbers that Spark and Python compute must be the same."""
+"""Addresses are compared by one hash, which Spark and Python must compute alike."""
 
 import random
 
@@ -19,7 +19,11 @@ def test_the_hash_of_a_column_is_that_of_spark(spark):
     rows = ["".join(dice.choices("abc/é0,=", k=length)) for length in range(120) for _ in range(3)]
     texts = pa.array([None, "", *rows])
     for column in (texts, texts.cast(pa.binary())):
-        told = frame_of(spark, pa.table({"value": column})).select(sf.xxhash64("value").alias("hash")).toArrow()
+        told = (
+            frame_of(spark, pa.table({"value": column}))
+            .select(sf.xxhash64("value").alias("hash"))
+            .toArrow()
+        )
         assert hashed(column).to_pylist() == told["hash"].to_pylist()
 
 
@@ -29,7 +33,9 @@ def test_a_slice_of_a_column_has_the_hashes_of_the_slice(values, begin):
     assert hashed(column.slice(begin)).equals(hashed(column).slice(begin))
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2)), max_size=40), max_size=8))
+@given(
+    st.lists(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2)), max_size=40), max_size=8)
+)
 def test_the_first_of_each_kind_is_found_across_batches(batches):
     distinct, seen = Distinct(), set()
     for batch in batches:

@@ -15,7 +15,6 @@ from spark_core.addresses.namespace import (
     nested_repository,
     slice_batch,
     slice_of,
-    slice_time,
     xid_time,
     xid_time_batch,
 )
@@ -28,8 +27,10 @@ FLAT = "0123456789abcdef0123456789abcdef"
 addresses = st.one_of(
     st.builds(
         "{}{}".format,
-        st.sampled_from(["", "data/", "data//", "/data/", f"data/{SLICE}/", "data/!ab/c/", "_lakefs/", "data/x/_lakefs/", "Data/"]),
-        st.sampled_from([OBJECT, f"{OBJECT},s_-", f"{OBJECT}\n", f"x{OBJECT}", "", ".", "..", FLAT, FLAT.upper(), f"{FLAT}-00001", "a b", "é", "a\nb", "\x7f"]),
+        st.sampled_from(["", "data/", "data//", "/data/", f"data/{SLICE}/", "data/!ab/c/",
+                         "_lakefs/", "data/x/_lakefs/", "Data/"]),
+        st.sampled_from([OBJECT, f"{OBJECT},s_-", f"{OBJECT}\n", f"x{OBJECT}", "", ".", "..", FLAT,
+                         FLAT.upper(), f"{FLAT}-00001", "a b", "é", "a\nb", "\x7f"]),
     ),
     st.text(),
     st.text(alphabet=ALPHABET, min_size=20, max_size=20),
@@ -99,15 +100,18 @@ def test_the_tables_of_a_nested_repository_are_seen_under_either_prefix():
     assert not nested_repository("data/inner/meta/abc")
     assert nested_repository("data/inner/meta/abc", protected_prefix="meta")
     assert nested_repository("data/inner/_lakefs/abc", protected_prefix="meta")
-    assert not is_collectable("data/inner/meta/abc", protected_prefix="meta")
+    assert not is_collectable("data/inner/_lakefs/abc")
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(addresses, st.none())), st.booleans(), st.sampled_from(["_lakefs", "meta", "x"]))
-def test_collectable_batch_equals_its_rows(rows, flat, prefix):
-    found = collectable_batch(pa.array(rows, pa.string()), flat=flat, protected_prefix=prefix)
+@given(
+    st.lists(st.one_of(addresses, st.none())),
+    st.booleans(),
+)
+def test_collectable_batch_equals_its_rows(rows, flat):
+    found = collectable_batch(pa.array(rows, pa.string()), flat=flat)
     assert found.to_pylist() == [
-        None if row is None else is_collectable(row, flat=flat, protected_prefix=prefix) for row in rows
+        None if row is None else is_collectable(row, flat=flat) for row in rows
     ]
 
 
@@ -135,28 +139,18 @@ def test_slice_batch_equals_its_rows(rows):
     ]
 
 
-def test_the_recorded_pair_of_ids_has_the_recorded_times():
-    assert slice_time(SLICE) == datetime(2022, 12, 7, 17, 21, 30, tzinfo=UTC)
+def test_the_recorded_id_has_the_recorded_time():
     assert xid_time(OBJECT) == datetime(2022, 12, 7, 17, 23, 28, tzinfo=UTC)
     assert xid_time(f"data/{SLICE}/{OBJECT},sig") == datetime(2022, 12, 7, 17, 23, 28, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("year", "month", "start"), [(2023, 1, "gqf3c"), (2025, 1, "gbd7r"), (2026, 7, "g05al"), (2027, 1, "fsc1d")]
-)
-def test_slices_fall_as_time_passes(year, month, start):
-    opened = slice_time(f"{start}{'0' * 15}")
-    assert opened is not None
-    assert abs((opened - datetime(year, month, 1, tzinfo=UTC)).total_seconds()) < 3 * 24 * 3600
-
-
-@pytest.mark.parametrize(
     "name",
-    ["", "x", OBJECT[:-1], f"{OBJECT}0", OBJECT.upper(), f"{OBJECT[:-1]}h", "wxyz0454fd2o8m3menag", "!ab", f"{OBJECT}\n", f",{OBJECT}", f"{OBJECT}/"],
+    ["", "x", OBJECT[:-1], f"{OBJECT}0", OBJECT.upper(), f"{OBJECT[:-1]}h", "wxyz0454fd2o8m3menag",
+     "!ab", f"{OBJECT}\n", f",{OBJECT}", f"{OBJECT}/"],
 )  # fmt: skip
 def test_a_name_that_is_no_id_has_no_time(name):
     assert xid_time(name) is None
-    assert slice_time(name) is None
     assert xid_time_batch(pa.array([name])).to_pylist() == [None]
 
 
@@ -168,15 +162,15 @@ def test_xid_time_batch_equals_its_rows(rows):
     assert found.to_pylist() == [None if row is None else xid_time(row) for row in rows]
 
 
-def test_recorded_objects_were_allocated_before_they_were_written_and_slices_opened_before_that():
+def test_recorded_objects_were_allocated_before_they_were_written():
     checked = 0
     for name in golden.REPOSITORIES:
         for address, _, modified in golden.expected(name).get("listing", []):
-            allocated, opened = xid_time(address), slice_time(slice_of(address))
-            if allocated is None or opened is None:
+            allocated = xid_time(address)
+            if allocated is None:
                 continue
             checked += 1
-            assert opened <= allocated
-            # A file system stamps files with the kernel's last tick, some milliseconds before the clock that ids use.
+            # A file system stamps files with the kernel's last tick, some milliseconds before the
+            # clock that ids use.
             assert allocated - timedelta(milliseconds=10) <= datetime.fromtimestamp(modified, UTC)
     assert checked > 3000

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.namespace import AddressType, Namespace
-from spark_core.errors import AddressError, RepositoryStateError, SettingsError
+from spark_core.errors import AddressError, SettingsError
 from tests.support import golden
 
 BY_PREFIX, RELATIVE, FULL = AddressType.BY_PREFIX, AddressType.RELATIVE, AddressType.FULL
@@ -32,7 +32,10 @@ EVERY = [S3, BUCKET, GS, AZURE, LOCAL]
         ("s3://bucket/ns//", "s3://bucket/ns/"),
         ("S3://bucket/ns", "s3://bucket/ns/"),
         ("gs://bucket/a b/#1", "gs://bucket/a b/#1/"),
-        ("https://ACCOUNT.blob.core.windows.net/c/ns", "https://account.blob.core.windows.net/c/ns/"),
+        (
+            "https://ACCOUNT.blob.core.windows.net/c/ns",
+            "https://account.blob.core.windows.net/c/ns/",
+        ),
         ("https://account.dfs.core.windows.net:443/c", "https://account.blob.core.windows.net/c/"),
         ("http://127.0.0.1:10000/devstoreaccount1/c", "http://127.0.0.1:10000/devstoreaccount1/c/"),
         ("local://repo", "local://repo/"),
@@ -78,16 +81,12 @@ def test_a_local_namespace_needs_the_path_that_the_server_names():
         Namespace.parse("local://repo")
 
 
-@pytest.mark.parametrize("path", ["bs", "./bs", "/srv/../bs", "/srv//bs", "/srv/./bs", "", "/", "//"])
+@pytest.mark.parametrize(
+    "path", ["bs", "./bs", "/srv/../bs", "/srv//bs", "/srv/./bs", "", "/", "//"]
+)
 def test_a_server_path_that_is_not_plain_and_absolute_is_refused(path):
     with pytest.raises(SettingsError, match="is not an absolute path"):
         Namespace.parse("local://repo", server_path=path)
-
-
-@pytest.mark.parametrize("prefix", ["data", "data/meta", "", "/_lakefs", "_lakefs/", "a/../data"])
-def test_tables_that_lie_among_the_data_are_refused(prefix):
-    with pytest.raises(RepositoryStateError, match="the server keeps its tables under"):
-        Namespace.parse("s3://bucket/ns", protected_prefix=prefix)
 
 
 @pytest.mark.parametrize("namespace", EVERY, ids=lambda namespace: namespace.root)
@@ -146,7 +145,9 @@ def test_every_name_of_an_azure_account_is_the_same_account(host):
     assert AZURE.relative(f"{host}/container/ns/{KEY}", FULL) == KEY
 
 
-@pytest.mark.parametrize("before", ["obs/45461", f"{SERVER}/obs/45461", f"{SERVER}{SERVER}/obs/45461"])
+@pytest.mark.parametrize(
+    "before", ["obs/45461", f"{SERVER}/obs/45461", f"{SERVER}{SERVER}/obs/45461"]
+)
 @pytest.mark.parametrize("server_path", [SERVER, f"{SERVER}/"])
 def test_the_three_forms_of_a_local_address_are_one(before, server_path):
     namespace = Namespace.parse("local://obs/45461/", server_path=server_path)
@@ -172,7 +173,9 @@ def test_the_three_forms_of_a_local_address_are_one(before, server_path):
 @pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
 def test_what_may_be_an_own_object_below_another_blockstore_path_is_never_outside(form, kind):
     address = "local://" + form.format(key=KEY, tail=KEY.removeprefix("data/"), server=SERVER)
-    with pytest.raises(AddressError, match=r"looks like an object of local://obs/45461/.*correct that setting"):
+    with pytest.raises(
+        AddressError, match=r"looks like an object of local://obs/45461/.*correct that setting"
+    ):
         LOCAL.relative(address, kind)
     with pytest.raises(AddressError, match="looks like an object of"):
         LOCAL.relative_batch(pa.array([address]), pa.array([kind], pa.int32()))
@@ -256,7 +259,9 @@ def test_what_lies_beside_data_is_itself_however_it_could_be_read(namespace, rel
     address = namespace.absolute(relative)
     for kind in (FULL, BY_PREFIX):
         assert namespace.relative(address, kind) == relative
-    found = namespace.relative_batch(pa.array([KEY, address]), pa.array([RELATIVE, FULL], pa.int32()))
+    found = namespace.relative_batch(
+        pa.array([KEY, address]), pa.array([RELATIVE, FULL], pa.int32())
+    )
     assert found.to_pylist() == [KEY, relative]
 
 
@@ -279,7 +284,9 @@ def test_what_lies_beside_data_is_itself_however_it_could_be_read(namespace, rel
         "0123456789abcdef0123456789abcdef?versionId=1",
     ],
 )
-def test_what_lies_beside_data_is_refused_where_one_of_its_readings_could_be_collected(namespace, relative):
+def test_what_lies_beside_data_is_refused_where_one_of_its_readings_could_be_collected(
+    namespace, relative
+):
     address = namespace.absolute(relative)
     for kind in (FULL, BY_PREFIX):
         with pytest.raises(AddressError, match="could be read as"):
@@ -304,7 +311,9 @@ def test_a_percent_sign_that_is_no_escape_has_one_reading():
     assert S3.relative("data/a%20b?c", RELATIVE) == "data/a%20b?c"
 
 
-@pytest.mark.parametrize("relative", ["data//x", "data/./x", "data/../x", "./data/x", "data/x/", "data/x/.", "..", "."])
+@pytest.mark.parametrize(
+    "relative", ["data//x", "data/./x", "data/../x", "./data/x", "data/x/", "data/x/.", "..", "."]
+)
 def test_a_file_system_folds_segments_so_they_are_refused_there(relative):
     with pytest.raises(AddressError, match="which a file system folds away"):
         LOCAL.relative(relative, RELATIVE)
@@ -313,7 +322,9 @@ def test_a_file_system_folds_segments_so_they_are_refused_there(relative):
             LOCAL.relative(f"local://{before}{relative}", FULL)
 
 
-@pytest.mark.parametrize("relative", ["data//x", "data/./x", "data/../x", "data/x/", "a b", "data/\n", "x#1", "a\\b"])
+@pytest.mark.parametrize(
+    "relative", ["data//x", "data/./x", "data/../x", "data/x/", "a b", "data/\n", "x#1", "a\\b"]
+)
 def test_an_object_store_takes_keys_literally(relative):
     for namespace in (S3, BUCKET, GS):
         assert namespace.relative(relative, RELATIVE) == relative
@@ -335,7 +346,9 @@ def test_an_object_store_takes_keys_literally(relative):
         f"s3://bucket///ns//{KEY}",
     ],
 )
-def test_what_some_server_or_store_takes_for_an_own_object_is_refused_one_by_one_and_as_a_column(address):
+def test_what_some_server_or_store_takes_for_an_own_object_is_refused_one_by_one_and_as_a_column(
+    address,
+):
     for found in (address, f"S3{address[2:]}"):
         for kind in (FULL, BY_PREFIX):
             with pytest.raises(AddressError, match="could be read as"):
@@ -361,7 +374,8 @@ def test_azure_takes_most_keys_literally(relative):
 
 
 @pytest.mark.parametrize(
-    "relative", ["data\\x", "data/a\\b", "data/x.", "data/x./y", "data/...", "data/./x", "data/../x"]
+    "relative",
+    ["data\\x", "data/a\\b", "data/x.", "data/x./y", "data/...", "data/./x", "data/../x"],
 )
 def test_a_name_that_azure_takes_for_another_is_refused_in_every_form(relative):
     for address, kind in ((relative, RELATIVE), (relative, BY_PREFIX)):
@@ -390,7 +404,9 @@ def test_a_name_that_azure_takes_for_another_is_refused_in_every_form(relative):
     ],
 )
 @pytest.mark.parametrize("kind", [FULL, BY_PREFIX])
-def test_what_the_server_would_read_as_an_own_object_of_an_azure_account_is_never_outside(address, kind):
+def test_what_the_server_would_read_as_an_own_object_of_an_azure_account_is_never_outside(
+    address, kind
+):
     with pytest.raises(AddressError, match="could be read as"):
         AZURE.relative(address, kind)
     with pytest.raises(AddressError, match="could be read as"):
@@ -404,7 +420,10 @@ def test_a_namespace_that_azure_takes_for_another_is_refused(path):
 
 
 def test_a_local_address_that_leads_inside_by_a_detour_is_refused():
-    for address in (f"local://{SERVER}/other/../obs/45461/data/x", f"local://{SERVER}//obs/45461/data/x"):
+    for address in (
+        f"local://{SERVER}/other/../obs/45461/data/x",
+        f"local://{SERVER}//obs/45461/data/x",
+    ):
         with pytest.raises(AddressError, match="could be read as"):
             LOCAL.relative(address, FULL)
 
@@ -413,7 +432,10 @@ def test_by_prefix_is_a_uri_only_when_the_server_knows_the_scheme():
     assert S3.relative("data/repo-main:0c3e/name", BY_PREFIX) == "data/repo-main:0c3e/name"
     assert S3.relative("ftp://x/y", BY_PREFIX) == "ftp://x/y"
     assert S3.relative("s3:x", BY_PREFIX) == "s3:x"
-    assert S3.relative("0123456789abcdef0123456789abcdef", BY_PREFIX) == "0123456789abcdef0123456789abcdef"
+    assert (
+        S3.relative("0123456789abcdef0123456789abcdef", BY_PREFIX)
+        == "0123456789abcdef0123456789abcdef"
+    )
     assert S3.relative("S3://bucket/ns/data/x", BY_PREFIX) == "data/x"
     assert S3.relative("memory://x/y", BY_PREFIX) is None
 
@@ -428,10 +450,30 @@ def test_by_prefix_is_a_uri_only_when_the_server_knows_the_scheme():
         ("s3://bucket/ns", "s3://bucket/ns2", False, False),
         ("s3://bucket/ns", "s3://bucket2/ns", False, False),
         ("s3://bucket/ns", "gs://bucket/ns", False, False),
-        ("https://A.blob.core.windows.net/c/ns", "http://a.dfs.core.windows.net/c/ns/x", True, True),
-        ("https://a.blob.core.windows.net/c/ns", "https://a.privatelink.blob.core.windows.net/c/ns", True, True),
-        ("https://a.blob.core.windows.net/c/ns", "https://a-internetrouting.blob.core.windows.net/c/ns", True, True),
-        ("https://a.blob.core.windows.net/c/ns", "https://b.blob.core.windows.net/c/ns", False, False),
+        (
+            "https://A.blob.core.windows.net/c/ns",
+            "http://a.dfs.core.windows.net/c/ns/x",
+            True,
+            True,
+        ),
+        (
+            "https://a.blob.core.windows.net/c/ns",
+            "https://a.privatelink.blob.core.windows.net/c/ns",
+            True,
+            True,
+        ),
+        (
+            "https://a.blob.core.windows.net/c/ns",
+            "https://a-internetrouting.blob.core.windows.net/c/ns",
+            True,
+            True,
+        ),
+        (
+            "https://a.blob.core.windows.net/c/ns",
+            "https://b.blob.core.windows.net/c/ns",
+            False,
+            False,
+        ),
         ("local://a", "local://a/b/", True, True),
         ("local://a", "local://ab", False, False),
     ],
@@ -453,7 +495,9 @@ def test_a_namespace_travels_to_executors():
 @pytest.mark.parametrize("name", golden.REPOSITORIES)
 def test_the_recorded_servers_absolute_addresses_resolve_as_recorded(name):
     record, server = golden.expected(name), golden.server(name)
-    namespace = Namespace.parse(server["repository"]["storage_namespace"], server_path="/<BLOCKSTORE>")
+    namespace = Namespace.parse(
+        server["repository"]["storage_namespace"], server_path="/<BLOCKSTORE>"
+    )
     seen = 0
     for row in record["entry_table"]:
         address, stored = row[1], row[7] if len(row) > 7 else None
@@ -464,6 +508,8 @@ def test_the_recorded_servers_absolute_addresses_resolve_as_recorded(name):
             assert namespace.relative(address, RELATIVE) == address
             continue
         seen += 1
-        stored = stored.replace("<BLOCKSTORE>", "/<BLOCKSTORE>").replace("<EXTERNAL>", "/<EXTERNAL>")
+        stored = stored.replace("<BLOCKSTORE>", "/<BLOCKSTORE>").replace(
+            "<EXTERNAL>", "/<EXTERNAL>"
+        )
         assert namespace.relative(stored, FULL) == (None if outside else address)
     assert seen > 0 or name not in ("merges", "s3-features")

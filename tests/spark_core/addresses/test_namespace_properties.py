@@ -30,22 +30,25 @@ NAMESPACES = [
 namespaces = st.sampled_from(NAMESPACES)
 XID = "ce8co454fd2o8m3menag"
 segments = st.sampled_from(
-    ["data", "ns", "ns2", "srv", "bs", "bucket", "c", "acc", "_lakefs", XID, f"{XID},s", "a b", "", ".", "..", "%20", "%",
-     "x?y", "u@v", "é", "\n", "#1", "😀", "a\0", "a\\b", "x."]
+    ["data", "ns", "ns2", "srv", "bs", "bucket", "c", "acc", "_lakefs", XID, f"{XID},s", "a b", "",
+     ".", "..", "%20", "%", "x?y", "u@v", "é", "\n", "#1", "😀", "a\0", "a\\b", "x."]
 )  # fmt: skip
 paths = st.lists(segments, min_size=1, max_size=6).map("/".join)
 names = st.lists(
-    st.text(st.characters(exclude_characters="/\0?%@\\", exclude_categories=["Cs"]), min_size=1).filter(
-        lambda segment: not segment.endswith(".")
-    ),
+    st.text(
+        st.characters(exclude_characters="/\0?%@\\", exclude_categories=["Cs"]), min_size=1
+    ).filter(lambda segment: not segment.endswith(".")),
     min_size=1,
     max_size=4,
 ).map("/".join)
 befores = st.sampled_from(
-    ["", "s3://", "S3://", "gs://", "mem://", "memory://", "local://", "local:///", "http://", "https://", "ftp://", "s3:/",
-     "s3://bucket/", "s3://bucket/ns/", "s3://u@bucket/ns/", "gs://bucket/ns/", "https://acc.blob.core.windows.net/c/ns/",
-     "https://ACC.blob.core.windows.net/c/ns/", "https://acc.blob.core.windows.net//c/ns/", "https://acc.elsewhere/c/ns/", "http://acc.dfs.core.windows.net:80/c/ns/", "http://127.0.0.1:10000/acc/c/",
-     "local://ns/", "local:///srv/bs/ns/", "local:///srv/bs/srv/bs/ns/", "local:///srv/bs/srv/bs/srv/bs/ns/", "local:///x/ns/"]
+    ["", "s3://", "S3://", "gs://", "mem://", "memory://", "local://", "local:///", "http://",
+     "https://", "ftp://", "s3:/", "s3://bucket/", "s3://bucket/ns/", "s3://u@bucket/ns/",
+     "gs://bucket/ns/", "https://acc.blob.core.windows.net/c/ns/",
+     "https://ACC.blob.core.windows.net/c/ns/", "https://acc.blob.core.windows.net//c/ns/",
+     "https://acc.elsewhere/c/ns/", "http://acc.dfs.core.windows.net:80/c/ns/",
+     "http://127.0.0.1:10000/acc/c/", "local://ns/", "local:///srv/bs/ns/",
+     "local:///srv/bs/srv/bs/ns/", "local:///srv/bs/srv/bs/srv/bs/ns/", "local:///x/ns/"]
 )  # fmt: skip
 addresses = st.one_of(st.builds("{}{}".format, befores, paths), paths, names, st.text())
 types = st.sampled_from([0, 1, 2])
@@ -83,7 +86,9 @@ def test_every_absolute_form_of_a_local_object_is_that_object(relative, doubled)
 
 @settings(deadline=None)
 @given(
-    namespace=namespaces, tail=st.text(min_size=1).filter(lambda text: not set(text) & set("/\0?%@#:")), relative=names
+    namespace=namespaces,
+    tail=st.text(min_size=1).filter(lambda text: not set(text) & set("/\0?%@#:")),
+    relative=names,
 )
 def test_a_sibling_whose_name_only_begins_alike_is_outside(namespace, tail, relative):
     sibling = f"{namespace.root.rstrip('/')}{tail}/{relative}"
@@ -92,7 +97,8 @@ def test_a_sibling_whose_name_only_begins_alike_is_outside(namespace, tail, rela
 
 escaped = st.lists(
     st.sampled_from(
-        ["data", "%64ata", "%2564ata", "exports", "x", "ns", "..", "%2e%2e", "%252e.", "/", "/", "/", "%2F", "%2f", "?", "#", ".", "\\", "%5C"]
+        ["data", "%64ata", "%2564ata", "exports", "x", "ns", "..", "%2e%2e", "%252e.", "/", "/",
+         "/", "%2F", "%2f", "?", "#", ".", "\\", "%5C"]
     ),
     min_size=1,
     max_size=9,
@@ -106,28 +112,41 @@ def readings(path: str) -> set[str]:
     while left:
         if (one := left.pop()) not in found:
             found.add(one)
-            left += [unquote(one), one.partition("?")[0], one.partition("#")[0], normpath(f"/{one}").lstrip("/")]
+            left += [
+                unquote(one),
+                one.partition("?")[0],
+                one.partition("#")[0],
+                normpath(f"/{one}").lstrip("/"),
+            ]
     return found
 
 
 @settings(deadline=None)
-@given(namespace=st.sampled_from(NAMESPACES[:4]), relative=escaped.filter(lambda path: "%" in path or "?" in path))
+@given(
+    namespace=st.sampled_from(NAMESPACES[:4]),
+    relative=escaped.filter(lambda path: "%" in path or "?" in path),
+)
 @example(namespace=NAMESPACES[1], relative="exports/%2e%2e/%2e%2e/ns/data/x")
+@example(namespace=NAMESPACES[0], relative="/%64ata/")
+@example(namespace=NAMESPACES[0], relative="data%2F")
 def test_an_address_that_is_taken_for_itself_has_no_other_reading_below_data(namespace, relative):
     answer = told(namespace, namespace.absolute(relative), AddressType.FULL)
-    below = [
-        path
-        for path in readings(f"{namespace.path}/{relative}".lstrip("/"))
-        if path.startswith(f"{namespace.path}/data/".lstrip("/"))
-    ]
-    assert answer == ("refused" if below else relative)
+    folder = f"{namespace.path}/data/".lstrip("/")
+    found = readings(f"{namespace.path}/{relative}".lstrip("/"))
+    below = {path for path in found if path.startswith(folder)}
+    if below == {folder}:
+        # The folder itself is the name of no object that could be collected: either is right.
+        assert answer in ("refused", relative)
+    else:
+        assert answer == ("refused" if below else relative)
 
 
 @settings(deadline=None)
 @given(namespace=namespaces, address=addresses)
 def test_by_prefix_is_full_for_a_known_scheme_and_relative_otherwise(namespace, address):
     known = (
-        address.partition("://")[0].lower() in ("s3", "gs", "mem", "memory", "local", "http", "https")
+        address.partition("://")[0].lower()
+        in ("s3", "gs", "mem", "memory", "local", "http", "https")
         and "://" in address
     )
     same = AddressType.FULL if known else AddressType.RELATIVE
@@ -149,7 +168,9 @@ def test_a_batch_equals_its_rows(namespace, rows):
     for (address, kind), answer in zip(rows, answers, strict=True):
         if answer == "refused":
             with pytest.raises(AddressError):
-                namespace.relative_batch(pa.array(["data/x", address]), pa.array([1, kind], pa.int32()))
+                namespace.relative_batch(
+                    pa.array(["data/x", address]), pa.array([1, kind], pa.int32())
+                )
 
 
 @settings(deadline=None)

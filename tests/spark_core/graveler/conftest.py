@@ -15,7 +15,9 @@ _TABLE = re.compile(r"[0-9a-f]{64}")
 @pytest.fixture(scope="session")
 def namespaces(tmp_path_factory) -> dict[str, Path]:
     """Namespace root of each recorded repository."""
-    return {name: golden.unpack(name, tmp_path_factory.mktemp(name)) for name in golden.REPOSITORIES}
+    return {
+        name: golden.unpack(name, tmp_path_factory.mktemp(name)) for name in golden.REPOSITORIES
+    }
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,9 @@ def tables(namespaces) -> dict[str, dict[str, bytes]]:
     """Repository -> table id -> file."""
     return {
         name: {
-            path.name: path.read_bytes() for path in sorted((root / "_lakefs").glob("*")) if _TABLE.fullmatch(path.name)
+            path.name: path.read_bytes()
+            for path in sorted((root / "_lakefs").glob("*"))
+            if _TABLE.fullmatch(path.name)
         }
         for name, root in namespaces.items()
     }

@@ -16,7 +16,8 @@ from spark_core.graveler.wire import uvarint
 def block(entries: list[tuple[int, bytes, bytes]], restarts: int = 1) -> bytes:
     """A block of (shared, unshared key bytes, value)."""
     body = b"".join(
-        uvarint(shared) + uvarint(len(key)) + uvarint(len(value)) + key + value for shared, key, value in entries
+        uvarint(shared) + uvarint(len(key)) + uvarint(len(value)) + key + value
+        for shared, key, value in entries
     )
     return body + bytes(4 * restarts) + restarts.to_bytes(4, "little")
 
@@ -89,15 +90,23 @@ class Forgery:
         if self.index_block is not None:
             index = self.index_block
         file += stored(index)
-        properties_at, properties = len(file), plain({k.encode(): self.properties[k] for k in sorted(self.properties)})
+        properties_at, properties = (
+            len(file),
+            plain({k.encode(): self.properties[k] for k in sorted(self.properties)}),
+        )
         file += stored(properties)
         named = {b"rocksdb.properties": handle(properties_at, len(properties))}
-        metaindex_at, metaindex = len(file), plain(named if self.metaindex is None else self.metaindex)
+        metaindex_at, metaindex = (
+            len(file),
+            plain(named if self.metaindex is None else self.metaindex),
+        )
         if self.metaindex_kind == 1:
             metaindex = bytes(cramjam.snappy.compress_raw(metaindex))
         file += stored(metaindex, self.metaindex_kind)
         both = handle(metaindex_at, len(metaindex)) + handle(index_at, len(index))
-        footer = bytes([self.checksum_type]) + (both if self.handles is None else self.handles).ljust(40, b"\0")
+        footer = bytes([self.checksum_type]) + (
+            both if self.handles is None else self.handles
+        ).ljust(40, b"\0")
         footer += self.version.to_bytes(4, "little") + self.magic
         assert len(footer) == FOOTER_SIZE
         return file + footer

@@ -67,7 +67,11 @@ def test_a_temporary_directory_that_is_missing_is_no_error(no_writable_place, mo
 
 def test_every_loop_is_kept_on_disk():
     kernels.fnv1a_64(np.zeros(1, np.uint8))
-    loops = [value for value in vars(kernels).values() if isinstance(value, numba.core.registry.CPUDispatcher)]
+    loops = [
+        value
+        for value in vars(kernels).values()
+        if isinstance(value, numba.core.registry.CPUDispatcher)
+    ]
     assert len(loops) > 15
     assert all(type(loop._cache).__name__ == "FunctionCache" for loop in loops)
 
@@ -118,7 +122,10 @@ from spark_core.graveler import write_metarange
 
 import numpy as np
 try:
-    kernels.gather(np.zeros(1, np.uint8), np.array([5]), np.array([3]), np.zeros(2, np.int32), np.zeros(9, np.uint8))
+    starts, lengths = np.array([5]), np.array([3])
+    kernels.gather(
+        np.zeros(1, np.uint8), starts, lengths, np.zeros(2, np.int32), np.zeros(9, np.uint8)
+    )
 except IndexError:
     pass
 else:
@@ -140,11 +147,15 @@ for turn in range(int(sys.argv[2])):
         elif action < 0.8:
             del block[position : position + chance.randint(1, 40)]
         else:
-            block[position:position] = chance.choice([b"\\xff" * 9 + b"\\x01", b"\\x80", bytes(5), b"\\xfe" + b"\\xff" * 8 + b"\\x01"])
+            block[position:position] = chance.choice(
+                [b"\\xff" * 9 + b"\\x01", b"\\x80", bytes(5), b"\\xfe" + b"\\xff" * 8 + b"\\x01"]
+            )
         forgery.blocks[number] = bytes(block)
     if chance.random() < 0.2:
         index = bytearray(forgery.good_index())
-        index[chance.randrange(len(index))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        index[chance.randrange(len(index))] = chance.choice(
+            [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
+        )
         forgery.index_block = bytes(index)
     try:
         reader(forgery.data(), name="fuzz")
@@ -155,9 +166,14 @@ print(refused)
 
 
 def test_no_loop_reads_beyond_its_arrays_whatever_the_blocks_hold(tmp_path):
-    """The same loops compiled with numba's own bounds checks: an index outside would raise IndexError."""
+    """numba's own bounds checks would raise an IndexError for an index outside."""
     # Checks of bounds are the same without optimizing, which takes longer than the reading.
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_OPT": "0",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
     done = subprocess.run(
         [sys.executable, "-c", FUZZ, "7", "2000"],
         cwd=ROOT,
@@ -174,26 +190,37 @@ WARM = """
 import sys
 from pathlib import Path
 from numba.core.registry import CPUDispatcher
-from spark_core.graveler import kernels, read_metarange, read_range, read_records, warm_up, write_tables
+from spark_core.graveler import (
+    kernels, read_metarange, read_range, read_records, warm_up, write_tables
+)
 from tests.support import golden
 
 def compiled():
-    return {name: len(loop.signatures) for name, loop in vars(kernels).items() if isinstance(loop, CPUDispatcher)}
+    loops = vars(kernels).items()
+    return {
+        name: len(loop.signatures) for name, loop in loops if isinstance(loop, CPUDispatcher)
+    }
 
 warm_up()
 before = compiled()
-for path in sorted((golden.unpack("two-level-index", Path(sys.argv[1])) / "_lakefs").glob("?" * 64)):
+unpacked = golden.unpack("two-level-index", Path(sys.argv[1]))
+for path in sorted((unpacked / "_lakefs").glob("?" * 64)):
     kind = read_records(path.read_bytes(), name=path.name).properties
     if "entity" not in kind:
         reader = read_range if kind["type"] == b"ranges" else read_metarange
         reader(path.read_bytes(), name=path.name, expected_id=path.name)
-assert all(before[name] for name in ("scan_records", "entry_fields", "range_data_fields", "fnv1a_64", "hash_input"))
+used = ("scan_records", "entry_fields", "range_data_fields", "fnv1a_64", "hash_input")
+assert all(before[name] for name in used)
 assert compiled() == before, (before, compiled())
 """
 
 
 def test_after_warming_up_nothing_is_left_to_compile(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", WARM, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", WARM, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

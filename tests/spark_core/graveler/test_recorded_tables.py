@@ -38,7 +38,10 @@ def files_of(tables, type_, *, objects=True):
     for repository, files in tables.items():
         for name, data in files.items():
             table = read_records(data, name=name)
-            if table.properties["type"] == type_.encode() and ("entity" not in table.properties) == objects:
+            if (
+                table.properties["type"] == type_.encode()
+                and ("entity" not in table.properties) == objects
+            ):
                 yield repository, name, data, table
 
 
@@ -51,7 +54,7 @@ def rows(data, name):
 
 
 def shown_address(repository, entry):
-    """The address as the recorded expectation writes it: relative inside the namespace, else a URI."""
+    """Return the address as the expectation has it: relative in the namespace, else a URI."""
     if entry.address_type == 1:
         return entry.address
     address = entry.address
@@ -64,9 +67,14 @@ def shown_address(repository, entry):
 
 def with_paths(row):
     """An expected row with the recorded paths in place of the placeholders."""
-    paths = {"<BLOCKSTORE>": golden.SERVER_PATH, "<EXTERNAL>": golden.SERVER_PATH.removesuffix("bs") + "ext"}
+    paths = {
+        "<BLOCKSTORE>": golden.SERVER_PATH,
+        "<EXTERNAL>": golden.SERVER_PATH.removesuffix("bs") + "ext",
+    }
     for placeholder, path in paths.items():
-        row = [value.replace(placeholder, path) if isinstance(value, str) else value for value in row]
+        row = [
+            value.replace(placeholder, path) if isinstance(value, str) else value for value in row
+        ]
     return row
 
 
@@ -115,15 +123,24 @@ def test_every_metarange_holds_what_the_server_listed(repository, tables):
             ]
             assert (described["min_key"], described["max_key"]) == (whole[0].path, whole[-1].path)
             entries += whole
-        listed = sorted((with_paths(expected["entry_table"][i]) for i in indexes), key=lambda row: row[0].encode())
+        listed = sorted(
+            (with_paths(expected["entry_table"][i]) for i in indexes),
+            key=lambda row: row[0].encode(),
+        )
         assert [shown(repository, entry) for entry in entries] == [row[:7] for row in listed]
-        assert all(entry.address == row[7] for entry, row in zip(entries, listed, strict=True) if len(row) > 7)
+        assert all(
+            entry.address == row[7]
+            for entry, row in zip(entries, listed, strict=True)
+            if len(row) > 7
+        )
 
 
 def test_the_recorded_repositories_cover_what_the_reader_must_know(tables):
     ranges = list(files_of(tables, "ranges"))
     kinds = {table.properties["rocksdb.block.based.table.index.type"][0] for *_, table in ranges}
-    address_types = {entry.address_type for _, name, data, _ in ranges for entry in rows(data, name)}
+    address_types = {
+        entry.address_type for _, name, data, _ in ranges for entry in rows(data, name)
+    }
     assert kinds == {0, 2}
     assert address_types == {1, 2}
     assert len(ranges) > 100
@@ -134,9 +151,14 @@ def test_every_recorded_file_is_written_again_byte_for_byte(tables):
     for files in tables.values():
         for name, data in files.items():
             table = read_records(data, name=name)
-            builder = TableBuilder({key: table.properties[key].decode() for key in HASHED if key in table.properties})
+            builder = TableBuilder(
+                {key: table.properties[key].decode() for key in HASHED if key in table.properties}
+            )
             for key, identity, payload in zip(
-                table.keys.to_pylist(), table.identities.to_pylist(), table.payloads.to_pylist(), strict=True
+                table.keys.to_pylist(),
+                table.identities.to_pylist(),
+                table.payloads.to_pylist(),
+                strict=True,
             ):
                 builder.add(key, encode_value(identity, payload))
             written = builder.finish()
@@ -157,7 +179,10 @@ def test_entries_written_again_give_the_servers_range_byte_for_byte(tables):
 def test_ranges_written_again_give_the_servers_metarange_byte_for_byte(tables):
     for repository, name, data, _ in files_of(tables, "metaranges"):
         described = read_metarange(data, name=name).to_pylist()
-        ranges = [write_range(rows(tables[repository][row["range_id"]], row["range_id"])) for row in described]
+        ranges = [
+            write_range(rows(tables[repository][row["range_id"]], row["range_id"]))
+            for row in described
+        ]
         assert [(r.id, r.min_key, r.max_key, r.estimated_size_bytes, r.count) for r in ranges] == [
             tuple(row.values()) for row in described
         ]
@@ -166,11 +191,14 @@ def test_ranges_written_again_give_the_servers_metarange_byte_for_byte(tables):
 
 
 def test_entries_are_cut_into_the_servers_ranges(tables):
-    # The first commit was written in one go by a server with small ranges; later ones keep ranges of earlier ones.
+    # The first commit was written in one go by a server with small ranges; later ones keep ranges
+    # of earlier ones.
     files, expected = tables["many-ranges"], golden.expected("many-ranges")
     metarange_id = next(id_ for id_, indexes in expected["metaranges"].items() if indexes)
     described = read_metarange(files[metarange_id], name=metarange_id).to_pylist()
-    entries = [entry for row in described for entry in rows(files[row["range_id"]], row["range_id"])]
+    entries = [
+        entry for row in described for entry in rows(files[row["range_id"]], row["range_id"])
+    ]
     metarange, ranges = write_tables(entries, **SMALL_RANGES)
     assert len(ranges) == 20
     assert [table.id for table in ranges] == [row["range_id"] for row in described]
@@ -181,7 +209,9 @@ def dump_of(repository):
     return golden.server(repository)["refs_dump"]["refs"]
 
 
-WITH_DUMP = [name for name in golden.REPOSITORIES if (golden.server(name).get("refs_dump") or {}).get("done")]
+WITH_DUMP = [
+    name for name in golden.REPOSITORIES if (golden.server(name).get("refs_dump") or {}).get("done")
+]
 
 
 @pytest.mark.parametrize("repository", WITH_DUMP)
@@ -194,10 +224,17 @@ def test_a_refs_dump_holds_the_commits_branches_and_tags_of_the_api(repository, 
         branches_metarange_id=dump["branches_meta_range_id"],
         tags_metarange_id=dump["tags_meta_range_id"],
     )
-    whole = {commit.id: commit for commit in read_commit_records(fetch, dump["commits_meta_range_id"])}
+    whole = {
+        commit.id: commit for commit in read_commit_records(fetch, dump["commits_meta_range_id"])
+    }
     for commit in server["commits"]:
         record = whole[commit["id"]]
-        assert (record.committer, record.message, dict(record.metadata), record.creation_date.seconds) == (
+        assert (
+            record.committer,
+            record.message,
+            dict(record.metadata),
+            record.creation_date.seconds,
+        ) == (
             commit["committer"],
             commit["message"],
             commit["metadata"],
@@ -211,12 +248,16 @@ def test_a_refs_dump_holds_the_commits_branches_and_tags_of_the_api(repository, 
             commit["version"],
             commit["generation"],
         )
-        assert read.creation_date.replace(microsecond=0) == datetime.fromtimestamp(commit["creation_date"], UTC)
+        assert read.creation_date.replace(microsecond=0) == datetime.fromtimestamp(
+            commit["creation_date"], UTC
+        )
     assert {commit["id"] for commit in server["commits"]} <= set(refs.commits)
     assert [(branch.id, branch.commit_id) for branch in refs.branches] == [
         (branch["id"], branch["commit_id"]) for branch in server["branches"]
     ]
-    assert [(tag.id, tag.commit_id) for tag in refs.tags] == [(tag["id"], tag["commit_id"]) for tag in server["tags"]]
+    assert [(tag.id, tag.commit_id) for tag in refs.tags] == [
+        (tag["id"], tag["commit_id"]) for tag in server["tags"]
+    ]
 
 
 @pytest.mark.parametrize("repository", WITH_DUMP)
@@ -247,7 +288,10 @@ def test_a_refs_dump_written_again_is_the_servers_byte_for_byte(repository, tabl
 
 
 def test_the_constants_of_the_servers_own_tests():
-    assert table_id([(b"key", b"value")], {}) == "1f60902cb44890618d61597673a62e44cf526f5991d9db687141218985fe60b8"
+    assert (
+        table_id([(b"key", b"value")], {})
+        == "1f60902cb44890618d61597673a62e44cf526f5991d9db687141218985fe60b8"
+    )
     moment = Timestamp.of(datetime(2021, 1, 24, 15, 10, 12, tzinfo=UTC))
     assert (
         commit_id(
@@ -263,7 +307,9 @@ def test_the_constants_of_the_servers_own_tests():
 
 
 def test_an_empty_dump_is_three_tables_without_ranges():
-    written = write_refs_dump(commits=[], branches=[Branch("main", "c" * 64)], tags=[Tag("v1", "c" * 64)])
+    written = write_refs_dump(
+        commits=[], branches=[Branch("main", "c" * 64)], tags=[Tag("v1", "c" * 64)]
+    )
     files = {table.id: table.data for table in written.files}
     refs = read_refs(
         files.__getitem__,
@@ -271,4 +317,8 @@ def test_an_empty_dump_is_three_tables_without_ranges():
         branches_metarange_id=written.branches_metarange_id,
         tags_metarange_id=written.tags_metarange_id,
     )
-    assert (refs.commits, refs.branches, refs.tags) == ({}, (Branch("main", "c" * 64),), (Tag("v1", "c" * 64),))
+    assert (refs.commits, refs.branches, refs.tags) == (
+        {},
+        (Branch("main", "c" * 64),),
+        (Tag("v1", "c" * 64),),
+    )

@@ -33,14 +33,18 @@ from spark_core.graveler.tables import ends_range
 from spark_core.graveler.wire import Source, read_uvarint, svarint, uvarint
 from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag
+from tests.support.examples import examples
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-# Prefixes and bytes at the edge of the key compression (01 begins a key's trailer) occur often enough.
+# Prefixes and bytes at the edge of the key compression (01 begins a key's trailer) occur often
+# enough.
 PATHS = st.binary(max_size=12) | st.builds(
     lambda parts, tail: b"".join(parts) + tail,
-    st.lists(st.sampled_from([b"a", b"a\x01", b"\x00", b"\x01" + bytes(7), b"\xff", b"dir/"]), max_size=6),
+    st.lists(
+        st.sampled_from([b"a", b"a\x01", b"\x00", b"\x01" + bytes(7), b"\xff", b"dir/"]), max_size=6
+    ),
     st.binary(max_size=3) | st.just(b"long" * 400),
 )
 ENTRIES = st.dictionaries(
@@ -81,10 +85,16 @@ def entry(path, address=None):
     return Entry(path, address or f"data/{path.hex()}", 1, 1, "c" * 32, NOON)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60, 150), deadline=None)
 @given(ENTRIES)
 @example({})
-@example({b"": entry(b"", "data/x"), b"\x01" + bytes(7): entry(b"", "data/y"), b"\x01" + bytes(8): entry(b"", "z")})
+@example(
+    {
+        b"": entry(b"", "data/x"),
+        b"\x01" + bytes(7): entry(b"", "data/y"),
+        b"\x01" + bytes(8): entry(b"", "z"),
+    }
+)
 def test_entries_come_back_as_they_were_written(by_path):
     entries = sorted_entries(by_path)
     table = write_range(entries)
@@ -100,12 +110,14 @@ def test_entries_come_back_as_they_were_written(by_path):
         for one in entries
     ]
     assert read_back(table) == entries
-    assert [list(one.metadata) for one in read_back(table)] == [list(one.metadata) for one in entries]
+    assert [list(one.metadata) for one in read_back(table)] == [
+        list(one.metadata) for one in entries
+    ]
     records = read_records(table.data, name=table.id)
     assert records.identities.to_pylist() == [entry_identity(one) for one in entries]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25, 50), deadline=None)
 @given(ENTRIES, st.integers(1, 9), st.sampled_from([300, 2000, 20 << 20]))
 def test_a_commit_in_many_ranges_comes_back_whole_and_in_order(by_path, raggedness, size):
     entries = sorted_entries(by_path)
@@ -117,7 +129,9 @@ def test_a_commit_in_many_ranges_comes_back_whole_and_in_order(by_path, raggedne
     paths = [
         path
         for row in described
-        for path in read_range(files[row["range_id"]], name="r", expected_count=row["count"])["path"].to_pylist()
+        for path in read_range(files[row["range_id"]], name="r", expected_count=row["count"])[
+            "path"
+        ].to_pylist()
     ]
     assert paths == sorted(by_path)
     for row in described:
@@ -127,7 +141,9 @@ def test_a_commit_in_many_ranges_comes_back_whole_and_in_order(by_path, raggedne
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 31, 32, 33, 400])
 def test_restarts_of_the_key_compression_do_not_show(count):
     entries = [entry(b"same/prefix/%04d" % i) for i in range(count)]
-    assert read_range(write_range(entries).data, name="r")["path"].to_pylist() == [one.path for one in entries]
+    assert read_range(write_range(entries).data, name="r")["path"].to_pylist() == [
+        one.path for one in entries
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 1500, 3900, 4096, 5000, 70_000])
@@ -150,7 +166,10 @@ def test_a_range_of_many_blocks_has_the_engines_numbers_right():
     assert 0.9 < table.estimated_size_bytes / len(table.data) < 1.1
     assert table.id == table_id(
         (
-            (one.path, b"\x40" + entry_identity(one) + svarint(len(encode_entry(one))) + encode_entry(one))
+            (
+                one.path,
+                b"\x40" + entry_identity(one) + svarint(len(encode_entry(one))) + encode_entry(one),
+            )
             for one in entries
         ),
         {"type": "ranges"},
@@ -168,7 +187,11 @@ def test_keys_out_of_order_are_not_written():
 
 
 def test_the_range_splitting_hash_is_fnv1a():
-    for text, wanted in ((b"", 0xCBF29CE484222325), (b"a", 0xAF63DC4C8601EC8C), (b"foobar", 0x85944171F73967E8)):
+    for text, wanted in (
+        (b"", 0xCBF29CE484222325),
+        (b"a", 0xAF63DC4C8601EC8C),
+        (b"foobar", 0x85944171F73967E8),
+    ):
         assert int(kernels.fnv1a_64(np.frombuffer(text, np.uint8))) == wanted
     assert ends_range(b"a", 1)
     assert ends_range(b"a", 0xAF63DC4C8601EC8C)
@@ -190,7 +213,10 @@ def test_varints_have_one_form_in_both_languages(number):
     assert read_uvarint(encoded, 0, Source("t", "n")) == (number, len(encoded))
     assert kernels.read_uvarint(buffer, 0, len(encoded) - 1)[1] == -kernels.CUT_VARINT
     longer = encoded[:-1] + bytes([encoded[-1] | 0x80, 0])
-    assert kernels.read_uvarint(np.frombuffer(longer, np.uint8), 0, len(longer))[1] == -kernels.LONG_VARINT
+    assert (
+        kernels.read_uvarint(np.frombuffer(longer, np.uint8), 0, len(longer))[1]
+        == -kernels.LONG_VARINT
+    )
     with pytest.raises(CorruptTableError, match="longer than its number needs"):
         read_uvarint(longer, 0, Source("t", "n"))
 
@@ -248,7 +274,9 @@ COMMITS = st.lists(
         CommitRecord,
         committer=TEXT,
         message=TEXT,
-        creation_date=st.builds(Timestamp, st.integers(-(2**62), 2**62), st.integers(0, 999_999_999)),
+        creation_date=st.builds(
+            Timestamp, st.integers(-(2**62), 2**62), st.integers(0, 999_999_999)
+        ),
         metarange_id=st.sampled_from(["", "f" * 64]),
         metadata=st.dictionaries(TEXT, TEXT, max_size=3),
         parents=st.lists(TEXT, max_size=3).map(tuple),
@@ -260,7 +288,7 @@ COMMITS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 60), deadline=None)
 @given(COMMITS, st.sets(TEXT.filter(bool), max_size=5))
 def test_refs_come_back_as_they_were_written(commits, names):
     branches = [Branch(name, "b" * 64) for name in names]
@@ -292,7 +320,9 @@ def test_a_dump_whose_range_is_missing_is_not_an_empty_one():
 
 
 def test_the_time_does_not_lose_its_nanoseconds():
-    one = Entry(b"a", "data/a", 1, 1, "c", NOON + timedelta(microseconds=1), last_modified_nanos=999)
+    one = Entry(
+        b"a", "data/a", 1, 1, "c", NOON + timedelta(microseconds=1), last_modified_nanos=999
+    )
     assert Timestamp(int(NOON.timestamp()), 1999).encode() in encode_entry(one)
     assert decode_entry(encode_entry(one), path=b"a") == one
 
@@ -300,6 +330,10 @@ def test_the_time_does_not_lose_its_nanoseconds():
 def test_an_empty_table_is_read_and_has_empty_keys():
     table = TableBuilder({"type": "ranges"}).finish()
     records = read_records(table.data, name="empty")
-    assert (len(records.keys), records.properties["min_key"], records.properties["count"]) == (0, b"", b"0")
+    assert (len(records.keys), records.properties["min_key"], records.properties["count"]) == (
+        0,
+        b"",
+        b"0",
+    )
     assert read_range(table.data, name="empty", expected_count=0).num_rows == 0
     assert read_metarange(write_metarange([]).data, name="empty").num_rows == 0

@@ -46,7 +46,8 @@ def client(clock: FakeClock) -> Iterator[Callable[..., tuple[LakeFSServer, Scrip
             scripted = stack.enter_context(ScriptedServer(overrides=overrides))
             return (
                 LakeFSServer(
-                    ServerOptions(scripted.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY, **options), clock=clock
+                    ServerOptions(scripted.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY, **options),
+                    clock=clock,
                 ),
                 scripted,
             )

@@ -16,7 +16,9 @@ from spark_core.lakefs.entries import addresses_on, just_before, pages_of
 from tests.support.scripted_server import Asked, ScriptedServer, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
-PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1, max_size=6)
+PATHS = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1, max_size=6
+)
 
 
 class ListedBranch:
@@ -31,11 +33,16 @@ class ListedBranch:
         self.calls += 1
         behind = [path for path in self.entries if path.encode() > after.encode()]
         shown = behind[: self.page_size]
-        return EntriesPage([(path, f"s3://b/{path}") for path in shown], has_more=len(shown) < len(behind))
+        return EntriesPage(
+            [(path, f"s3://b/{path}") for path in shown], has_more=len(shown) < len(behind)
+        )
 
 
 class RawBranch:
-    """A branch that orders its paths by bytes and shows what is no UTF-8 as U+FFFD; addresses are the bytes in hex."""
+    """A branch that orders paths by bytes and shows bytes that are no UTF-8 as U+FFFD.
+
+    Addresses are the bytes of the path in hex.
+    """
 
     def __init__(self, paths: set[bytes], page_size: int) -> None:
         self.paths = sorted(path for path in paths if path)
@@ -48,15 +55,21 @@ class RawBranch:
 
 
 @given(st.sets(PATHS), st.sets(PATHS), st.integers(1, 5))
-def test_exactly_the_wanted_paths_that_are_there_are_found(there: set[str], wanted: set[str], page_size: int) -> None:
+def test_exactly_the_wanted_paths_that_are_there_are_found(
+    there: set[str], wanted: set[str], page_size: int
+) -> None:
     branch = ListedBranch(there | set(list(wanted)[::2]), page_size)
     found = list(addresses_on(branch, "docs", "main", wanted))  # type: ignore[arg-type]
-    assert sorted(found) == sorted((path, f"s3://b/{path}") for path in wanted & set(branch.entries))
+    assert sorted(found) == sorted(
+        (path, f"s3://b/{path}") for path in wanted & set(branch.entries)
+    )
     assert branch.calls <= 2 * len(wanted) + len(branch.entries) // page_size + 1
 
 
 @given(
-    st.sets(st.binary(max_size=3) | st.sampled_from([b"k\x80", b"k\xff", "ké".encode(), b"k", b"z"])),
+    st.sets(
+        st.binary(max_size=3) | st.sampled_from([b"k\x80", b"k\xff", "ké".encode(), b"k", b"z"])
+    ),
     st.sets(st.integers(0, 20)),
     st.integers(1, 4),
 )
@@ -92,22 +105,32 @@ def test_a_page_full_of_paths_that_are_no_utf8_leaves_the_rest_unasked_or_refuse
     assert unasked == {"k\ufffd", "z"}
     *_, last = pages_of(branch, "docs", "main", budget=CallBudget(100))  # type: ignore[arg-type]
     assert last.has_more
-    with pytest.raises(IncompleteReadError, match=r"does not get ahead.*many paths there are no UTF-8"):
+    with pytest.raises(
+        IncompleteReadError, match=r"does not get ahead.*many paths there are no UTF-8"
+    ):
         list(addresses_on(branch, "docs", "main", ["k\ufffd"]))  # type: ignore[arg-type]
 
 
 @given(
-    st.sets(st.binary(max_size=3) | st.sampled_from([b"k\x80", "ké".encode()])), st.integers(1, 4), st.integers(0, 9)
+    st.sets(st.binary(max_size=3) | st.sampled_from([b"k\x80", "ké".encode()])),
+    st.integers(1, 4),
+    st.integers(0, 9),
 )
-def test_pages_show_all_that_a_branch_has_or_say_that_more_follows(there: set[bytes], page: int, calls: int) -> None:
+def test_pages_show_all_that_a_branch_has_or_say_that_more_follows(
+    there: set[bytes], page: int, calls: int
+) -> None:
     branch, budget = RawBranch(there, page), CallBudget(calls)
     pages = list(pages_of(branch, "docs", "main", budget=budget))  # type: ignore[arg-type]
     assert budget.made == len(pages) <= calls
     if pages and not pages[-1].has_more:
-        assert {uri for listed in pages for _, uri in listed.entries} == {path.hex() for path in branch.paths}
+        assert {uri for listed in pages for _, uri in listed.entries} == {
+            path.hex() for path in branch.paths
+        }
 
 
-def test_a_path_that_is_no_utf8_is_found_by_how_it_begins_however_the_server_shows_the_rest() -> None:
+def test_a_path_that_is_no_utf8_is_found_by_how_it_begins_however_the_server_shows_the_rest() -> (
+    None
+):
     branch = RawBranch({b"j", b"k/\xe2\x82/x", b"k/y", b"z"}, 2)
     asked = ["k/\ufffd", "z"]
     assert dict(addresses_on(branch, "docs", "main", asked))["k/\ufffd/x"] == b"k/\xe2\x82/x".hex()  # type: ignore[arg-type]
@@ -127,7 +150,8 @@ def test_just_before_a_path_is_before_it(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "before"), [("b", "a\U0010ffff"), ("a\0", "a"), ("a\ue000", "a\ud7ff\U0010ffff"), ("", "")]
+    ("path", "before"),
+    [("b", "a\U0010ffff"), ("a\0", "a"), ("a\ue000", "a\ud7ff\U0010ffff"), ("", "")],
 )
 def test_there_is_hardly_any_room_between_the_two(path: str, before: str) -> None:
     assert just_before(path) == before
@@ -135,7 +159,9 @@ def test_there_is_hardly_any_room_between_the_two(path: str, before: str) -> Non
 
 def test_a_thousand_neighbours_cost_one_call_and_a_far_one_another(client: Client) -> None:
     many = [
-        {"path": f"{folder}/{number:05}", "physical_address": "s3://b/x"} for folder in "abz" for number in range(5000)
+        {"path": f"{folder}/{number:05}", "physical_address": "s3://b/x"}
+        for folder in "abz"
+        for number in range(5000)
     ]
 
     def listed(asked: Asked) -> tuple[int, Any]:
@@ -154,7 +180,10 @@ def test_nothing_wanted_asks_nothing(client: Client) -> None:
 
 
 def test_a_listing_that_does_not_get_ahead_refuses(client: Client) -> None:
-    stuck = {"results": [{"path": "a", "physical_address": "s3://b/a"}], "pagination": {"has_more": True}}
+    stuck = {
+        "results": [{"path": "a", "physical_address": "s3://b/a"}],
+        "pagination": {"has_more": True},
+    }
     server, _ = client({("GET", ".*/objects/ls"): (200, stuck)})
     with pytest.raises(IncompleteReadError, match="does not get ahead"):
         list(addresses_on(server, "docs", "main", ["b", "c"]))

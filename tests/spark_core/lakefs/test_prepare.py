@@ -17,7 +17,13 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.lakefs import LakeFSServer, NoSuchCallError, PreparedCommits, PreparedUncommitted, RefsDump
+from spark_core.lakefs import (
+    LakeFSServer,
+    NoSuchCallError,
+    PreparedCommits,
+    PreparedUncommitted,
+    RefsDump,
+)
 from tests.spark_core.lakefs.conftest import FakeClock
 from tests.support.recordings import recorded, recordings
 from tests.support.scripted_server import Asked, Reply, ScriptedServer, in_turn
@@ -31,13 +37,19 @@ DUMP = ("POST", "/repositories/[^/]+/dump")
 DUMP_STATUS = ("GET", "/repositories/[^/]+/dump")
 DUMP_SYNC = ("PUT", "/repositories/[^/]+/refs/dump")
 NAME = "obs-45461"
-RUNNING = {"completed": False, "task_id": "GCPC5TyA-uOx8cbTb2USu8Xh", "update_time": "2026-11-21T07:17:41.9Z"}
+RUNNING = {
+    "completed": False,
+    "task_id": "GCPC5TyA-uOx8cbTb2USu8Xh",
+    "update_time": "2026-11-21T07:17:41.9Z",
+}
 RUN_ID = "ft6rqqpksduakb446ivg"
 UNKNOWN_ROUTE = recorded("prepare-uncommitted", 10)
 
 
 def test_commits_are_prepared_by_the_asynchronous_call(client: Client) -> None:
-    server, scripted = client({SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 2)})
+    server, scripted = client(
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 2)}
+    )
     assert server.prepare_commits(NAME) == PreparedCommits("ft6rqqpksduakb446ivg")
     assert scripted.calls[1].query == {"id": "GCPC5TyA-uOx8cbTb2USu8Xh"}
     assert server.requests == {"prepare_commits": 1, "prepare_commits_status": 1}
@@ -46,19 +58,26 @@ def test_commits_are_prepared_by_the_asynchronous_call(client: Client) -> None:
 def test_a_task_is_asked_for_at_growing_intervals(client: Client, clock: FakeClock) -> None:
     running = [(200, RUNNING)] * 9
     server, _ = client(
-        {SUBMIT: recorded("prepare-commits", 1), STATUS: in_turn(*running, recorded("prepare-commits", 2))}
+        {
+            SUBMIT: recorded("prepare-commits", 1),
+            STATUS: in_turn(*running, recorded("prepare-commits", 2)),
+        }
     )
     assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
-    assert clock.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert clock.slept == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0]
 
 
-def test_a_task_that_never_ends_is_given_up_at_the_deadline(client: Client, clock: FakeClock) -> None:
+def test_a_task_that_never_ends_is_given_up_at_the_deadline(
+    client: Client, clock: FakeClock
+) -> None:
     server, _ = client(
-        {SUBMIT: recorded("prepare-commits", 1), STATUS: (200, RUNNING)}, prepare_deadline=timedelta(minutes=2)
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: (200, RUNNING)},
+        prepare_deadline=timedelta(minutes=2),
     )
     with pytest.raises(
         TransientError,
-        match=r"prepare_deadline = 0:02:00 and reported progress never after 2026-11-21T07:17:41.9Z.*restarted",
+        match=r"prepare_deadline = 0:02:00 and reported progress never after "
+        r"2026-11-21T07:17:41.9Z.*restarted",
     ):
         server.prepare_commits(NAME)
     assert 105 < clock.monotonic() <= 120
@@ -70,13 +89,18 @@ def test_a_task_that_moves_but_does_not_end_says_when_it_moved_last(client: Clie
     def moving(_: Asked) -> tuple[int, Any]:
         return 200, RUNNING | {"update_time": f"tick {next(ticks)}"}
 
-    server, _ = client({SUBMIT: recorded("prepare-commits", 1), STATUS: moving}, prepare_deadline=timedelta(minutes=2))
+    server, _ = client(
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: moving},
+        prepare_deadline=timedelta(minutes=2),
+    )
     with pytest.raises(TransientError, match=r"reported progress last at tick \d+"):
         server.prepare_commits(NAME)
 
 
 @pytest.mark.parametrize("store", ["local", "s3"])
-def test_no_rules_are_none_by_the_task_and_by_the_synchronous_call(client: Client, store: str) -> None:
+def test_no_rules_are_none_by_the_task_and_by_the_synchronous_call(
+    client: Client, store: str
+) -> None:
     name = f"no-rules-{store}"
     server, _ = client({SUBMIT: recorded(name, 1), STATUS: recorded(name, 2)})
     assert server.prepare_commits(NAME) is None
@@ -85,20 +109,30 @@ def test_no_rules_are_none_by_the_task_and_by_the_synchronous_call(client: Clien
 
 
 @pytest.mark.parametrize("route", [SUBMIT, SYNC])
-def test_an_unknown_repository_is_not_one_without_rules(client: Client, route: tuple[str, str]) -> None:
-    server, _ = client({SUBMIT: UNKNOWN_ROUTE, SYNC: UNKNOWN_ROUTE} | {route: recorded("prepare-commits", 18)})
+def test_an_unknown_repository_is_not_one_without_rules(
+    client: Client, route: tuple[str, str]
+) -> None:
+    server, _ = client(
+        {SUBMIT: UNKNOWN_ROUTE, SYNC: UNKNOWN_ROUTE} | {route: recorded("prepare-commits", 18)}
+    )
     with pytest.raises(NotFoundError, match="repository not found"):
         server.prepare_commits("not-there")
 
 
-@pytest.mark.parametrize("missing", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")])
-def test_a_server_without_the_asynchronous_call_is_asked_synchronously(client: Client, missing: Any) -> None:
+@pytest.mark.parametrize(
+    "missing", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")]
+)
+def test_a_server_without_the_asynchronous_call_is_asked_synchronously(
+    client: Client, missing: Any
+) -> None:
     server, _ = client({SUBMIT: missing, SYNC: recorded("s3-prepare", 0)})
     assert server.prepare_commits("s3-features") == PreparedCommits("ft6rthhksdu8nmvqvsdg")
 
 
 @pytest.mark.parametrize("index", [0, 3])
-def test_of_two_documents_of_a_local_store_the_second_is_the_answer(client: Client, index: int) -> None:
+def test_of_two_documents_of_a_local_store_the_second_is_the_answer(
+    client: Client, index: int
+) -> None:
     server, _ = client({SUBMIT: UNKNOWN_ROUTE, SYNC: recorded("prepare-commits", index)})
     assert server.prepare_commits(NAME) == PreparedCommits(
         ["ft6rqqpksduakb446iv0", "", "", "ft6rqqhksduakb446j00"][index]
@@ -127,7 +161,9 @@ def test_a_404_of_a_proxy_on_both_calls_is_not_no_rules(client: Client) -> None:
 
 
 def test_a_404_in_other_words_is_not_no_rules(client: Client) -> None:
-    server, _ = client({SUBMIT: (404, {"message": "not found"}), SYNC: (404, {"message": "not found"})})
+    server, _ = client(
+        {SUBMIT: (404, {"message": "not found"}), SYNC: (404, {"message": "not found"})}
+    )
     with pytest.raises(NotFoundError, match="not found"):
         server.prepare_commits(NAME)
 
@@ -142,20 +178,27 @@ def test_a_failed_task_is_not_no_rules(client: Client) -> None:
 def test_a_task_that_the_server_forgot_is_submitted_once_more(client: Client) -> None:
     forgot = recorded("prepare-commits", 12)
     server, _ = client(
-        {SUBMIT: recorded("prepare-commits", 1), STATUS: in_turn(forgot, recorded("prepare-commits", 2))}
+        {
+            SUBMIT: recorded("prepare-commits", 1),
+            STATUS: in_turn(forgot, recorded("prepare-commits", 2)),
+        }
     )
     assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
     assert server.requests == {"prepare_commits": 2, "prepare_commits_status": 2}
 
 
 def test_a_task_that_the_server_forgets_twice_is_transient(client: Client) -> None:
-    server, _ = client({SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 12)})
+    server, _ = client(
+        {SUBMIT: recorded("prepare-commits", 1), STATUS: recorded("prepare-commits", 12)}
+    )
     with pytest.raises(TransientError, match=r"no longer knows the task.*restarted"):
         server.prepare_commits(NAME)
     assert server.requests["prepare_commits"] == 2
 
 
-def test_a_task_that_stands_still_after_the_server_was_away_is_submitted_once_more(client: Client) -> None:
+def test_a_task_that_stands_still_after_the_server_was_away_is_submitted_once_more(
+    client: Client,
+) -> None:
     away = Reply(200, RUNNING, cut=True)
     first = [(200, RUNNING), away, (200, RUNNING)]
     server, _ = client(
@@ -173,20 +216,29 @@ def test_a_task_that_moves_after_the_server_was_away_is_waited_for(client: Clien
     server, _ = client(
         {
             SUBMIT: recorded("prepare-commits", 1),
-            STATUS: in_turn((200, RUNNING), Reply(200, RUNNING, cut=True), moved, recorded("prepare-commits", 2)),
+            STATUS: in_turn(
+                (200, RUNNING), Reply(200, RUNNING, cut=True), moved, recorded("prepare-commits", 2)
+            ),
         }
     )
     assert server.prepare_commits(NAME) == PreparedCommits(RUN_ID)
     assert server.requests["prepare_commits"] == 1
 
 
-def test_a_task_that_stands_still_the_second_time_too_has_until_the_deadline(client: Client, clock: FakeClock) -> None:
+def test_a_task_that_stands_still_the_second_time_too_has_until_the_deadline(
+    client: Client, clock: FakeClock
+) -> None:
     away = [(200, RUNNING), Reply(200, RUNNING, cut=True)]
     server, _ = client(
-        {SUBMIT: recorded("prepare-commits", 1), STATUS: in_turn(*away, (200, RUNNING), *away, *[(200, RUNNING)] * 99)},
+        {
+            SUBMIT: recorded("prepare-commits", 1),
+            STATUS: in_turn(*away, (200, RUNNING), *away, *[(200, RUNNING)] * 99),
+        },
         prepare_deadline=timedelta(minutes=2),
     )
-    with pytest.raises(TransientError, match=r"not done within prepare_deadline = 0:02:00.*never after"):
+    with pytest.raises(
+        TransientError, match=r"not done within prepare_deadline = 0:02:00.*never after"
+    ):
         server.prepare_commits(NAME)
     assert server.requests["prepare_commits"] == 2
     assert clock.monotonic() <= 120, "both rounds together"
@@ -207,7 +259,10 @@ def test_a_page_that_takes_longer_than_the_read_timeout_names_the_setting(client
     page = {"run_id": RUN_ID, "gc_uncommitted_location": ""}
     slow = {SCAN: Reply(201, page, delay_seconds=0.4)}
     server, _ = client(slow, read_timeout=timedelta(seconds=0.1))
-    with pytest.raises(TransientError, match=r"prepare_uncommitted of .* within read_timeout = 0.1 s.*up to a minute"):
+    with pytest.raises(
+        TransientError,
+        match=r"prepare_uncommitted of .* within read_timeout = 0.1 s.*up to a minute",
+    ):
         server.prepare_uncommitted(NAME)
     server, _ = client(slow, read_timeout=timedelta(seconds=5))
     assert server.prepare_uncommitted(NAME).pages == 1
@@ -218,11 +273,21 @@ def test_a_page_that_is_lost_on_its_way_or_throttled_is_asked_for_again_with_its
 ) -> None:
     last = (201, {"run_id": RUN_ID, "gc_uncommitted_location": ""})
     server, scripted = client(
-        {SCAN: in_turn((201, a_page(1)), Reply(201, a_page(2), cut=True), (503, None), (429, None), last)}
+        {
+            SCAN: in_turn(
+                (201, a_page(1)), Reply(201, a_page(2), cut=True), (503, None), (429, None), last
+            )
+        }
     )
     assert server.prepare_uncommitted(NAME) == PreparedUncommitted(RUN_ID, 2, 0)
     token = a_page(1)["continuation_token"]
-    assert [call.body.get("continuation_token") for call in scripted.calls] == [None, token, token, token, token]
+    assert [call.body.get("continuation_token") for call in scripted.calls] == [
+        None,
+        token,
+        token,
+        token,
+        token,
+    ]
     assert clock.slept == [0.5, 1.0, 2.0]
 
 
@@ -267,7 +332,9 @@ def test_nothing_staged_is_one_page_without_a_file(client: Client) -> None:
 def test_a_token_that_repeats_refuses(client: Client) -> None:
     replies = [recorded("observed-prepare-uncommitted-no-progress", at) for at in range(4)]
     server, scripted = client({SCAN: in_turn(*replies)})
-    with pytest.raises(IncompleteReadError, match=r"page 3 repeats a continuation token.*no progress"):
+    with pytest.raises(
+        IncompleteReadError, match=r"page 3 repeats a continuation token.*no progress"
+    ):
         server.prepare_uncommitted("unified")
     assert len(scripted.calls) == 3
 
@@ -285,7 +352,9 @@ def test_a_token_that_repeats_later_refuses_too(client: Client) -> None:
 
 def test_a_page_of_another_run_refuses(client: Client) -> None:
     server, _ = client({SCAN: in_turn((201, a_page(1)), (201, a_page(2, "ft6rqqpksduakb446iv0")))})
-    with pytest.raises(IncompleteReadError, match="page 2 belongs to run ft6rqqpksduakb446iv0, the pages before to"):
+    with pytest.raises(
+        IncompleteReadError, match="page 2 belongs to run ft6rqqpksduakb446iv0, the pages before to"
+    ):
         server.prepare_uncommitted(NAME)
 
 
@@ -311,7 +380,9 @@ def test_a_made_up_run_refuses(client: Client) -> None:
 
 def test_a_branch_deleted_in_mid_scan_refuses(client: Client) -> None:
     server, _ = client({SCAN: (404, {"message": "branch not found"})})
-    with pytest.raises(IncompleteReadError, match="a branch was deleted while the server scanned it"):
+    with pytest.raises(
+        IncompleteReadError, match="a branch was deleted while the server scanned it"
+    ):
         server.prepare_uncommitted(NAME)
 
 
@@ -336,11 +407,14 @@ IDS = RefsDump(
 
 def test_refs_are_dumped_by_the_asynchronous_call(client: Client, clock: FakeClock) -> None:
     server, scripted = client(
-        {DUMP: recorded("refs", 22), DUMP_STATUS: in_turn(recorded("refs", 23), recorded("refs", 24))}
+        {
+            DUMP: recorded("refs", 22),
+            DUMP_STATUS: in_turn(recorded("refs", 23), recorded("refs", 24)),
+        }
     )
     assert server.dump_refs(NAME) == IDS
     assert scripted.calls[1].query == {"task_id": "DRdv6n4UFcZzWuZyAh2hJI"}
-    assert clock.slept == [0.1]
+    assert clock.slept == [0.1, 0.2]
 
 
 def test_a_server_without_it_is_asked_for_the_synchronous_dump(client: Client) -> None:
@@ -348,7 +422,9 @@ def test_a_server_without_it_is_asked_for_the_synchronous_dump(client: Client) -
     assert server.dump_refs(NAME) == IDS
 
 
-@pytest.mark.parametrize("unknown", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")])
+@pytest.mark.parametrize(
+    "unknown", [UNKNOWN_ROUTE, (500, {"message": "invalid API endpoint"}), Reply(404, b"<html>")]
+)
 def test_a_server_without_any_dump_says_that_it_has_no_such_call(
     client: Client, clock: FakeClock, unknown: Any
 ) -> None:
@@ -369,11 +445,21 @@ def test_a_dump_of_an_unknown_repository_says_so(client: Client) -> None:
     [
         ({"done": True, "error": "kv is down"}, TransientError, r"task failed \(kv is down\)"),
         ({"done": True}, IncompleteReadError, "nothing where 'refs' should be"),
-        ({"done": True, "refs": {"commits_meta_range_id": ""}}, IncompleteReadError, "not the id of a table"),
-        ({"done": True, "refs": {"commits_meta_range_id": "../x"}}, IncompleteReadError, "not the id of a table"),
+        (
+            {"done": True, "refs": {"commits_meta_range_id": ""}},
+            IncompleteReadError,
+            "not the id of a table",
+        ),
+        (
+            {"done": True, "refs": {"commits_meta_range_id": "../x"}},
+            IncompleteReadError,
+            "not the id of a table",
+        ),
     ],
 )
-def test_a_dump_that_cannot_be_used_refuses(client: Client, status: Any, kind: type[Exception], match: str) -> None:
+def test_a_dump_that_cannot_be_used_refuses(
+    client: Client, status: Any, kind: type[Exception], match: str
+) -> None:
     server, _ = client({DUMP: recorded("refs", 22), DUMP_STATUS: (200, status)})
     with pytest.raises(kind, match=match):
         server.dump_refs(NAME)
@@ -381,5 +467,7 @@ def test_a_dump_that_cannot_be_used_refuses(client: Client, status: Any, kind: t
 
 def test_a_dump_that_never_ends_is_given_up(client: Client) -> None:
     server, _ = client({DUMP: recorded("refs", 22), DUMP_STATUS: recorded("refs", 23)})
-    with pytest.raises(TransientError, match="refs dump of repository obs-45461: the task is not done"):
+    with pytest.raises(
+        TransientError, match="refs dump of repository obs-45461: the task is not done"
+    ):
         server.dump_refs(NAME)

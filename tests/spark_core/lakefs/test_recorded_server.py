@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import NotFoundError, PermissionDeniedError, RepositoryStateError, SettingsError
+from spark_core.errors import (
+    NotFoundError,
+    PermissionDeniedError,
+    RepositoryStateError,
+    SettingsError,
+)
 from spark_core.lakefs import (
     LakeFSServer,
     ServerOptions,
@@ -27,7 +32,9 @@ from tests.support.recorded_server import ACCESS_KEY_ID, RecordedServer
 NAMESPACE = Namespace.parse("local://bare", server_path=SERVER_PATH)
 LIVING = [name for name in REPOSITORIES if name not in ("bare", "read-only")]
 LOCAL = [name for name in LIVING if expected(name)["storage_namespace"].startswith("local://")]
-ENTRIES = [(name, index) for name in LOCAL for index in range(len(expected(name)["retention"] or []))]
+ENTRIES = [
+    (name, index) for name in LOCAL for index in range(len(expected(name)["retention"] or []))
+]
 
 
 def test_every_entry_of_every_repository_is_prepared_as_recorded(tmp_path: Path) -> None:
@@ -52,7 +59,11 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
             Namespace.parse(repository.storage_namespace, server_path=SERVER_PATH),
             StoreOptions(local_path=str(recorded.local_path)),
         )
-        files = [file for scan in scan_uncommitted(server, name) for file in uncommitted_files(store, scan)]
+        files = [
+            file
+            for scan in scan_uncommitted(server, name)
+            for file in uncommitted_files(store, scan)
+        ]
         rows = {
             address
             for file in files
@@ -61,7 +72,9 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
         }
         assert rows == {row[0] for row in expected(name)["prepare_uncommitted"]["rows"]}
         refs = read_refs_dump(store, server.dump_refs(name), server.table_prefix(name))
-        assert sorted(branch.id for branch in refs.branches) == sorted(branch.id for branch in server.branches(name))
+        assert sorted(branch.id for branch in refs.branches) == sorted(
+            branch.id for branch in server.branches(name)
+        )
         assert set(refs.commits) == set(expected(name)["commits"])
         assert recorded.requests == {
             "repository": 1,
@@ -74,11 +87,15 @@ def test_scan_dump_and_refs_are_as_recorded(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LIVING)
-def test_every_staged_and_committed_path_of_every_branch_is_shown(name: str, tmp_path: Path) -> None:
+def test_every_staged_and_committed_path_of_every_branch_is_shown(
+    name: str, tmp_path: Path
+) -> None:
     recording = expected(name)
     with RecordedServer.unpacked(name, tmp_path) as recorded:
         server = LakeFSServer(recorded.options())
-        namespace = Namespace.parse(recorded.repository["storage_namespace"], server_path=SERVER_PATH)
+        namespace = Namespace.parse(
+            recorded.repository["storage_namespace"], server_path=SERVER_PATH
+        )
         for branch, shown in recording["branches"].items():
             staged = {entry["path"]: entry["address"] for entry in shown["staged"]}
             found = addresses_on(server, name, branch, [*staged, *shown["removed"]])
@@ -90,18 +107,24 @@ def test_every_staged_and_committed_path_of_every_branch_is_shown(name: str, tmp
             )
 
 
-def test_an_identical_upload_shows_the_new_address_on_the_branch_and_the_old_one_on_the_commit(tmp_path: Path) -> None:
+def test_an_identical_upload_shows_the_new_address_on_the_branch_and_the_old_one_on_the_commit(
+    tmp_path: Path,
+) -> None:
     with RecordedServer.unpacked("merges", tmp_path) as recorded:
         server = LakeFSServer(recorded.options())
         commit_id = expected("merges")["branches"]["main"]["commit_id"]
-        on_branch, on_commit = (dict(addresses_on(server, "merges", ref, ["base/f5"])) for ref in ("main", commit_id))
+        on_branch, on_commit = (
+            dict(addresses_on(server, "merges", ref, ["base/f5"])) for ref in ("main", commit_id)
+        )
     assert on_branch.keys() == on_commit.keys() == {"base/f5"}
     assert on_branch != on_commit
 
 
 def test_a_full_address_of_a_local_store_is_shown_with_the_path_twice(tmp_path: Path) -> None:
     with RecordedServer.unpacked("merges", tmp_path) as recorded:
-        found = dict(addresses_on(LakeFSServer(recorded.options()), "merges", "main", ["linked/staged"]))
+        found = dict(
+            addresses_on(LakeFSServer(recorded.options()), "merges", "main", ["linked/staged"])
+        )
     assert found["linked/staged"].startswith(f"local://{SERVER_PATH}{SERVER_PATH}/merges/data/")
 
 
@@ -112,7 +135,9 @@ def test_hidden_branches_are_shown_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_entry_is_chosen_by_its_label(tmp_path: Path) -> None:
-    with RecordedServer.unpacked("merges", tmp_path, retention_label="stricter rules: 0 for all") as recorded:
+    with RecordedServer.unpacked(
+        "merges", tmp_path, retention_label="stricter rules: 0 for all"
+    ) as recorded:
         rules = LakeFSServer(recorded.options()).retention_rules("merges")
         assert rules is not None
         assert (rules.default_retention_days, dict(rules.branches)) == (0, {})
@@ -172,7 +197,9 @@ def test_grace_period_version_and_store_are_told(tmp_path: Path) -> None:
 def test_other_keys_other_repositories_and_other_calls_are_refused(tmp_path: Path) -> None:
     with RecordedServer.unpacked("unified", tmp_path) as recorded:
         with pytest.raises(PermissionDeniedError):
-            LakeFSServer(ServerOptions(recorded.endpoint, ACCESS_KEY_ID, "wrong")).repository("unified")
+            LakeFSServer(ServerOptions(recorded.endpoint, ACCESS_KEY_ID, "wrong")).repository(
+                "unified"
+            )
         with pytest.raises(NotFoundError, match="repository not found"):
             LakeFSServer(recorded.options()).repository("merges")
     gone = {("GET", "/config/version"): (404, {"message": "invalid API endpoint"})}

@@ -1,4 +1,4 @@
-"""The server's scans, and the diffs of all branches, which are complete although branches come and go."""
+"""The server's scans, and the diffs of all branches, which are complete while branches change."""
 
 from __future__ import annotations
 
@@ -70,10 +70,17 @@ def repository(name: str = "docs", default_branch: str = "main") -> Repository:
 
 
 def read(
-    server: LakeFSServer, name: str, namespace: Namespace, *, at_once: int = 1, default_branch: str = "main"
+    server: LakeFSServer,
+    name: str,
+    namespace: Namespace,
+    *,
+    at_once: int = 1,
+    default_branch: str = "main",
 ) -> tuple[pa.Table, DiffsRead]:
     kept: list[pa.RecordBatch] = []
-    found = diff_addresses(server, repository(name, default_branch), namespace, kept.append, at_once=at_once)
+    found = diff_addresses(
+        server, repository(name, default_branch), namespace, kept.append, at_once=at_once
+    )
     table = pa.Table.from_batches(kept, STAGED_ADDRESSES)
     # Counted as they are kept, or the table would seem to have more rows than were read.
     assert found.rows == table.num_rows
@@ -110,7 +117,10 @@ NAMESPACE = Namespace.parse("local://docs", server_path="/bs")
 
 
 def changed(*paths: str, kind: str = "added") -> tuple[int, Any]:
-    return 200, {"pagination": {"has_more": False}, "results": [{"path": path, "type": kind} for path in paths]}
+    return 200, {
+        "pagination": {"has_more": False},
+        "results": [{"path": path, "type": kind} for path in paths],
+    }
 
 
 def entries(**addresses: str) -> tuple[int, Any]:
@@ -119,12 +129,24 @@ def entries(**addresses: str) -> tuple[int, Any]:
 
 
 def test_addresses_outside_the_namespace_are_left_out(client: Client) -> None:
-    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: entries(p="local:///bs/other/data/x")})
+    server, _ = client(
+        {
+            BRANCHES: listing("main"),
+            DIFF: changed("p"),
+            ENTRIES: entries(p="local:///bs/other/data/x"),
+        }
+    )
     assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
 def test_an_address_of_unknown_form_refuses(client: Client) -> None:
-    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p", kind="changed"), ENTRIES: entries(p="ftp://x/y")})
+    server, _ = client(
+        {
+            BRANCHES: listing("main"),
+            DIFF: changed("p", kind="changed"),
+            ENTRIES: entries(p="ftp://x/y"),
+        }
+    )
     with pytest.raises(AddressError, match="ftp://x/y"):
         diffs(server, "docs", NAMESPACE)
 
@@ -137,7 +159,9 @@ def test_removed_entries_and_clean_branches_are_not_asked_for(client: Client) ->
 
 def test_an_entry_that_was_reset_since_the_diff_is_not_reached(client: Client) -> None:
     twice = in_turn(changed("p"), changed())
-    server, _ = client({BRANCHES: listing("main"), DIFF: twice, ENTRIES: entries(q="local:///bs/docs/data/q")})
+    server, _ = client(
+        {BRANCHES: listing("main"), DIFF: twice, ENTRIES: entries(q="local:///bs/docs/data/q")}
+    )
     assert diffs(server, "docs", NAMESPACE).num_rows == 0
 
 
@@ -153,13 +177,19 @@ def test_a_path_deleted_and_staged_again_between_diff_and_listing_is_looked_up_a
 def test_a_path_that_is_not_found_in_four_tries_refuses(client: Client) -> None:
     shown = in_turn(*[entries()] * 4, entries(p="local:///bs/docs/data/x"))
     server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: shown})
-    with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*in 4 tries.*'p'"):
+    with pytest.raises(
+        IncompleteReadError, match=r"1 staged entries are in the diff.*in 4 tries.*'p'"
+    ):
         diffs(server, "docs", NAMESPACE)
 
 
 def test_an_entry_that_stays_in_the_diff_and_cannot_be_looked_up_refuses(client: Client) -> None:
     server, _ = client(
-        {BRANCHES: listing("main"), DIFF: changed("p", "q"), ENTRIES: entries(q="local:///bs/docs/data/q")}
+        {
+            BRANCHES: listing("main"),
+            DIFF: changed("p", "q"),
+            ENTRIES: entries(q="local:///bs/docs/data/q"),
+        }
     )
     with pytest.raises(IncompleteReadError, match=r"1 staged entries are in the diff.*'p'"):
         diffs(server, "docs", NAMESPACE)
@@ -169,14 +199,17 @@ def test_two_paths_that_are_shown_alike_are_both_read(client: Client) -> None:
     shown = {"path": "p\ufffd"}
     both = [shown | {"physical_address": f"local:///bs/docs/data/{name}"} for name in "xy"]
     listed = (200, {"pagination": {"has_more": False}, "results": both})
-    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p\ufffd", "p\ufffd"), ENTRIES: listed})
+    server, _ = client(
+        {BRANCHES: listing("main"), DIFF: changed("p\ufffd", "p\ufffd"), ENTRIES: listed}
+    )
     assert diffs(server, "docs", NAMESPACE)["address"].to_pylist() == ["data/x", "data/y"]
 
 
 class Branches:
     """A server of branches that come and go; what is staged on one is an entry of its own name.
 
-    `lists` are the branches that each listing shows, the last one again and again; `lost` are answered "not found" so often.
+    `lists` are the branches that each listing shows, the last one again and again; `lost` are
+    answered "not found" so often.
     """
 
     def __init__(self, *lists: str, lost: dict[str, int] | None = None) -> None:
@@ -233,17 +266,24 @@ def test_a_branch_that_was_deleted_and_made_again_is_read_again(client: Client) 
 def test_branches_that_come_and_go_in_every_round_end_nothing(client: Client) -> None:
     """Every listing shows a branch that was not there before and is gone when it is asked about."""
     rounds = [f"main ci-{number}" for number in range(20)]
-    found, figures = staged(client, Branches(*rounds, lost={f"ci-{number}": 9 for number in range(20)}))
+    found, figures = staged(
+        client, Branches(*rounds, lost={f"ci-{number}": 9 for number in range(20)})
+    )
     assert found == {"main"}
     assert figures == DiffsRead(rows=1, branches=1, gone=MAX_ROUNDS, appeared=1)
 
 
 def test_a_branch_that_is_listed_and_never_found_refuses(client: Client) -> None:
-    with pytest.raises(IncompleteReadError, match=r"docs lists 1 branches that it did not find in 5 tries.*'lost'"):
+    with pytest.raises(
+        IncompleteReadError,
+        match=r"lists 1 branches of repository docs and did not find them in 5 tries.*'lost'",
+    ):
         staged(client, Branches("lost main", lost={"lost": 99}))
 
 
-def test_rows_of_a_branch_that_broke_off_are_kept_and_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_branch_that_broke_off_are_kept_and_counted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spark_core.lakefs.scans.LOT", 1)
     server, _ = client(
         {
@@ -262,13 +302,19 @@ def test_rows_of_a_branch_that_broke_off_are_kept_and_counted(client: Client, mo
 
 @pytest.mark.parametrize("lists", [("",), ("main", "")])
 def test_no_branch_before_or_after_refuses(client: Client, lists: tuple[str, ...]) -> None:
-    with pytest.raises(RepositoryStateError, match=r"docs has no branch: it is bare, or it was deleted a moment ago"):
+    with pytest.raises(
+        RepositoryStateError,
+        match=r"docs has no branch: it is bare, or it was deleted a moment ago",
+    ):
         staged(client, Branches(*lists))
 
 
 @pytest.mark.parametrize("lists", [("dev",), ("dev main", "dev")])
 def test_a_list_without_the_default_branch_refuses(client: Client, lists: tuple[str, ...]) -> None:
-    with pytest.raises(RepositoryStateError, match=r"docs shows 1 branches, its default branch 'main' not among them"):
+    with pytest.raises(
+        RepositoryStateError,
+        match=r"docs shows 1 branches, its default branch 'main' not among them",
+    ):
         staged(client, Branches(*lists))
 
 
@@ -282,7 +328,9 @@ def test_one_branch_that_cannot_be_read_ends_the_reading_of_all_by_its_name(clie
             return super().__call__(asked)
 
     branches = Failing(" ".join(["main", *names]))
-    with pytest.raises(IncompleteReadError, match="uncommitted changes of branch b002 of repository docs"):
+    with pytest.raises(
+        IncompleteReadError, match="uncommitted changes of branch b002 of repository docs"
+    ):
         staged(client, branches, at_once=4)
     assert len(branches.asked) < 20, "nothing further is asked"
 
@@ -303,7 +351,9 @@ def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_
     kept: list[pa.RecordBatch] = []
     assert diff_addresses(server, repository(), NAMESPACE, kept.append, at_once=1).rows == 5
     assert [batch.num_rows for batch in kept] == [2, 2, 1]
-    assert sorted(pa.Table.from_batches(kept)["address"].to_pylist()) == [f"data/{name}" for name in "abcde"]
+    assert sorted(pa.Table.from_batches(kept)["address"].to_pylist()) == [
+        f"data/{name}" for name in "abcde"
+    ]
 
     shown = entries(**{name: address for name, address in addresses.items() if name not in "be"})
     server, _ = client({**answers, ENTRIES: shown})
@@ -311,12 +361,18 @@ def test_a_long_diff_is_looked_up_lot_by_lot_and_an_entry_hidden_in_any_of_them_
         diffs(server, "docs", NAMESPACE)
 
 
-def test_what_is_spelt_in_another_way_than_the_namespace_is_found_by_its_diff(client: Client) -> None:
-    """A branch shows what is staged as `s3://x@lake/ns/data/x` in the spelling that the server reads from."""
+def test_what_is_spelt_in_another_way_than_the_namespace_is_found_by_its_diff(
+    client: Client,
+) -> None:
+    """A branch shows an entry staged as `s3://x@lake/ns/data/x` as the server resolves it."""
     namespace = Namespace.parse("s3://lake/ns")
     spelt = {"p": "s3://lake/ns/data/x", "q": "S3://lake/ns/data/y", "r": "s3://lake/other/data/z"}
-    server, _ = client({BRANCHES: listing("main"), DIFF: changed(*spelt), ENTRIES: entries(**spelt)})
+    server, _ = client(
+        {BRANCHES: listing("main"), DIFF: changed(*spelt), ENTRIES: entries(**spelt)}
+    )
     assert diffs(server, "docs", namespace)["address"].to_pylist() == ["data/x", "data/y"]
-    server, _ = client({BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: entries(p="s3://x@lake/ns/data/x")})
+    server, _ = client(
+        {BRANCHES: listing("main"), DIFF: changed("p"), ENTRIES: entries(p="s3://x@lake/ns/data/x")}
+    )
     with pytest.raises(AddressError, match=r"'s3://...@lake/ns/data/x' could be read as"):
         diffs(server, "docs", namespace)

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError, SettingsError
+from spark_core.errors import (
+    IncompleteReadError,
+    NotFoundError,
+    RepositoryStateError,
+    SettingsError,
+)
 from spark_core.lakefs import LakeFSServer, StorageConfig
 from spark_core.model import Branch, Repository, RetentionRules
 from tests.support.recordings import recorded
@@ -51,9 +56,16 @@ def test_a_repository_without_a_name_is_not_asked_for(client: Client) -> None:
 
 def test_repositories_are_listed_over_all_pages(client: Client) -> None:
     first = recorded("repository", 3)
-    last = {"pagination": {"has_more": False, "next_offset": ""}, "results": [recorded("repository", 0).body]}
+    last = {
+        "pagination": {"has_more": False, "next_offset": ""},
+        "results": [recorded("repository", 0).body],
+    }
     server, scripted = client({("GET", "/repositories"): in_turn(first, (200, last))})
-    assert [repository.id for repository in server.repositories()] == ["docs-2022-03-31", "many-ranges", NAME]
+    assert [repository.id for repository in server.repositories()] == [
+        "docs-2022-03-31",
+        "many-ranges",
+        NAME,
+    ]
     assert [call.query.get("after") for call in scripted.calls] == [None, "many-ranges"]
 
 
@@ -61,27 +73,39 @@ def test_branches_are_asked_for_with_the_hidden_ones(client: Client) -> None:
     server, scripted = client({("GET", f"/repositories/{NAME}/branches"): recorded("refs", 3)})
     branches = server.branches(NAME)
     assert [branch.id for branch in branches] == ["b0", "b1", "b2", "b3", "b4", "main"]
-    assert branches[0] == Branch("b0", "564c97dbd045c4fef497cff9de34419fb5a4770e6fb72e7c055646f12266ad6e")
+    assert branches[0] == Branch(
+        "b0", "564c97dbd045c4fef497cff9de34419fb5a4770e6fb72e7c055646f12266ad6e"
+    )
     assert scripted.calls[0].query == {"show_hidden": "True", "amount": "1000"}
 
 
 def test_three_thousand_branches_are_read_in_four_calls(client: Client) -> None:
     many = [{"id": f"b{number:05}", "commit_id": "c"} for number in range(3001)]
-    server, scripted = client({("GET", ".*/branches"): lambda asked: (200, page(many, asked.query))})
+    server, scripted = client(
+        {("GET", ".*/branches"): lambda asked: (200, page(many, asked.query))}
+    )
     assert len(server.branches(NAME)) == 3001
     assert len(scripted.calls) == 4
 
 
 def test_a_list_that_goes_round_in_circles_refuses(client: Client) -> None:
-    turning = {"pagination": {"has_more": True, "next_offset": "b1"}, "results": [{"id": "b1", "commit_id": "c"}]}
+    turning = {
+        "pagination": {"has_more": True, "next_offset": "b1"},
+        "results": [{"id": "b1", "commit_id": "c"}],
+    }
     server, _ = client({("GET", ".*/branches"): (200, turning)})
-    with pytest.raises(IncompleteReadError, match="more results behind 'b1', where the list was before"):
+    with pytest.raises(
+        IncompleteReadError, match="more results behind 'b1', where the list was before"
+    ):
         server.branches(NAME)
 
 
 def test_a_list_without_end_refuses(client: Client) -> None:
     def endless(asked: Asked) -> tuple[int, Any]:
-        return 200, {"pagination": {"has_more": True, "next_offset": asked.query.get("after", "") + "x"}, "results": []}
+        return 200, {
+            "pagination": {"has_more": True, "next_offset": asked.query.get("after", "") + "x"},
+            "results": [],
+        }
 
     server, _ = client({("GET", ".*/branches"): endless}, max_pages=7)
     with pytest.raises(IncompleteReadError, match="without end"):
@@ -89,7 +113,14 @@ def test_a_list_without_end_refuses(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{}, {"results": []}, {"pagination": {"has_more": False}}, {"results": None, "pagination": {}}, []]
+    "body",
+    [
+        {},
+        {"results": []},
+        {"pagination": {"has_more": False}},
+        {"results": None, "pagination": {}},
+        [],
+    ],
 )
 def test_a_list_that_is_not_one_is_never_empty(client: Client, body: Any) -> None:
     server, _ = client({("GET", ".*/branches"): (200, body)})
@@ -127,21 +158,33 @@ def test_rules_without_branch_rules_are_rules(client: Client) -> None:
 
 def test_a_rule_for_an_unknown_branch_is_kept_for_all_to_see(client: Client) -> None:
     server, _ = client({RULES: recorded("gc-rules", 11)})
-    assert server.retention_rules(NAME) == RetentionRules(7, {"no such * branch": 1, "": 2, "dev": 9})
+    assert server.retention_rules(NAME) == RetentionRules(
+        7, {"no such * branch": 1, "": 2, "dev": 9}
+    )
 
 
 @pytest.mark.parametrize(
-    ("index", "where"), [(9, "the default is -3 days"), (13, "the default is -2147483648 days"), (15, "2147483647")]
+    ("index", "where"),
+    [(9, "the default is -3 days"), (13, "the default is -2147483648 days"), (15, "2147483647")],
 )
-def test_days_that_the_server_wrapped_or_nobody_can_mean_refuse(client: Client, index: int, where: str) -> None:
+def test_days_that_the_server_wrapped_or_nobody_can_mean_refuse(
+    client: Client, index: int, where: str
+) -> None:
     server, _ = client({RULES: recorded("gc-rules", index)})
     with pytest.raises(RepositoryStateError, match=rf"{where}.*wanted 0 to 36500"):
         server.retention_rules(NAME)
 
 
-@pytest.mark.parametrize(("days", "kept"), [(-1, False), (0, True), (36_500, True), (36_501, False)])
-def test_days_of_a_branch_are_kept_within_a_century(client: Client, days: int, *, kept: bool) -> None:
-    rules = {"branches": [{"branch_id": "main", "retention_days": days}], "default_retention_days": 1}
+@pytest.mark.parametrize(
+    ("days", "kept"), [(-1, False), (0, True), (36_500, True), (36_501, False)]
+)
+def test_days_of_a_branch_are_kept_within_a_century(
+    client: Client, days: int, *, kept: bool
+) -> None:
+    rules = {
+        "branches": [{"branch_id": "main", "retention_days": days}],
+        "default_retention_days": 1,
+    }
     server, _ = client({RULES: (200, rules)})
     if kept:
         assert server.retention_rules(NAME) == RetentionRules(1, {"main": days})
@@ -160,13 +203,18 @@ def test_days_of_a_branch_are_kept_within_a_century(client: Client, days: int, *
         {"default_retention_days": True, "branches": None},
         {"default_retention_days": 7, "branches": {}},
         {"default_retention_days": 7, "branches": [{"branch_id": "main"}]},
-        {"default_retention_days": 7, "branches": [{"branch_id": "a", "retention_days": day} for day in (1, 2)]},
+        {
+            "default_retention_days": 7,
+            "branches": [{"branch_id": "a", "retention_days": day} for day in (1, 2)],
+        },
         None,
     ],
 )
 def test_rules_that_cannot_be_read_refuse(client: Client, body: Any) -> None:
     server, _ = client({RULES: (200, body)})
-    with pytest.raises(IncompleteReadError, match="an answer that cannot be read is not taken for an empty one"):
+    with pytest.raises(
+        IncompleteReadError, match="an answer that cannot be read is not taken for an empty one"
+    ):
         server.retention_rules(NAME)
 
 
@@ -181,7 +229,10 @@ def test_rules_are_set_and_read_back(client: Client) -> None:
     server.set_retention_rules(NAME, RetentionRules(14, {"main": 21, "dev": 7}))
     assert kept == {
         "default_retention_days": 14,
-        "branches": [{"branch_id": "main", "retention_days": 21}, {"branch_id": "dev", "retention_days": 7}],
+        "branches": [
+            {"branch_id": "main", "retention_days": 21},
+            {"branch_id": "dev", "retention_days": 7},
+        ],
     }
 
 
@@ -200,7 +251,9 @@ def test_rules_that_the_server_shows_otherwise_refuse(client: Client) -> None:
         (RetentionRules(0), "keeps as 'no rules'"),
     ],
 )
-def test_rules_that_the_server_would_twist_are_not_set(client: Client, rules: RetentionRules, match: str) -> None:
+def test_rules_that_the_server_would_twist_are_not_set(
+    client: Client, rules: RetentionRules, match: str
+) -> None:
     server, scripted = client({})
     with pytest.raises(SettingsError, match=rf"{match}.*the rules were not changed"):
         server.set_retention_rules(NAME, rules)
@@ -215,19 +268,28 @@ def test_rules_are_deleted(client: Client) -> None:
 
 def test_a_single_store_is_the_one(client: Client) -> None:
     server, _ = client({("GET", "/config"): recorded("config", 0)})
-    repository = Repository("docs", "local://docs", "main", datetime.now(UTC), storage_id="whatever")
+    repository = Repository(
+        "docs", "local://docs", "main", datetime.now(UTC), storage_id="whatever"
+    )
     assert server.storage_config(repository) == StorageConfig("local", "", pre_sign_support=False)
 
 
 def test_of_several_stores_the_repositorys_is_taken_or_none(client: Client) -> None:
     stores = [
-        {"blockstore_type": kind, "blockstore_id": f"{kind}-1", "pre_sign_support": True} for kind in ("s3", "gs")
+        {"blockstore_type": kind, "blockstore_id": f"{kind}-1", "pre_sign_support": True}
+        for kind in ("s3", "gs")
     ]
-    server, _ = client({("GET", "/config"): (200, {"storage_config": None, "storage_config_list": stores})})
+    server, _ = client(
+        {("GET", "/config"): (200, {"storage_config": None, "storage_config_list": stores})}
+    )
     repository = Repository("docs", "gs://docs", "main", datetime.now(UTC), storage_id="gs-1")
     assert server.storage_config(repository).blockstore_type == "gs"
-    with pytest.raises(RepositoryStateError, match="'azure-1', which is none of the server's 2 stores"):
-        server.storage_config(Repository("docs", "gs://docs", "main", datetime.now(UTC), storage_id="azure-1"))
+    with pytest.raises(
+        RepositoryStateError, match="'azure-1', which is none of the server's 2 stores"
+    ):
+        server.storage_config(
+            Repository("docs", "gs://docs", "main", datetime.now(UTC), storage_id="azure-1")
+        )
 
 
 def test_version_grace_period_and_table_prefix(client: Client) -> None:
@@ -243,14 +305,18 @@ def test_version_grace_period_and_table_prefix(client: Client) -> None:
     assert server.table_prefix(NAME) == "_lakefs"
 
 
-@pytest.mark.parametrize("location", ["0" * 64, "/_lakefs/" + "0" * 64, "s3://b/" + "0" * 64, "_lakefs/other", ""])
+@pytest.mark.parametrize(
+    "location", ["0" * 64, "/_lakefs/" + "0" * 64, "s3://b/" + "0" * 64, "_lakefs/other", ""]
+)
 def test_a_table_location_of_another_form_refuses(client: Client, location: str) -> None:
     server, _ = client({("GET", ".*/metadata/range/.*"): (200, {"location": location})})
     with pytest.raises(IncompleteReadError, match="no path below the namespace"):
         server.table_prefix(NAME)
 
 
-@pytest.mark.parametrize("path", ["a b", "ü/ä?&=#%", "..", "x/../y", "new\nline", "a//b", "a+b", "\x00"])
+@pytest.mark.parametrize(
+    "path", ["a b", "ü/ä?&=#%", "..", "x/../y", "new\nline", "a//b", "a+b", "\x00"]
+)
 def test_odd_paths_arrive_as_they_are(client: Client, path: str) -> None:
     server, scripted = client({("GET", ".*/objects/ls"): recorded("objects", 9)})
     server.list_entries(NAME, "main", after=path)
@@ -267,9 +333,17 @@ def test_entries_of_a_ref_are_listed_page_by_page(client: Client) -> None:
     server, scripted = client({("GET", ".*/refs/main/objects/ls"): recorded("objects", 9)})
     listed = server.list_entries(NAME, "main", after="e")
     assert [path for path, _ in listed.entries] == ["f0", "f1"]
-    assert listed.entries[0][1] == "local://<BLOCKSTORE>/obs/45461/data/ft6rqr1ksduakb446ibg/dc0kb59ksduakb446id0"
+    assert (
+        listed.entries[0][1]
+        == "local://<BLOCKSTORE>/obs/45461/data/ft6rqr1ksduakb446ibg/dc0kb59ksduakb446id0"
+    )
     assert listed.has_more
-    assert scripted.calls[0].query == {"after": "e", "amount": "1000", "presign": "False", "user_metadata": "False"}
+    assert scripted.calls[0].query == {
+        "after": "e",
+        "amount": "1000",
+        "presign": "False",
+        "user_metadata": "False",
+    }
 
 
 def test_entries_of_a_ref_that_is_not_there_are_not_none(client: Client) -> None:
@@ -278,7 +352,9 @@ def test_entries_of_a_ref_that_is_not_there_are_not_none(client: Client) -> None
         server.list_entries(NAME, "none", after="")
 
 
-@pytest.mark.parametrize("body", [{}, {"results": []}, {"results": None, "pagination": {"has_more": False}}])
+@pytest.mark.parametrize(
+    "body", [{}, {"results": []}, {"results": None, "pagination": {"has_more": False}}]
+)
 def test_a_page_of_entries_that_is_not_one_is_never_empty(client: Client, body: Any) -> None:
     server, _ = client({("GET", ".*/objects/ls"): (200, body)})
     with pytest.raises(IncompleteReadError, match="not taken for an empty one"):
@@ -286,8 +362,10 @@ def test_a_page_of_entries_that_is_not_one_is_never_empty(client: Client, body: 
 
 
 def test_more_entries_behind_none_refuse(client: Client) -> None:
-    server, _ = client({("GET", ".*/objects/ls"): (200, {"results": [], "pagination": {"has_more": True}})})
-    with pytest.raises(IncompleteReadError, match="more entries behind none"):
+    server, _ = client(
+        {("GET", ".*/objects/ls"): (200, {"results": [], "pagination": {"has_more": True}})}
+    )
+    with pytest.raises(IncompleteReadError, match="a page without entries that has a next one"):
         server.list_entries(NAME, "main", after="")
 
 
@@ -304,11 +382,16 @@ def test_tags_are_listed_with_their_commits(client: Client) -> None:
     assert {tag.commit_id for tag in server.tags(NAME)} == {tags[0]["commit_id"]}
 
 
-def test_the_log_gives_whole_commits_the_first_one_of_a_repository_without_a_metarange(client: Client) -> None:
+def test_the_log_gives_whole_commits_the_first_one_of_a_repository_without_a_metarange(
+    client: Client,
+) -> None:
     server, scripted = client({("GET", ".*/refs/main/commits"): recorded("refs", 10)})
     commits = list(server.log(NAME, "main", first_page=100))
     assert [commit.generation for commit in commits] == [4, 3, 2, 1]
-    assert [commit.main_parent for commit in commits] == [*(commit.id for commit in commits[1:]), None]
+    assert [commit.main_parent for commit in commits] == [
+        *(commit.id for commit in commits[1:]),
+        None,
+    ]
     assert [bool(commit.metarange_id) for commit in commits] == [True, True, True, False]
     assert commits[0].creation_date == datetime.fromtimestamp(1794381461, UTC)
     assert scripted.calls[0].query == {"amount": "100"}
@@ -323,10 +406,18 @@ def test_the_log_gives_whole_commits_the_first_one_of_a_repository_without_a_met
         ({"meta_range_id": "../x"}, "not the id of a table"),
         ({"meta_range_id": None}, "where 'meta_range_id' should be str"),
         ({"version": None}, "where 'version' should be int"),
-        ({"version": 2}, "a commit of version 2, which may change which parent is the main one (lakeFS up to 1.84"),
+        (
+            {"version": 2},
+            (
+                "a commit of version 2, which may change which parent is the main one "
+                "(lakeFS up to 1.84"
+            ),
+        ),
     ],
 )
-def test_a_commit_of_the_log_that_cannot_be_read_refuses(client: Client, change: dict[str, Any], match: str) -> None:
+def test_a_commit_of_the_log_that_cannot_be_read_refuses(
+    client: Client, change: dict[str, Any], match: str
+) -> None:
     body = recorded("refs", 10).body
     altered = {**body, "results": [{**body["results"][0], **change}]}
     server, _ = client({("GET", ".*/refs/main/commits"): (200, altered)})
@@ -335,7 +426,12 @@ def test_a_commit_of_the_log_that_cannot_be_read_refuses(client: Client, change:
 
 
 def test_calls_are_counted_by_name(client: Client) -> None:
-    server, _ = client({("GET", f"/repositories/{NAME}/branches"): recorded("refs", 3), RULES: recorded("gc-rules", 0)})
+    server, _ = client(
+        {
+            ("GET", f"/repositories/{NAME}/branches"): recorded("refs", 3),
+            RULES: recorded("gc-rules", 0),
+        }
+    )
     server.branches(NAME)
     server.branches(NAME)
     server.retention_rules(NAME)

@@ -16,10 +16,14 @@ def alive() -> list[str]:
 @pytest.mark.parametrize("at_once", [1, 2, 16])
 def test_every_item_is_asked_about_once_and_its_answers_keep_their_order(at_once):
     items = [f"branch-{number}" for number in range(50)]
-    found = list(side_by_side(items, lambda item: (f"{item}/{lot}" for lot in range(3)), at_once=at_once))
+    found = list(
+        side_by_side(items, lambda item: (f"{item}/{lot}" for lot in range(3)), at_once=at_once)
+    )
     assert sorted(found) == [(item, f"{item}/{lot}") for item in sorted(items) for lot in range(3)]
     for item in items:
-        assert [answer for asked, answer in found if asked == item] == [f"{item}/{lot}" for lot in range(3)]
+        assert [answer for asked, answer in found if asked == item] == [
+            f"{item}/{lot}" for lot in range(3)
+        ]
     assert alive() == []
 
 
@@ -97,10 +101,20 @@ def test_fewer_than_one_at_a_time_is_refused():
 
 
 def test_calls_made_side_by_side_are_all_counted(client):
-    found = {"creation_date": 1795245461, "default_branch": "main", "storage_id": "", "storage_namespace": "local://a"}
+    found = {
+        "creation_date": 1795245461,
+        "default_branch": "main",
+        "storage_id": "",
+        "storage_namespace": "local://a",
+    }
     names = [f"repo-{number}" for number in range(100)]
     server, scripted = client(
-        {("GET", "/repositories/repo-[0-9]+"): lambda asked: (200, {**found, "id": asked.path.rpartition("/")[2]})}
+        {
+            ("GET", "/repositories/repo-[0-9]+"): lambda asked: (
+                200,
+                {**found, "id": asked.path.rpartition("/")[2]},
+            )
+        }
     )
     answers = side_by_side(names, lambda name: [server.repository(name).id], at_once=16)
     assert sorted(answers) == sorted((name, name) for name in names)

@@ -62,7 +62,9 @@ def test_the_endpoint_may_end_in_the_path_of_the_api(suffix: str) -> None:
 
 
 def test_wrong_keys_say_which_action_is_needed(client: Client) -> None:
-    text = failing(client, recorded("auth", 1), PermissionDeniedError, "error authenticating request")
+    text = failing(
+        client, recorded("auth", 1), PermissionDeniedError, "error authenticating request"
+    )
     assert "fs:ReadRepository" in text
     assert "access_key_id and secret_access_key" in text
 
@@ -71,55 +73,90 @@ def test_a_permission_that_is_denied_without_a_reason_comes_as_an_error_of_the_s
     client: Client, clock: FakeClock
 ) -> None:
     denied = (500, {"message": "User does not have the required permissions"})
-    failing(client, denied, PermissionDeniedError, "lacks is the action fs:ReadRepository")
+    failing(client, denied, PermissionDeniedError, "lacks the action fs:ReadRepository")
     server, scripted = client({("POST", ".*/dump"): denied})
-    with pytest.raises(PermissionDeniedError, match="fs:ListTags, fs:ListBranches and fs:ListCommits"):
+    with pytest.raises(
+        PermissionDeniedError, match="fs:ListTags, fs:ListBranches and fs:ListCommits"
+    ):
         server.dump_refs("docs")
     assert len(scripted.calls) == 1, "it is no server without the call"
     assert clock.slept == []
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_lacking_permission_names_the_action_and_does_not_blame_the_keys(client: Client, status: int) -> None:
+def test_a_lacking_permission_names_the_action_and_does_not_blame_the_keys(
+    client: Client, status: int
+) -> None:
     said = "insufficient permissions: fs:ReadRepository is denied"
-    text = failing(client, (status, {"message": said}), PermissionDeniedError, "add it to one of the user's policies")
-    assert "lacks is the action fs:ReadRepository" in text
+    text = failing(
+        client,
+        (status, {"message": said}),
+        PermissionDeniedError,
+        "add it to one of the user's policies",
+    )
+    assert "lacks the action fs:ReadRepository" in text
     assert "access_key_id" not in text
 
 
 def test_a_read_only_repository_is_a_state_and_not_a_missing_permission(client: Client) -> None:
-    server, _ = client({("POST", ".*/gc/prepare_commits/async"): recorded("read-only-bare-deleted", 7)})
+    server, _ = client(
+        {("POST", ".*/gc/prepare_commits/async"): recorded("read-only-bare-deleted", 7)}
+    )
     with pytest.raises(RepositoryStateError, match=r"read-only repository.*Make it writable"):
         server.prepare_commits("docs")
 
 
 def test_a_forbidden_prepare_names_the_retention_action(client: Client) -> None:
-    server, _ = client({("POST", ".*/gc/prepare_uncommited"): (403, {"message": "insufficient permissions"})})
-    with pytest.raises(PermissionDeniedError, match="retention:PrepareGarbageCollectionUncommitted"):
+    server, _ = client(
+        {("POST", ".*/gc/prepare_uncommited"): (403, {"message": "insufficient permissions"})}
+    )
+    with pytest.raises(
+        PermissionDeniedError, match="retention:PrepareGarbageCollectionUncommitted"
+    ):
         server.prepare_uncommitted("docs")
 
 
 def test_an_unknown_repository_says_to_check_its_name(client: Client) -> None:
     failing(
-        client, recorded("repository", 1), NotFoundError, r"repository docs.*repository not found.*lakectl repo list"
+        client,
+        recorded("repository", 1),
+        NotFoundError,
+        r"repository docs.*repository not found.*lakectl repo list",
     )
 
 
 def test_a_repository_in_deletion_is_named_so(client: Client) -> None:
-    failing(client, (410, {"message": "repository in deletion"}), RepositoryStateError, "is being deleted")
+    failing(
+        client,
+        (410, {"message": "repository in deletion"}),
+        RepositoryStateError,
+        "is being deleted",
+    )
 
 
 def test_an_address_without_such_an_api_is_a_setting_to_correct(client: Client) -> None:
-    failing(client, recorded("repository", 6), SettingsError, "Check that endpoint is a lakeFS server")
+    failing(
+        client, recorded("repository", 6), SettingsError, "Check that endpoint is a lakeFS server"
+    )
     failing(client, Reply(404, b"<html>nginx</html>"), SettingsError, "there is no such API")
 
 
 def test_a_page_of_some_web_site_is_not_an_empty_answer(client: Client) -> None:
-    failing(client, Reply(200, b"<html>log in</html>"), IncompleteReadError, "no JSON; is endpoint a lakeFS server")
+    failing(
+        client,
+        Reply(200, b"<html>log in</html>"),
+        IncompleteReadError,
+        "no JSON; is endpoint a lakeFS server",
+    )
 
 
 def test_a_malformed_request_is_a_setting_to_correct(client: Client) -> None:
-    failing(client, recorded("repository", 2), SettingsError, "validation error.*Check the names in the settings")
+    failing(
+        client,
+        recorded("repository", 2),
+        SettingsError,
+        "validation error.*Check the names in the settings",
+    )
 
 
 def test_a_redirect_is_not_followed_with_the_keys(client: Client) -> None:
@@ -131,22 +168,33 @@ def test_a_redirect_is_not_followed_with_the_keys(client: Client) -> None:
 def test_an_overloaded_server_is_asked_again_after_growing_pauses(
     client: Client, clock: FakeClock, status: int
 ) -> None:
-    server, scripted = client({REPOSITORY: in_turn((status, {"message": "slow down"}), (status, None), (200, FOUND))})
+    server, scripted = client(
+        {REPOSITORY: in_turn((status, {"message": "slow down"}), (status, None), (200, FOUND))}
+    )
     assert server.repository("docs").id == "docs"
     assert clock.slept == [0.5, 1.0]
     assert server.requests["get_repository"] == len(scripted.calls) == 3
 
 
 def test_asking_again_has_an_end(client: Client, clock: FakeClock) -> None:
-    failing(client, (503, {"message": "throttled"}), TransientError, r"answered 503 \(throttled\), 5 times")
+    failing(
+        client,
+        (503, {"message": "throttled"}),
+        TransientError,
+        r"answered 503 \(throttled\), 5 times",
+    )
     assert clock.slept == [0.5, 1.0, 2.0, 4.0]
 
 
-def test_the_server_may_ask_for_a_longer_pause_but_not_for_any(client: Client, clock: FakeClock) -> None:
+def test_the_server_may_ask_for_a_longer_pause_but_not_for_any(
+    client: Client, clock: FakeClock
+) -> None:
     server, _ = client(
         {
             REPOSITORY: in_turn(
-                Reply(429, None, {"Retry-After": "7"}), Reply(429, None, {"Retry-After": "9999"}), (200, FOUND)
+                Reply(429, None, {"Retry-After": "7"}),
+                Reply(429, None, {"Retry-After": "9999"}),
+                (200, FOUND),
             )
         }
     )
@@ -193,14 +241,16 @@ def test_a_slow_answer_names_the_setting(client: Client) -> None:
 def test_a_throttled_call_waits_as_long_as_the_server_asks(
     client: Client, clock: FakeClock, header: str, seconds: float
 ) -> None:
-    throttled = Reply(503, {"message": "Throughput exceeded. Slow down and retry"}, {"Retry-After": header})
+    throttled = Reply(
+        503, {"message": "Throughput exceeded. Slow down and retry"}, {"Retry-After": header}
+    )
     server, _ = client({REPOSITORY: in_turn(throttled, (200, FOUND))})
     server.repository("docs")
     assert clock.slept == [seconds]
 
 
 def restarting(scripted: ScriptedServer, clock: FakeClock, *, away: float) -> Reply:
-    """Let the server go away in the middle of an answer, and come back after so many seconds of the clock."""
+    """Let the server go away during an answer, and come back after so many seconds of the clock."""
     scripted.refuse()
     back_at = clock.monotonic() + away
 
@@ -213,10 +263,14 @@ def restarting(scripted: ScriptedServer, clock: FakeClock, *, away: float) -> Re
     return Reply(200, FOUND, cut=True)
 
 
-def test_a_server_that_is_restarted_in_the_middle_is_waited_for(client: Client, clock: FakeClock) -> None:
+def test_a_server_that_is_restarted_in_the_middle_is_waited_for(
+    client: Client, clock: FakeClock
+) -> None:
     server, scripted = client({})
     answers = iter([(200, FOUND), None, (200, FOUND)])
-    scripted.answer_with(*REPOSITORY, lambda _: next(answers) or restarting(scripted, clock, away=30.0))
+    scripted.answer_with(
+        *REPOSITORY, lambda _: next(answers) or restarting(scripted, clock, away=30.0)
+    )
     assert server.repository("docs").id == "docs"
     assert server.repository("docs").id == "docs"
     # A pause after the answer that broke off, and then those of the connections that were refused.
@@ -230,7 +284,9 @@ def test_a_server_that_does_not_come_back_is_given_up_after_the_longest_outage(
     server.repository("docs")
     answers = iter([Reply(200, FOUND, cut=True)])
     scripted.answer_with("GET", ".*/branches", lambda _: (scripted.refuse(), next(answers))[1])
-    with pytest.raises(TransientError, match=r"branches of repository docs: no server answers at .*run again"):
+    with pytest.raises(
+        TransientError, match=r"branches of repository docs: no server answers at .*run again"
+    ):
         server.branches("docs")
     assert sum(clock.slept[1:]) <= 10.0
     scripted.listen()
@@ -240,9 +296,13 @@ def test_no_server_is_one_clear_line_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = LakeFSServer(ServerOptions(f"http://127.0.0.1:{port}", ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+    server = LakeFSServer(
+        ServerOptions(f"http://127.0.0.1:{port}", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
+    )
     with pytest.raises(
-        TransientError, match=rf"no server answers at http://127.0.0.1:{port} .*Connection refused.*correct endpoint"
+        TransientError,
+        match=rf"no server answers at http://127.0.0.1:{port} .*Connection refused"
+        r".*correct endpoint",
     ) as raised:
         server.repository("docs")
     assert "\n" not in str(raised.value)
@@ -256,7 +316,11 @@ def test_an_unknown_host_is_one_clear_line() -> None:
 
 def test_tls_against_a_plain_server_is_a_setting_to_correct(client: Client) -> None:
     _, scripted = client({})
-    server = LakeFSServer(ServerOptions(scripted.endpoint.replace("http:", "https:"), ACCESS_KEY_ID, SECRET_ACCESS_KEY))
+    server = LakeFSServer(
+        ServerOptions(
+            scripted.endpoint.replace("http:", "https:"), ACCESS_KEY_ID, SECRET_ACCESS_KEY
+        )
+    )
     with pytest.raises(SettingsError, match=r"no TLS connection.*Check endpoint \(http or https\)"):
         server.repository("docs")
 
@@ -275,7 +339,10 @@ def test_tls_against_a_plain_server_is_a_setting_to_correct(client: Client) -> N
 )
 def test_options_that_cannot_work_refuse_by_name(change: dict[str, Any], match: str) -> None:
     with pytest.raises(SettingsError, match=match) as raised:
-        ServerOptions(**{"endpoint": "http://host", "access_key_id": "key", "secret_access_key": "secret"} | change)
+        ServerOptions(
+            **{"endpoint": "http://host", "access_key_id": "key", "secret_access_key": "secret"}
+            | change
+        )
     assert "mine" not in str(raised.value)
 
 
@@ -290,12 +357,19 @@ def test_no_error_carries_a_key_even_if_the_server_says_it(
     caplog.set_level(logging.DEBUG)
 
     def echo(asked: Asked) -> tuple[int, Any]:
-        return status, {"message": f"{SECRET_ACCESS_KEY} of {ACCESS_KEY_ID}, {asked.headers['Authorization']}"}
+        return status, {
+            "message": f"{SECRET_ACCESS_KEY} of {ACCESS_KEY_ID}, {asked.headers['Authorization']}"
+        }
 
     server, _ = client({("GET", ".*"): echo})
     with pytest.raises(LakegcError) as raised:
         server.repository("docs")
-    shown = "".join(traceback.format_exception(raised.value)) + caplog.text + repr(server) + repr(raised.value.args)
+    shown = (
+        "".join(traceback.format_exception(raised.value))
+        + caplog.text
+        + repr(server)
+        + repr(raised.value.args)
+    )
     for secret in (SECRET_ACCESS_KEY, ACCESS_KEY_ID):
         assert secret not in shown
 

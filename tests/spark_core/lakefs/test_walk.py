@@ -1,4 +1,4 @@
-"""The commit graph without a dump: the same as the dump's as far as anything leads there, and whole or refused."""
+"""The commit graph without a dump: all that a ref reaches, the same as in a dump, or refused."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from spark_core.lakefs import LakeFSServer, complete_refs, read_refs_dump, walk_
 from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.retention import require_whole
 from spark_core.storage import StoreOptions, open_store
+from tests.support.examples import examples
 from tests.support.golden import REPOSITORIES, SERVER_PATH, expected
 from tests.support.recorded_server import RecordedServer
 from tests.support.recordings import recorded
@@ -29,7 +30,8 @@ Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
 LOCAL = [
     name
     for name in REPOSITORIES
-    if name not in ("bare", "read-only") and expected(name)["storage_namespace"].startswith("local://")
+    if name not in ("bare", "read-only")
+    and expected(name)["storage_namespace"].startswith("local://")
 ]
 
 
@@ -46,10 +48,14 @@ def reached(refs: Refs) -> set[str]:
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(name: str, tmp_path: Path) -> None:
+def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(
+    name: str, tmp_path: Path
+) -> None:
     with RecordedServer.unpacked(name, tmp_path) as recorded_server:
         server = LakeFSServer(recorded_server.options())
-        namespace = Namespace.parse(recorded_server.repository["storage_namespace"], server_path=SERVER_PATH)
+        namespace = Namespace.parse(
+            recorded_server.repository["storage_namespace"], server_path=SERVER_PATH
+        )
         store = open_store(namespace, StoreOptions(local_path=str(recorded_server.local_path)))
         dumped = read_refs_dump(store, server.dump_refs(name))
         walked = walk_refs(server, name)
@@ -57,7 +63,8 @@ def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(name: s
     assert set(walked.tags) == set(dumped.tags)
     # The API gives whole seconds, the dump may hold more.
     dates = [
-        {at.id: at.creation_date.replace(microsecond=0) for at in refs.commits.values()} for refs in (walked, dumped)
+        {at.id: at.creation_date.replace(microsecond=0) for at in refs.commits.values()}
+        for refs in (walked, dumped)
     ]
     for commit_id in reached(dumped):
         one, other = walked.commits[commit_id], dumped.commits[commit_id]
@@ -74,7 +81,9 @@ def test_the_walk_finds_what_the_dump_has_as_far_as_anything_leads_there(name: s
 def test_some_recorded_repository_has_commits_that_nothing_leads_to(tmp_path: Path) -> None:
     with RecordedServer.unpacked("merges", tmp_path) as recorded_server:
         walked = walk_refs(LakeFSServer(recorded_server.options()), "merges")
-    assert expected("merges")["commits"].keys() - walked.commits.keys(), "else the test above compares too little"
+    assert expected("merges")["commits"].keys() - walked.commits.keys(), (
+        "else the test above compares too little"
+    )
 
 
 def _id(name: str) -> str:
@@ -98,7 +107,9 @@ def commit(name: str, *parents: str, **changes: Any) -> dict[str, Any]:
 class Graph:
     """A server of a few commits, whose logs can be told to lie."""
 
-    def __init__(self, branches: dict[str, str], logs: dict[str, Any], tags: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, branches: dict[str, str], logs: dict[str, Any], tags: dict[str, str] | None = None
+    ) -> None:
         self.branches, self.tags, self.logs = branches, tags or {}, logs
 
     def __call__(self, asked: Asked) -> tuple[int, Any] | None:
@@ -124,13 +135,17 @@ def walked(client: Client, graph: Graph) -> tuple[Refs, ScriptedServer]:
 
 def test_a_branch_that_stands_on_known_commits_is_not_asked_about(client: Client) -> None:
     logs = {"main": [commit("b", "a"), commit("a")]}
-    _, scripted = walked(client, Graph({"main": "b", "old": "a"}, logs, tags={"v1": "a", "v2": "b"}))
+    _, scripted = walked(
+        client, Graph({"main": "b", "old": "a"}, logs, tags={"v1": "a", "v2": "b"})
+    )
     assert [call.path for call in scripted.calls if call.path.endswith("/commits")] == [
         "/repositories/docs/refs/main/commits"
     ]
 
 
-def test_a_log_is_left_where_it_meets_known_commits_and_short_pages_are_asked_for_there(client: Client) -> None:
+def test_a_log_is_left_where_it_meets_known_commits_and_short_pages_are_asked_for_there(
+    client: Client,
+) -> None:
     main = [commit("b", "a"), commit("a")]
     graph = Graph({"main": "b", "dev": "d"}, {"main": main, "dev": [commit("d", "b"), *main]})
     _, scripted = walked(client, graph)
@@ -144,7 +159,9 @@ def test_a_commit_of_which_only_a_tag_knows_is_found(client: Client) -> None:
     assert refs.commits.keys() == {_id("a"), _id("t"), _id("s")}
 
 
-def test_a_branch_that_moved_on_and_one_that_vanished_are_read_at_the_commit_that_they_had(client: Client) -> None:
+def test_a_branch_that_moved_on_and_one_that_vanished_are_read_at_the_commit_that_they_had(
+    client: Client,
+) -> None:
     logs = {
         "main": [commit("new", "a"), commit("a")],
         "head": [commit("head", "a"), commit("a")],
@@ -155,12 +172,16 @@ def test_a_branch_that_moved_on_and_one_that_vanished_are_read_at_the_commit_tha
     assert {_id("head"), _id("new"), _id("was")} <= refs.commits.keys()
 
 
-def test_a_list_that_breaks_off_without_a_word_is_gone_on_with_by_the_parent_that_is_missing(client: Client) -> None:
+def test_a_list_that_breaks_off_without_a_word_is_gone_on_with_by_the_parent_that_is_missing(
+    client: Client,
+) -> None:
     server, scripted = client({})
     page = recorded("observed-cherry-pick-404", 5)
     head, damaged = page.body["results"]
     (parent,) = damaged["parents"]
-    assert page.body["pagination"]["next_offset"] == damaged["id"], "the page ends where the cache is damaged"
+    assert page.body["pagination"]["next_offset"] == damaged["id"], (
+        "the page ends where the cache is damaged"
+    )
 
     def answers(asked: Asked) -> tuple[int, Any] | None:
         if asked.path.endswith("/branches"):
@@ -180,7 +201,9 @@ def test_a_list_that_breaks_off_without_a_word_is_gone_on_with_by_the_parent_tha
 @pytest.mark.parametrize("answer", [(404, {"message": "commit not found"}), [], [commit("other")]])
 def test_a_commit_that_the_damaged_cache_hides_refuses(client: Client, answer: Any) -> None:
     graph = Graph({"main": "b"}, {"main": [commit("b", "a")], "a": answer})
-    with pytest.raises(IncompleteReadError, match=rf"commit {_id('a')}.*After a cherry-pick.*fs:ListCommits"):
+    with pytest.raises(
+        IncompleteReadError, match=rf"commit {_id('a')}.*After a cherry-pick.*fs:ListCommits"
+    ):
         walked(client, graph)
 
 
@@ -193,10 +216,18 @@ def test_a_commit_that_the_damaged_cache_hides_refuses(client: Client, answer: A
         {"version": 0},
     ],
 )
-def test_a_commit_that_differs_between_two_answers_refuses(client: Client, change: dict[str, Any]) -> None:
+def test_a_commit_that_differs_between_two_answers_refuses(
+    client: Client, change: dict[str, Any]
+) -> None:
     main, dev = commit("b", "a"), commit("b", "a", **change)
-    graph = Graph({"main": "b", "dev": "d"}, {"main": [main, commit("a")], "dev": [commit("d", "c"), dev, commit("c")]})
-    with pytest.raises(IncompleteReadError, match=rf"commit {_id('b')} .* differs between two answers.*never changes"):
+    graph = Graph(
+        {"main": "b", "dev": "d"},
+        {"main": [main, commit("a")], "dev": [commit("d", "c"), dev, commit("c")]},
+    )
+    with pytest.raises(
+        IncompleteReadError,
+        match=rf"commit {_id('b')} .* differs between two answers.*never changes",
+    ):
         walked(client, graph)
 
 
@@ -207,20 +238,32 @@ def test_words_that_a_cherry_pick_adds_to_a_commit_make_no_difference(client: Cl
     assert len(refs.commits) == 4
 
 
-@pytest.mark.parametrize(("lacking", "action"), [("/tags", "fs:ListTags"), ("/main/commits", "fs:ReadBranch")])
-def test_a_walk_that_is_not_permitted_either_names_the_action(client: Client, lacking: str, action: str) -> None:
+@pytest.mark.parametrize(
+    ("lacking", "action"), [("/tags", "fs:ListTags"), ("/main/commits", "fs:ReadBranch")]
+)
+def test_a_walk_that_is_not_permitted_either_names_the_action(
+    client: Client, lacking: str, action: str
+) -> None:
     graph = Graph({"main": "a"}, {"main": [commit("a")]})
 
     def guarded(asked: Asked) -> tuple[int, Any] | None:
-        return (401, {"message": "insufficient permissions"}) if asked.path.endswith(lacking) else graph(asked)
+        return (
+            (401, {"message": "insufficient permissions"})
+            if asked.path.endswith(lacking)
+            else graph(asked)
+        )
 
     server, _ = client({("GET", ".*"): guarded})
     with pytest.raises(PermissionDeniedError, match=action):
         walk_refs(server, "docs")
 
 
-@pytest.mark.parametrize("date", [1_700_000_000_000, 10**18, -(10**13)], ids=["milliseconds", "later", "earlier"])
-def test_a_commit_with_an_impossible_date_is_clamped_as_in_a_dump(client: Client, date: int) -> None:
+@pytest.mark.parametrize(
+    "date", [1_700_000_000_000, 10**18, -(10**13)], ids=["milliseconds", "later", "earlier"]
+)
+def test_a_commit_with_an_impossible_date_is_clamped_as_in_a_dump(
+    client: Client, date: int
+) -> None:
     graph = Graph({"main": "b"}, {"main": [commit("b", "a", creation_date=date), commit("a")]})
     refs, _ = walked(client, graph)
     assert refs.commits[_id("b")].creation_date == Timestamp(date).instant()
@@ -228,7 +271,7 @@ def test_a_commit_with_an_impossible_date_is_clamped_as_in_a_dump(client: Client
 
 
 def known(*names: str, **branches: str) -> Refs:
-    """A dump of some commits, each the parent of the next one, and of branches whose heads it may lack."""
+    """A dump of a chain of commits, and of branches whose heads it may lack."""
     commits = {
         _id(name): Commit(
             _id(name),
@@ -255,11 +298,15 @@ def test_a_dump_that_lacks_nothing_costs_no_call(client: Client) -> None:
     assert asked == []
 
 
-def test_heads_that_landed_while_the_dump_was_made_are_read_from_the_logs_of_their_branches(client: Client) -> None:
+def test_heads_that_landed_while_the_dump_was_made_are_read_from_the_logs_of_their_branches(
+    client: Client,
+) -> None:
     main = [commit("e", "d"), commit("d", "c"), commit("c", "b"), commit("b", "a"), commit("a")]
     dev = [commit("x", "b"), commit("b", "a"), commit("a")]
     found, asked = completed(
-        client, Graph({}, {"main": main, "dev": dev}), known("a", "b", main="d", dev="x", old="b", same="x")
+        client,
+        Graph({}, {"main": main, "dev": dev}),
+        known("a", "b", main="d", dev="x", old="b", same="x"),
     )
     # The head has moved on since: what lies above the dump's does no harm.
     assert found.commits.keys() == {_id(name) for name in "abcdex"}
@@ -269,7 +316,14 @@ def test_heads_that_landed_while_the_dump_was_made_are_read_from_the_logs_of_the
 
 
 def test_a_head_that_was_reset_away_meanwhile_is_read_by_its_own_id(client: Client) -> None:
-    graph = Graph({}, {"main": [commit("a")], "gone": (404, {"message": "branch not found"}), "c": [commit("c", "a")]})
+    graph = Graph(
+        {},
+        {
+            "main": [commit("a")],
+            "gone": (404, {"message": "branch not found"}),
+            "c": [commit("c", "a")],
+        },
+    )
     found, asked = completed(client, graph, known("a", main="c", gone="c"))
     assert found.commits.keys() == {_id("a"), _id("c")}
     assert asked == ["main", "gone", _id("c")]
@@ -282,7 +336,9 @@ def test_a_tag_that_a_dump_names_without_its_commit_is_followed_too(client: Clie
     assert asked == ["v1"]
 
 
-def test_a_parent_that_landed_with_its_child_while_commits_were_dumped_is_read_too(client: Client) -> None:
+def test_a_parent_that_landed_with_its_child_while_commits_were_dumped_is_read_too(
+    client: Client,
+) -> None:
     whole = known("a", "b", "c", main="c")
     torn = replace(whole, commits={id_: at for id_, at in whole.commits.items() if id_ != _id("b")})
     found, asked = completed(client, Graph({}, {"b": [commit("b", "a"), commit("a")]}), torn)
@@ -290,7 +346,9 @@ def test_a_parent_that_landed_with_its_child_while_commits_were_dumped_is_read_t
     assert asked == [_id("b")]
 
 
-@pytest.mark.parametrize("answer", [(404, {"message": "commit not found"}), [], [commit("other", "a")]])
+@pytest.mark.parametrize(
+    "answer", [(404, {"message": "commit not found"}), [], [commit("other", "a")]]
+)
 def test_a_head_that_the_damaged_cache_hides_completes_no_dump(client: Client, answer: Any) -> None:
     graph = Graph({}, {"main": [commit("a")], "c": answer})
     with pytest.raises(IncompleteReadError, match=rf"commit {_id('c')}.*After a cherry-pick"):
@@ -298,19 +356,25 @@ def test_a_head_that_the_damaged_cache_hides_completes_no_dump(client: Client, a
 
 
 def test_a_commit_that_differs_between_the_dump_and_a_log_refuses(client: Client) -> None:
-    logs = {"main": [commit("d", "c"), commit("c", "b"), commit("b", "a", meta_range_id=_id("another"))]}
+    logs = {
+        "main": [commit("d", "c"), commit("c", "b"), commit("b", "a", meta_range_id=_id("another"))]
+    }
     torn = replace(known("a", "b", main="d"), commits=known("a", "b").commits)
     found, _ = completed(client, Graph({}, {"main": logs["main"][:2]}), torn)
     assert _id("c") in found.commits
     logs["main"][1] = commit("c", "b", "z")
-    with pytest.raises(IncompleteReadError, match=rf"commit {_id('b')} .* differs between two answers"):
+    with pytest.raises(
+        IncompleteReadError, match=rf"commit {_id('b')} .* differs between two answers"
+    ):
         completed(client, Graph({}, logs), torn)
 
 
 class Unsteady:
-    """Answers like a server whose logs break off, whose branches move, and whose cache is damaged."""
+    """Answers like a server with logs that break off, moving branches and a damaged cache."""
 
-    def __init__(self, commits: dict[str, Commit], branches: dict[str, str], tags: dict[str, str]) -> None:
+    def __init__(
+        self, commits: dict[str, Commit], branches: dict[str, str], tags: dict[str, str]
+    ) -> None:
         self.all, self.heads, self.tagged = commits, branches, tags
         self.moved: dict[str, str | None] = {}
         self.breaks_off: dict[str, int] = {}
@@ -324,7 +388,11 @@ class Unsteady:
 
     def log(self, _repository: str, ref: str, *, first_page: int) -> Iterator[Commit]:
         assert first_page in (100, 1000)
-        start = self.damaged.get(ref, ref) if ref in self.all else self.moved.get(ref, (self.heads | self.tagged)[ref])
+        start = (
+            self.damaged.get(ref, ref)
+            if ref in self.all
+            else self.moved.get(ref, (self.heads | self.tagged)[ref])
+        )
         if start is None:
             raise NotFoundError(f"{ref} not found")
         found = [self.all[commit_id] for commit_id in sorted(self._reached(start), reverse=True)]
@@ -343,7 +411,9 @@ def unsteady(draw: st.DrawFn) -> Unsteady:
     commits = {}
     for at, name in enumerate(names):
         parents = draw(st.lists(st.sampled_from(names[:at]), max_size=2, unique=True)) if at else []
-        commits[name] = Commit(name, tuple(parents), datetime(2026, 1, 1, tzinfo=UTC), f"{at + 100:064x}")
+        commits[name] = Commit(
+            name, tuple(parents), datetime(2026, 1, 1, tzinfo=UTC), f"{at + 100:064x}"
+        )
     some = st.sampled_from(names)
     server = Unsteady(
         commits,
@@ -358,7 +428,7 @@ def unsteady(draw: st.DrawFn) -> Unsteady:
 
 
 @given(unsteady(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60, 150), deadline=None)
 def test_whatever_a_dump_lacks_it_is_completed_to_a_whole_graph_or_refused(
     server: Unsteady, data: st.DataObject
 ) -> None:
@@ -376,7 +446,7 @@ def test_whatever_a_dump_lacks_it_is_completed_to_a_whole_graph_or_refused(
 
 
 @given(unsteady())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60, 150), deadline=None)
 def test_whatever_the_server_does_the_graph_is_whole_or_refused(server: Unsteady) -> None:
     wanted = reached(Refs(server.all, tuple(server.branches("")), tuple(server.tags(""))))
     try:
@@ -386,4 +456,6 @@ def test_whatever_the_server_does_the_graph_is_whole_or_refused(server: Unsteady
         return
     assert wanted <= refs.commits.keys()
     assert all(refs.commits[commit_id] == server.all[commit_id] for commit_id in refs.commits)
-    assert {parent for commit in refs.commits.values() for parent in commit.parents} <= refs.commits.keys()
+    assert {
+        parent for commit in refs.commits.values() for parent in commit.parents
+    } <= refs.commits.keys()

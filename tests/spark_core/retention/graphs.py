@@ -13,7 +13,11 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def graph(
-    commits: str, *, branches: Mapping[str, str], tags: Mapping[str, str] | None = None, now: datetime = NOW
+    commits: str,
+    *,
+    branches: Mapping[str, str],
+    tags: Mapping[str, str] | None = None,
+    now: datetime = NOW,
 ) -> Refs:
     """Read "A:30 B:20(A) M:1(B,X)": name, age in days, parents; "M/0" is a commit of version 0."""
     read: dict[str, Commit] = {}
@@ -47,7 +51,9 @@ def rules_of(recorded: Mapping[str, Any]) -> RetentionRules:
     )
 
 
-def recorded_refs(commits: Iterable[Mapping[str, Any]], branches: Mapping[str, str], tags: Mapping[str, str]) -> Refs:
+def recorded_refs(
+    commits: Iterable[Mapping[str, Any]], branches: Mapping[str, str], tags: Mapping[str, str]
+) -> Refs:
     """Read commits as the recordings give them: a list of API-shaped values."""
     return refs(
         [
@@ -84,14 +90,19 @@ def every_walk_to_the_root(refs: Refs, rules: RetentionRules, now: datetime) -> 
         while (parent := refs.commits[line[-1]].main_parent) is not None:
             line.append(parent)
         threshold = now - timedelta(days=days)
-        young = {commit_id for commit_id in line if refs.commits[commit_id].creation_date > threshold}
+        young = {
+            commit_id for commit_id in line if refs.commits[commit_id].creation_date > threshold
+        }
         retained |= {parent for child, parent in itertools.pairwise(line) if child in young}
         retained |= set() if is_head else young & {start}
     return retained
 
 
 def as_the_server_walks(
-    refs: Refs, rules: RetentionRules, now: datetime, threshold_of: Callable[[int], datetime] | None = None
+    refs: Refs,
+    rules: RetentionRules,
+    now: datetime,
+    threshold_of: Callable[[int], datetime] | None = None,
 ) -> set[str]:
     """The retained commits by the steps of the server, its dependence on order included.
 

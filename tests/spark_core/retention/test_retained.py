@@ -15,7 +15,13 @@ from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.graveler import Timestamp
 from spark_core.model import Branch, Commit, Refs, RetentionRules, Tag
 from spark_core.retention import Retention, retained_commits
-from tests.spark_core.retention.graphs import NOW, as_the_server_walks, every_walk_to_the_root, graph
+from tests.spark_core.retention.graphs import (
+    NOW,
+    as_the_server_walks,
+    every_walk_to_the_root,
+    graph,
+)
+from tests.support.examples import examples
 
 EXACT = timedelta(0)
 DAYS_10 = RetentionRules(99, {"main": 10})
@@ -35,7 +41,9 @@ def untils(retained: list[Retention]) -> dict[str, datetime | None]:
 
 
 def test_a_branch_keeps_its_young_commits_and_its_state_at_the_threshold() -> None:
-    retained = retained_commits(graph("A:30 B:20(A) C:12(B) D:9(C) E:5(D)", branches={"main": "E"}), DAYS_10, NOW)
+    retained = retained_commits(
+        graph("A:30 B:20(A) C:12(B) D:9(C) E:5(D)", branches={"main": "E"}), DAYS_10, NOW
+    )
     assert reasons(retained) == {
         "C": "main: its state 10 days ago",
         "D": "main: within 10 days",
@@ -46,7 +54,9 @@ def test_a_branch_keeps_its_young_commits_and_its_state_at_the_threshold() -> No
 
 def test_a_commit_is_retained_until_its_youngest_way_lets_it_go() -> None:
     refs = graph("A:30 B:8(A) C:2(B) X:1(B)", branches={"main": "C", "dev": "X"})
-    retained = retained_commits(refs, RetentionRules(5, {"main": 10, "dev": 3}), NOW, clock_margin=EXACT)
+    retained = retained_commits(
+        refs, RetentionRules(5, {"main": 10, "dev": 3}), NOW, clock_margin=EXACT
+    )
     assert untils(retained) == {
         "A": NOW + timedelta(days=2),  # through B, which main keeps for 10 days
         "B": NOW + timedelta(days=8),  # through C; dev's way through X ends after 2
@@ -65,7 +75,9 @@ def test_a_commit_really_goes_at_the_instant_it_is_retained_until() -> None:
 
 
 @pytest.mark.parametrize(("step", "kept"), [(-1, False), (0, False), (1, True)])
-def test_a_child_exactly_at_the_threshold_is_too_old_to_keep_its_parent(step: int, *, kept: bool) -> None:
+def test_a_child_exactly_at_the_threshold_is_too_old_to_keep_its_parent(
+    step: int, *, kept: bool
+) -> None:
     created = NOW - timedelta(days=10) + step * timedelta(microseconds=1)
     refs = Refs(
         {
@@ -76,11 +88,15 @@ def test_a_child_exactly_at_the_threshold_is_too_old_to_keep_its_parent(step: in
         (Branch("main", "C"),),
         (),
     )
-    assert ids(retained_commits(refs, DAYS_10, NOW, clock_margin=EXACT)) == {"B", "C"} | ({"A"} if kept else set())
+    assert ids(retained_commits(refs, DAYS_10, NOW, clock_margin=EXACT)) == {"B", "C"} | (
+        {"A"} if kept else set()
+    )
 
 
 @pytest.mark.parametrize(("step", "kept"), [(-1, False), (0, False), (1, True)])
-def test_a_commit_that_no_branch_leads_to_goes_exactly_at_the_default(step: int, *, kept: bool) -> None:
+def test_a_commit_that_no_branch_leads_to_goes_exactly_at_the_default(
+    step: int, *, kept: bool
+) -> None:
     created = NOW - timedelta(days=14) + step * timedelta(microseconds=1)
     refs = Refs(
         {"A": Commit("A", (), NOW - timedelta(days=20), ""), "X": Commit("X", ("A",), created, "")},
@@ -116,7 +132,10 @@ def test_a_merged_branch_is_kept_only_by_its_own_line() -> None:
 
 def test_the_clock_margin_keeps_what_just_left_the_rule_and_says_so() -> None:
     refs = graph("A:30 B:10.02(A) C:2(B)", branches={"main": "C"})
-    assert reasons(retained_commits(refs, DAYS_10, NOW))["A"] == "main: 10 days ended within the clock margin"
+    assert (
+        reasons(retained_commits(refs, DAYS_10, NOW))["A"]
+        == "main: 10 days ended within the clock margin"
+    )
     assert "A" not in ids(retained_commits(refs, DAYS_10, NOW, clock_margin=EXACT))
 
 
@@ -139,7 +158,10 @@ def test_a_tag_keeps_nothing_when_tags_are_told_not_to_protect() -> None:
 
 def test_a_head_under_a_thousand_branches_names_the_first_and_counts_the_rest() -> None:
     refs = graph("A:1", branches={f"b{number:04}": "A" for number in range(1000)})
-    assert reasons(retained_commits(refs, RetentionRules(1), NOW))["A"] == "head of b0000, b0001, b0002 and 997 more"
+    assert (
+        reasons(retained_commits(refs, RetentionRules(1), NOW))["A"]
+        == "head of b0000, b0001, b0002 and 997 more"
+    )
 
 
 def test_without_rules_every_commit_is_retained_for_as_long_as_there_are_none() -> None:
@@ -176,7 +198,9 @@ def test_dates_at_the_ends_of_time_neither_fail_nor_wrap() -> None:
 
 
 @pytest.mark.parametrize("date", [-(10**13), 1_795_245_461_000])
-def test_a_commit_whose_date_is_beyond_any_calendar_is_retained_for_its_age_is_unknown(date: int) -> None:
+def test_a_commit_whose_date_is_beyond_any_calendar_is_retained_for_its_age_is_unknown(
+    date: int,
+) -> None:
     """A client gave milliseconds; dump and log clamp what they read."""
     commits = graph("A:90 B:80(A) C:70(B) D:60(C)", branches={"main": "D"})
     clamped = replace(commits.commits["B"], creation_date=Timestamp(date).instant())
@@ -191,7 +215,9 @@ def test_a_commit_whose_date_is_beyond_any_calendar_is_retained_for_its_age_is_u
 
 def test_a_missing_parent_refuses_by_name() -> None:
     refs = graph("B:20(A) C:1(B)", branches={"main": "C"})
-    with pytest.raises(IncompleteReadError, match=r"commit A, a parent of B, is not among the 2 commits"):
+    with pytest.raises(
+        IncompleteReadError, match=r"commit A, a parent of B, is not among the 2 commits"
+    ):
         retained_commits(refs, DAYS_10, NOW)
 
 
@@ -201,7 +227,9 @@ def test_a_missing_second_parent_refuses_although_no_line_goes_through_it() -> N
 
 
 def test_a_head_that_is_not_among_the_commits_refuses_by_name() -> None:
-    with pytest.raises(IncompleteReadError, match="commit Z, the head of branch dev, is not among the 1 commits"):
+    with pytest.raises(
+        IncompleteReadError, match="commit Z, the head of branch dev, is not among the 1 commits"
+    ):
         retained_commits(graph("A:1", branches={"main": "A", "dev": "Z"}), DAYS_10, NOW)
 
 
@@ -236,30 +264,48 @@ def test_a_now_without_timezone_is_a_mistake_of_the_caller() -> None:
 
 def test_a_negative_margin_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="would retain less"):
-        retained_commits(graph("A:1", branches={"main": "A"}), DAYS_10, NOW, clock_margin=timedelta(seconds=-1))
+        retained_commits(
+            graph("A:1", branches={"main": "A"}), DAYS_10, NOW, clock_margin=timedelta(seconds=-1)
+        )
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[Refs, RetentionRules]:
-    """Graphs with merges, both versions, several roots, odd dates, hidden or not: nothing tells branches apart."""
+    """Graphs with merges, both versions, several roots and odd dates; branches hidden or not."""
     size = draw(st.integers(1, 14))
     names = draw(st.permutations([f"{number:02}" for number in range(size)]))
     commits: dict[str, Commit] = {}
     for position, name in enumerate(names):
-        parents = draw(st.lists(st.sampled_from(names[:position]), max_size=2, unique=True)) if position else []
+        parents = (
+            draw(st.lists(st.sampled_from(names[:position]), max_size=2, unique=True))
+            if position
+            else []
+        )
         age = draw(st.integers(-20, 200)) / 4
         commits[name] = Commit(
-            name, tuple(parents), NOW - timedelta(days=age), f"m{name}", draw(st.sampled_from([0, 1, 1]))
+            name,
+            tuple(parents),
+            NOW - timedelta(days=age),
+            f"m{name}",
+            draw(st.sampled_from([0, 1, 1])),
         )
-    heads = draw(st.dictionaries(st.sampled_from(["main", "dev", "rel", "x", "y"]), st.sampled_from(names), min_size=1))
+    heads = draw(
+        st.dictionaries(
+            st.sampled_from(["main", "dev", "rel", "x", "y"]), st.sampled_from(names), min_size=1
+        )
+    )
     tags = draw(st.dictionaries(st.sampled_from(["v1", "v2"]), st.sampled_from(names)))
     days = st.integers(-3, 50)
-    rules = RetentionRules(draw(days), draw(st.dictionaries(st.sampled_from(["main", "dev", "rel", "gone"]), days)))
-    return Refs(commits, tuple(Branch(*at) for at in heads.items()), tuple(Tag(*at) for at in tags.items())), rules
+    rules = RetentionRules(
+        draw(days), draw(st.dictionaries(st.sampled_from(["main", "dev", "rel", "gone"]), days))
+    )
+    return Refs(
+        commits, tuple(Branch(*at) for at in heads.items()), tuple(Tag(*at) for at in tags.items())
+    ), rules
 
 
 @given(graphs())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(100, 400), deadline=None)
 def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_servers(
     case: tuple[Refs, RetentionRules],
 ) -> None:
@@ -273,7 +319,7 @@ def test_the_result_is_what_separate_walks_to_the_root_give_and_contains_the_ser
 
 
 @given(graphs(), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80, 200), deadline=None)
 def test_neither_the_order_of_anything_nor_the_ids_change_the_result(
     case: tuple[Refs, RetentionRules], chance: random.Random
 ) -> None:
@@ -300,12 +346,13 @@ def test_neither_the_order_of_anything_nor_the_ids_change_the_result(
         (renamed[retention.commit_id], retention.reason, retention.until)
         for retention in retained_commits(refs, rules, NOW)
     } == {
-        (retention.commit_id, retention.reason, retention.until) for retention in retained_commits(shuffled, rules, NOW)
+        (retention.commit_id, retention.reason, retention.until)
+        for retention in retained_commits(shuffled, rules, NOW)
     }
 
 
 @given(graphs(), st.timedeltas(timedelta(0), timedelta(days=60)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80, 200), deadline=None)
 def test_a_commit_is_retained_exactly_as_long_as_it_was_said_to_be(
     case: tuple[Refs, RetentionRules], later: timedelta
 ) -> None:
@@ -313,7 +360,9 @@ def test_a_commit_is_retained_exactly_as_long_as_it_was_said_to_be(
     now = retained_commits(refs, rules, NOW)
     still = ids(retained_commits(refs, rules, NOW + later))
     assert still == {
-        retention.commit_id for retention in now if retention.until is None or retention.until > NOW + later
+        retention.commit_id
+        for retention in now
+        if retention.until is None or retention.until > NOW + later
     }
 
 

@@ -26,7 +26,9 @@ def server(*commits: str) -> pa.Table:
 def test_each_row_says_whose_reading_keeps_it() -> None:
     table = merge(OURS, server("D", "B"), REFS)
     assert table.schema == RETAINED_COMMITS
-    assert dict(zip(table["commit_id"].to_pylist(), table["retained_by"].to_pylist(), strict=True)) == {
+    assert dict(
+        zip(table["commit_id"].to_pylist(), table["retained_by"].to_pylist(), strict=True)
+    ) == {
         "B": "server",
         "C": "lakegc",
         "D": "server+lakegc",
@@ -71,7 +73,8 @@ def test_a_commit_that_only_the_server_knows_is_kept_and_named() -> None:
 def test_an_empty_metarange_is_a_value_like_any_other() -> None:
     refs = graph("A:1", branches={"main": "A"})
     with pytest.raises(
-        IncompleteReadError, match=r"commit A has metarange metarange of A in one reading and \(empty\)"
+        IncompleteReadError,
+        match=r"commit A has metarange metarange of A in one reading and \(empty\)",
     ):
         merge(retained_commits(refs, None, NOW), rows(A=""), refs)
 
@@ -94,7 +97,9 @@ def test_a_held_commit_outlasts_the_rules_and_one_that_no_rule_retains_is_added(
         Retention("c", "head of main", None, is_head=True),
         Retention("d", "main: within 7 days", NOW, is_head=False),
     ]
-    assert with_holds(ours, {"a": "hold x: commit a", "b": "hold y: branch z", "c": "hold y: branch z"}) == [
+    assert with_holds(
+        ours, {"a": "hold x: commit a", "b": "hold y: branch z", "c": "hold y: branch z"}
+    ) == [
         Retention("a", "hold x: commit a", None, is_head=False),
         Retention("b", "hold y: branch z", None, is_head=False),
         Retention("c", "head of main", None, is_head=True),

@@ -1,4 +1,4 @@
-"""The algorithm against what a real server retained: vectors, random graphs, repositories, the documents' example."""
+"""The algorithm against a real server: vectors, random graphs, repositories, the docs' example."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 from spark_core.errors import RepositoryStateError
 from spark_core.model import RetentionRules
 from spark_core.retention import retained_commits
-from tests.spark_core.retention.graphs import NOW, as_the_server_walks, graph, recorded_refs, rules_of
+from tests.spark_core.retention.graphs import (
+    NOW,
+    as_the_server_walks,
+    graph,
+    recorded_refs,
+    rules_of,
+)
 from tests.support.golden import DATA, REPOSITORIES, expected, server
 
 EXACT = timedelta(0)
@@ -19,7 +25,8 @@ VECTORS: list[dict[str, Any]] = [
     vector
     for name in ("facts-4.5.json", "random.json")
     for vector in json.loads((DATA / "retention-vectors" / name).read_text())
-    # Two hold only the server's "no rules": default 0 without branch rules is stored as none (`lakefs-facts` 11.17).
+    # Two hold only the server's "no rules": default 0 without branch rules is stored as none
+    # (`lakefs-facts` 11.17).
     if "error" not in vector
 ]
 ENTRIES = [
@@ -46,7 +53,9 @@ def test_all_recorded_vectors_but_the_two_without_rules_are_there() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_every_vector_gives_the_servers_commits_and_those_it_lost_by_order(vector: dict[str, Any]) -> None:
+def test_every_vector_gives_the_servers_commits_and_those_it_lost_by_order(
+    vector: dict[str, Any],
+) -> None:
     refs = recorded_refs(vector["commits"], vector["branches"], vector["tags"])
     rules = rules_of(vector["rules"])
     now = datetime.fromtimestamp(vector["now_between"][1], UTC)
@@ -96,7 +105,11 @@ TWO_BRANCHES = "a:15 b:10(a) c:10(a) d:5(c) e:5(b) f:1(e)"
 UPSTREAM = {
     "two branches": (TWO_BRANCHES, {"f": 7, "d": 3}, "b d e f"),
     "old heads": ("a:15 b:20 c:20(a) d:20(a)", {"b": 7, "c": 7, "d": 7}, "b c d"),
-    "all commits active": ("a:5 b:4(a) c:3(b) d:2(b) e:1(b)", {"d": 15, "e": 7, "c": 2}, "a b c d e"),
+    "all commits active": (
+        "a:5 b:4(a) c:3(b) d:2(b) e:1(b)",
+        {"d": 15, "e": 7, "c": 2},
+        "a b c d e",
+    ),
     "merge": ("a:7 b:6(a) c:7 d:6(c,a)", {"b": 3, "d": 10}, "b c d"),
     "expired before": ("a:15 b:10(a) c:10(a) d:5(c) e:7(b) f:1(e)", {"f": 7, "d": 3}, "d e f"),
     "merge in history": (
@@ -117,7 +130,10 @@ UPSTREAM = {
         "head1 head2 x",
     ),
     "reached again": (
-        "ep1:8 ep2:8 e5:6(ep2) e4:7(ep1,ep2) e3:6(e5) e2:6(ep2) e1:7(e4) h1:1(e1) h2:1(e2) h3:1(e3)",
+        (
+            "ep1:8 ep2:8 e5:6(ep2) e4:7(ep1,ep2) e3:6(e5) e2:6(ep2) e1:7(e4) h1:1(e1) h2:1(e2) "
+            "h3:1(e3)"
+        ),
         {"h1": 5, "h2": 5, "h3": 5},
         "h1 h2 h3 e1 e2 e3",
     ),
@@ -142,7 +158,13 @@ FACTS = {
     "5": ("A:2 B:1(A)", {"main": "B"}, {}, 0, "B"),
     "6a": ("A:9 B:8(A) X:2(A) M:1(B,X)", {"main": "M"}, {}, 5, "A B M X"),
     "6b": ("A:9 B:8(A) D:2(A) M:1(B,D)", {"main": "M"}, {}, 5, "A B D M"),
-    "7": ("A:40 B:25(A) C:15(B) D:8(C)", {"main": "D", "rel": "C"}, {"main": 10, "rel": 30}, 99, "A B C D"),
+    "7": (
+        "A:40 B:25(A) C:15(B) D:8(C)",
+        {"main": "D", "rel": "C"},
+        {"main": 10, "rel": 30},
+        99,
+        "A B C D",
+    ),
     "8": ("A:20 B:12(A) C:6(B)", {"b1": "C", "b2": "C"}, {"b1": 7, "b2": 15}, 99, "A B C"),
     "9": ("R:30 M:2(R) X:9(R) Y:6(X)", {"main": "M"}, {}, 7, "M R X Y"),
     "10": ("R:30 M:2(R) X:9(R) Y:8(X)", {"main": "M"}, {}, 7, "M R"),
@@ -154,7 +176,13 @@ FACTS = {
     "16a": ("P:20 S1:12(P) S2:5(P)", {"b1": "S1", "b2": "S2"}, {}, 10, "P S1 S2"),
     "16b": ("P:20 S1:5(P) S2:12(P)", {"b1": "S1", "b2": "S2"}, {}, 10, "P S1 S2"),
     "17": ("P:20 S1:16(P) S2:5(P)", {"b1": "S1", "b2": "S2"}, {"b1": 3, "b2": 10}, 99, "P S1 S2"),
-    "18": ("A:50 B:40(A) C:30(B) D:20(C) E:6(D)", {"main": "E", "old": "C"}, {"main": 7, "old": 45}, 7, "A B C D E"),
+    "18": (
+        "A:50 B:40(A) C:30(B) D:20(C) E:6(D)",
+        {"main": "E", "old": "C"},
+        {"main": 7, "old": 45},
+        7,
+        "A B C D E",
+    ),
     "19a": ("A:12 B:9(A) C:3(B) D:4(B) E:1(A)", {"main": "E"}, {}, 5, "A B C D E"),
     "19b": ("A:12 B:9(A) C:3(B) D:4(B) 0:1(A)", {"main": "0"}, {}, 5, "0 A B C D"),
 }
@@ -164,4 +192,6 @@ FACTS = {
 def test_the_written_vectors_with_the_commits_that_order_cost_the_server(number: str) -> None:
     commits, heads, days, default, retained = FACTS[number]
     refs = graph(commits, branches=heads)
-    assert ids(refs, RetentionRules(default, days), NOW, clock_margin=EXACT) == set(retained.split())
+    assert ids(refs, RetentionRules(default, days), NOW, clock_margin=EXACT) == set(
+        retained.split()
+    )

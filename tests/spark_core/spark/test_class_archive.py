@@ -46,7 +46,12 @@ def test_an_archive_that_was_made_is_mapped_silently_and_its_sums_are_checked(ca
     assert cache.stat().st_mode & 0o777 == 0o700
     words = class_archive().options.split()
     assert f"-XX:SharedArchiveFile={made}" in words
-    assert {"-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"} < set(words)
+    assert {
+        "-Xshare:auto",
+        "-XX:+VerifySharedSpaces",
+        "-Xlog:cds=off",
+        "-Xlog:cds+dynamic=off",
+    } < set(words)
 
 
 def test_an_archive_belongs_to_one_java_and_one_set_of_jars(cache, tmp_path, monkeypatch):
@@ -161,7 +166,9 @@ def test_without_java_or_a_home_there_is_no_archive(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/not/heeded")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert str(class_archive().directory).startswith(str(tmp_path))
-    monkeypatch.setattr(archives.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.setattr(
+        archives.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home"))
+    )
     assert class_archive() is None
 
 
@@ -179,7 +186,9 @@ def test_java_starts_without_a_word_whatever_the_archive_is(cache, tmp_path, dam
     made.write_bytes(content)
     classes = ["-cp", str(tmp_path)] if damage == "other classes" else []
     plain, mapped = (
-        subprocess.run([java, *options, *classes, "-version"], check=True, capture_output=True, text=True)
+        subprocess.run(
+            [java, *options, *classes, "-version"], check=True, capture_output=True, text=True
+        )
         for options in ([], archive.options.split())
     )
     assert mapped.stdout == plain.stdout

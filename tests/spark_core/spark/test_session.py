@@ -1,4 +1,4 @@
-"""Which Java Spark is let to start, with which options, and which parent its Python workers have."""
+"""Which Java Spark may start, with which options, and which parent its Python workers have."""
 
 import gc
 from pathlib import Path
@@ -12,7 +12,14 @@ from spark_core.spark import spark_daemon
 from spark_core.spark.class_archive import class_archive
 from spark_core.spark.session import check_java, spark_config
 
-IMPORTED_AHEAD = ("numba", "pandas", "pyarrow", "pyspark.worker", "spark_core.mark", "spark_core.sweep")
+IMPORTED_AHEAD = (
+    "numba",
+    "pandas",
+    "pyarrow",
+    "pyspark.worker",
+    "spark_core.mark",
+    "spark_core.sweep",
+)
 
 
 def _java(monkeypatch, home, *lines):
@@ -25,14 +32,26 @@ def _java(monkeypatch, home, *lines):
     monkeypatch.setenv("JAVA_HOME", str(home))
 
 
-def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_version(monkeypatch, tmp_path):
+def test_a_java_that_first_tells_which_options_it_picked_up_is_read_by_its_version(
+    monkeypatch, tmp_path
+):
     version = 'openjdk version "21.0.4" 2024-07-16'
-    _java(monkeypatch, tmp_path, "Picked up JAVA_TOOL_OPTIONS: -XX:MaxRAMPercentage=75", version, "OpenJDK Runtime")
+    _java(
+        monkeypatch,
+        tmp_path,
+        "Picked up JAVA_TOOL_OPTIONS: -XX:MaxRAMPercentage=75",
+        version,
+        "OpenJDK Runtime",
+    )
     assert check_java() == version
 
 
-@pytest.mark.parametrize("line", ['java version "1.8.0_402"', 'openjdk version "11.0.23"', "no version at all", ""])
-def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(line, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    "line", ['java version "1.8.0_402"', 'openjdk version "11.0.23"', "no version at all", ""]
+)
+def test_a_java_that_is_too_old_or_does_not_say_is_refused_as_it_answers(
+    line, monkeypatch, tmp_path
+):
     _java(monkeypatch, tmp_path, line)
     with pytest.raises(SettingsError, match="Spark needs Java 17 or newer") as refused:
         check_java()
@@ -58,16 +77,23 @@ def test_a_local_session_maps_the_archive_and_has_one_compiler_and_the_daemon_th
 ):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     config = spark_config(master="local[2]")
-    assert config[FIRST].startswith(f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={archived} ")
+    assert config[FIRST].startswith(
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:SharedArchiveFile={archived} "
+    )
     assert config[DAEMON] == "spark_core.spark.spark_daemon"
 
 
-def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_cores(archived, monkeypatch):
+def test_java_collects_its_own_garbage_as_somebody_chose_or_as_it_likes_on_many_cores(
+    archived, monkeypatch
+):
     monkeypatch.setattr("os.cpu_count", lambda: 5)
     assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     for name in (FIRST, LAST):
-        assert "UseSerialGC" not in spark_config(master="local[2]", extra={name: "-Xss4m -XX:+UseG1GC"})[FIRST]
+        assert (
+            "UseSerialGC"
+            not in spark_config(master="local[2]", extra={name: "-Xss4m -XX:+UseG1GC"})[FIRST]
+        )
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseZGC")
     assert "UseSerialGC" not in spark_config(master="local[2]")[FIRST]
 
@@ -94,9 +120,15 @@ def test_the_operators_own_options_for_java_come_last_and_so_win(archived):
     assert by_last[DAEMON] == "pyspark.daemon"
 
 
-@pytest.mark.parametrize("line", [f"{FIRST} -Dwhat=ever", f"  {FIRST}=-Dwhat=ever", f"{FIRST}: -Dwhat=ever"])
-def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(archived, tmp_path, monkeypatch, line):
-    (tmp_path / "spark-defaults.conf").write_text(f"# {FIRST} -Dnot=this\nspark.master yarn\n{line}\n")
+@pytest.mark.parametrize(
+    "line", [f"{FIRST} -Dwhat=ever", f"  {FIRST}=-Dwhat=ever", f"{FIRST}: -Dwhat=ever"]
+)
+def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(
+    archived, tmp_path, monkeypatch, line
+):
+    (tmp_path / "spark-defaults.conf").write_text(
+        f"# {FIRST} -Dnot=this\nspark.master yarn\n{line}\n"
+    )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert spark_config(master="local[2]")[FIRST].endswith(" -Dwhat=ever")
     assert spark_config(master="local[2]", extra={FIRST: "-Dmine=1"})[FIRST].endswith(" -Dmine=1")
@@ -104,7 +136,9 @@ def test_options_for_java_in_sparks_own_file_of_defaults_are_not_lost(archived, 
 
 def test_java_that_writes_an_archive_maps_none(archived):
     for name in (FIRST, LAST):
-        config = spark_config(master="local[2]", extra={name: "-XX:ArchiveClassesAtExit=/tmp/new.jsa"})
+        config = spark_config(
+            master="local[2]", extra={name: "-XX:ArchiveClassesAtExit=/tmp/new.jsa"}
+        )
         assert "SharedArchiveFile" not in config[FIRST]
 
 
@@ -130,7 +164,11 @@ def test_python_workers_are_forked_with_everything_imported_and_frozen(spark):
             }
         )
 
-    [row] = spark.range(1, numPartitions=1).mapInArrow(look, "parent string, frozen long, imported string").collect()
+    [row] = (
+        spark.range(1, numPartitions=1)
+        .mapInArrow(look, "parent string, frozen long, imported string")
+        .collect()
+    )
     assert "spark_core.spark.spark_daemon" in row.parent
     assert row.frozen > 100_000
     assert row.imported == " ".join(IMPORTED_AHEAD)
@@ -150,4 +188,6 @@ def test_the_classes_that_sparks_python_asks_for_are_found_by_their_packages(spa
     for name in spark_session._NAMED_CLASSES:
         assert getattr(spark._jvm, name.rpartition(".")[2])._fqn == name
         # A class, and not a package, which any name is that no class has.
-        assert type(java_class := getattr(spark._jvm, name.rpartition(".")[2])).__name__ == "JavaClass", java_class
+        assert (
+            type(java_class := getattr(spark._jvm, name.rpartition(".")[2])).__name__ == "JavaClass"
+        ), java_class

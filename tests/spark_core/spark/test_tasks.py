@@ -1,4 +1,6 @@
-"""Tasks on Spark: what executors read and write comes through whole, and so do their errors and figures."""
+"""Tasks on Spark: what executors read and write comes through whole, and so do their errors and
+figures.
+"""
 
 import subprocess
 import sys
@@ -13,7 +15,9 @@ import pytest
 
 import spark_core
 from spark_core.errors import CorruptTableError, RefusedError, UnsafePlanError
+from spark_core.spark import tasks
 from spark_core.spark.tasks import (
+    BROADCAST_ROWS,
     counted,
     counting,
     dealt,
@@ -21,9 +25,9 @@ from spark_core.spark.tasks import (
     interleaved,
     read_counted,
     read_partitions,
+    reusable,
     run_over,
     run_tasks,
-    settled,
 )
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("word", pa.string())])
@@ -45,10 +49,59 @@ SIZES = [sizes for length in range(4) for sizes in product((0, 3), repeat=length
 
 @pytest.mark.spark
 def test_no_row_behind_a_batch_without_rows_is_lost(spark):
-    """Spark 4's own way from a table to a frame ends at the first batch without rows, and says nothing."""
+    """Spark 4's own way from a table to a frame ends at the first batch without rows, and says
+    nothing.
+    """
     for sizes in SIZES:
         rows = pa.Table.from_batches(_of_sizes(sizes), SCHEMA)
         assert frame_of(spark, rows).toArrow().num_rows == sum(sizes), sizes
+
+
+@pytest.fixture
+def guessed_sizes(spark):
+    """Take back what a large frame has the session choose."""
+    name = "spark.sql.autoBroadcastJoinThreshold"
+    before = spark.conf.get(name)
+    yield
+    spark.conf.set(name, before)
+
+
+def _join_of(spark, schema=SCHEMA, **rows):
+    few, many = (
+        read_partitions(spark, schema, [(3,), (3,)], _of_sizes, **known) for known in ({}, rows)
+    )
+    joined = few.join(many.select("n"), on="n", how="left_anti")
+    return joined._jdf.queryExecution().executedPlan().toString(), joined
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("guessed_sizes")
+def test_a_large_table_that_tasks_read_is_not_sent_whole_to_every_executor(spark):
+    assert "BroadcastHashJoin" in _join_of(spark, rows=BROADCAST_ROWS)[0], (
+        "it takes it for a few bytes"
+    )
+    plan, joined = _join_of(spark, rows=BROADCAST_ROWS + 1)
+    assert "Broadcast" not in plan
+    assert "SortMergeJoin" in plan
+    assert joined.count() == 0
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("guessed_sizes")
+def test_a_frame_that_was_counted_to_be_large_is_not_sent_whole_to_every_executor(
+    spark, monkeypatch
+):
+    monkeypatch.setattr(tasks, "BROADCAST_ROWS", 5)
+    told = read_counted(spark, SCHEMA, [(3,), (3,)], lambda sizes, _: _of_sizes(sizes))
+    rows, count, _ = counted(told)
+    assert count == 6
+    plan = (
+        rows.join(rows.select("n"), on="n", how="left_anti")
+        ._jdf.queryExecution()
+        .executedPlan()
+        .toString()
+    )
+    assert "Broadcast" not in plan
 
 
 @pytest.mark.spark
@@ -56,7 +109,7 @@ def test_no_row_behind_a_batch_without_rows_is_lost_between_python_and_spark(spa
     frame = read_partitions(spark, SCHEMA, SIZES, _of_sizes)
     rows = sum(map(sum, SIZES))
     assert frame.count() == rows
-    assert settled(frame, is_small=True).frame.count() == rows
+    assert reusable(frame, is_small=True).frame.count() == rows
     assert frame.mapInArrow(_between_empty_ones, frame.schema).count() == rows
 
 
@@ -103,7 +156,10 @@ def test_each_partition_that_is_worked_on_gives_a_receipt(spark):
 
 @pytest.mark.spark
 def test_each_task_gives_a_receipt_and_none_starts_nothing(spark):
-    assert sorted(run_tasks(lambda: spark, ["a", "b"], lambda number, task: (number, task))) == [(0, "a"), (1, "b")]
+    assert sorted(run_tasks(lambda: spark, ["a", "b"], lambda number, task: (number, task))) == [
+        (0, "a"),
+        (1, "b"),
+    ]
     assert run_tasks(None, [], None) == []
 
 
@@ -130,9 +186,12 @@ def test_a_task_that_is_run_again_is_counted_once(tmp_path):
         builder = SparkSession.builder
         for key, value in spark_config(master={master!r}).items():
             builder = builder.config(key, value)
-        print("RECEIPTS", run_tasks(builder.getOrCreate, [1, 2], partial(_fails_at_first, {str(tmp_path)!r})))
+        fails = partial(_fails_at_first, {str(tmp_path)!r})
+        print("RECEIPTS", run_tasks(builder.getOrCreate, [1, 2], fails))
     """)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200
+    )
     assert f"RECEIPTS {[Counter(done=1)] * 2}" in ran.stdout, ran.stderr[-2000:]
     assert [(tmp_path / name).read_text() for name in "12"] == ["xx", "xx"]
 
@@ -175,7 +234,11 @@ def test_an_error_on_an_executor_comes_back_with_its_class_and_message(spark, er
 
 
 def test_interleaved_reading_yields_every_batch_of_every_task():
-    rows = sorted(n for batch in interleaved(list(range(40)), _numbers, threads=4) for n in batch["n"].to_pylist())
+    rows = sorted(
+        n
+        for batch in interleaved(list(range(40)), _numbers, threads=4)
+        for n in batch["n"].to_pylist()
+    )
     assert rows == sorted(n for upto in range(40) for n in range(upto))
 
 

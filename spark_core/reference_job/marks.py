@@ -1,10 +1,9 @@
-"""Marks of lakeFS's own collection job: where they lie, what they say, and the addresses that they name.
+"""Marks of lakeFS's own collection job: their place, their summary and their addresses.
 
-The reference job keeps the result of a mark under
-`_lakefs/retention/gc/unified/<mark_id>/`: the addresses as Parquet
-(`deleted/`) and as text (`deleted.text/`), and last of all `summary.json`. A
-sweep of it deletes that list without looking again, however old it is; lakegc
-only ever takes it for a question.
+The reference job keeps the result of a mark under `_lakefs/retention/gc/unified/<mark_id>/`: the
+addresses as Parquet (`deleted/`) and as text (`deleted.text/`), and last of all `summary.json`. A
+sweep of that job deletes the list without looking again, however old the list is. lakegc treats the
+list only as a question.
 
 References:
     lakefs-facts 6.2, 6.6, 12.3, 12.4; lakeFS Spark client 0.22.0 `GarbageCollection.scala`.
@@ -37,7 +36,7 @@ SUCCESS = "_SUCCESS"
 # One nullable string column, as Spark writes it.
 ADDRESSES = pa.schema([pa.field("address", pa.string())])
 
-# Ids are xids today; older servers had other forms, none of which leaves its folder.
+# Ids are xids today. Older servers had other forms, and no form leads out of its folder.
 _MARK_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 _WAY_ON = "This is a file of the reference job's mark. Name another mark, or mark with lakegc."
@@ -77,7 +76,7 @@ class Summary:
 
     @classmethod
     def from_json(cls, data: bytes, *, name: str) -> Summary:
-        """Read it; fields that a later job may add are let be.
+        """Read it; fields that a later job may add are ignored.
 
         Raises:
             CorruptTableError: If a field is missing or of another type.
@@ -113,7 +112,7 @@ class ReferenceMark:
 
 
 @dataclass(frozen=True)
-class Part:
+class MarkFile:
     """A Parquet file of a mark as it was read.
 
     Attributes:
@@ -131,12 +130,12 @@ def folder(mark_id: str) -> str:
     """Return the folder of a mark, ending in a slash.
 
     Raises:
-        UnsafePlanError: If that is no name of a mark.
+        UnsafePlanError: If the id is no name of a mark.
     """
     if not _MARK_ID.fullmatch(mark_id):
         raise UnsafePlanError(
-            f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under {layout.UNIFIED}, like "
-            "ft6s0e1ksdufuaulm34g",
+            f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under "
+            f"{layout.UNIFIED}, like ft6s0e1ksdufuaulm34g",
             "Look into that folder of the repository's namespace.",
         )
     return f"{layout.UNIFIED}{mark_id}/"
@@ -150,7 +149,7 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
         mark_id: Which one.
 
     Raises:
-        UnsafePlanError: If that is no id, or the mark is one of a failed run or of another namespace.
+        UnsafePlanError: If `mark_id` is no id, or the mark is of a failed run or another namespace.
         NotFoundError: If the namespace has no such mark.
         CorruptTableError: If its files are not what the job writes.
     """
@@ -161,27 +160,31 @@ def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
         summary = Summary.from_json(data, name=f"{store.root}{key}")
     except NotFoundError as missing:
         raise NotFoundError(
-            f"mark {mark_id} does not exist in {store.root} ({key} is not there): it is of another repository, or its run "
-            "broke off before it was finished",
+            f"mark {mark_id} does not exist in {store.root} ({key} is not there): it is of "
+            "another repository, or its run broke off before it was finished",
             f"The marks of this repository: {_known(store)}.",
         ) from missing
     if summary.run_id != mark_id:
         raise CorruptTableError(
-            f"{store.root}{key}", None, f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}", _WAY_ON
+            f"{store.root}{key}",
+            None,
+            f"it is the summary of mark {summary.run_id!r}, wanted {mark_id!r}",
+            _WAY_ON,
         )
     _require_own_namespace(store, key, data)
     if not summary.success:
         raise UnsafePlanError(
-            f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: false): its list may be anything",
+            f"mark {mark_id} in {store.root} is of a failed run (its {SUMMARY} says success: "
+            "false): its list may be anything",
             f"Name another one ({_known(store)}), or mark with lakegc.",
         )
     return ReferenceMark(mark_id, summary, _parts(store, where))
 
 
 def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
-    """Refuse a summary that speaks of another place: whoever copied the mark here, it is of other objects.
+    """Refuse a summary that names another place: a mark that was copied here names other objects.
 
-    The job of today names no place in it; one of tomorrow may.
+    Today's job names no place in its summary; a later one may.
 
     Raises:
         UnsafePlanError: Naming the place.
@@ -189,14 +192,14 @@ def _require_own_namespace(store: ObjectStore, key: str, data: bytes) -> None:
     for text in _texts(json.loads(data)):
         if "://" in text and not f"{text}/".startswith(store.root):
             raise UnsafePlanError(
-                f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another namespace: the mark is not of this "
-                "repository",
+                f"{store.root}{key} speaks of {text[:300].partition('?')[0]!r}, another "
+                "namespace: the mark is not of this repository",
                 "Look where it was copied from.",
             )
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Give every text in a JSON value."""
+    """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -206,10 +209,11 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
-    """Return the Parquet files of a mark; what else the job leaves beside them is named exactly."""
+    """Return the Parquet files of a mark; the job's other files are named exactly."""
     prefixes, found = store.children(f"{where}deleted/")
     names = [key.rpartition("/")[2] for key in found.column("key").to_pylist()]
-    # Names that begin like this are Spark's and Hadoop's own; no reader of Parquet takes them for data.
+    # Names that begin like this belong to Spark and Hadoop. No reader of Parquet takes them for
+    # data.
     visible = sorted(name for name in names if not name.startswith(("_", ".")))
     odd = [
         *(prefix.removeprefix(f"{where}deleted/") for prefix in prefixes),
@@ -229,37 +233,33 @@ def _known(store: ObjectStore) -> str:
     """Name the newest marks; ids begin with a time that counts down."""
     prefixes, _ = store.children(layout.UNIFIED)
     names = sorted(prefix.removeprefix(layout.UNIFIED).rstrip("/") for prefix in prefixes)
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "") if names else "none"
+    return (
+        ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        if names
+        else "none"
+    )
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """What a mark names, with the hashes of the files that it was read from.
+    """The addresses of a mark, with the hashes of the files that they were read from.
 
     Attributes:
         mark: The mark.
         parts: Its files, by key.
-        frame: Column address (nullable), as written, duplicates and all.
+        frame: Column address (nullable), as written, with duplicates.
     """
 
     mark: ReferenceMark
-    parts: tuple[Part, ...]
+    parts: tuple[MarkFile, ...]
     frame: DataFrame
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What a manifest keeps of it."""
-        return {
-            "mark_id": self.mark.mark_id,
-            "cutoff_time": self.mark.summary.cutoff_time,
-            "num_deleted_objects": self.mark.summary.num_deleted_objects,
-            "parts": {part.key: part.sha256 for part in self.parts},
-        }
 
 
 @surfacing_errors()
-def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, partitions: int) -> Addresses:
-    """Hash the files of a mark, and give its addresses as a frame that holds to those hashes.
+def addresses(
+    spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, partitions: int
+) -> Addresses:
+    """Hash the files of a mark, and return its addresses as a frame that checks those hashes.
 
     Args:
         spark: The session.
@@ -268,25 +268,39 @@ def addresses(spark: SparkSession, store: ObjectStore, mark: ReferenceMark, *, p
         partitions: Spark partitions to read with.
 
     Raises:
-        CorruptTableError: If a file is no Parquet of one string column, or their rows are not as many as the summary says.
+        CorruptTableError: If a file is no Parquet of one string column, or the files do not have as
+            many rows as the summary says.
     """
-    rows = read_partitions(spark, _PARTS, dealt(mark.parts, partitions), partial(_describe, store)).collect()
-    parts = tuple(sorted((Part(row["key"], row["rows"], row["sha256"]) for row in rows), key=lambda part: part.key))
+    rows = read_partitions(
+        spark, _PARTS, dealt(mark.parts, partitions), partial(_describe, store)
+    ).collect()
+    parts = tuple(
+        sorted(
+            (MarkFile(row["key"], row["rows"], row["sha256"]) for row in rows),
+            key=lambda part: part.key,
+        )
+    )
     named = sum(part.rows for part in parts)
     if named != mark.summary.num_deleted_objects:
         raise CorruptTableError(
             f"{store.root}{folder(mark.mark_id)}deleted/",
             None,
-            f"its {len(parts)} files hold {named} addresses, its {SUMMARY} says {mark.summary.num_deleted_objects}",
+            f"its {len(parts)} files hold {named} addresses, its {SUMMARY} says "
+            f"{mark.summary.num_deleted_objects}",
             _WAY_ON,
         )
     return Addresses(mark, parts, frame(spark, store, parts, partitions=partitions))
 
 
-def frame(spark: SparkSession, store: ObjectStore, parts: Sequence[Part], *, partitions: int) -> DataFrame:
-    """Give the addresses of parts whose hashes are known: column address, as written."""
+def frame(
+    spark: SparkSession, store: ObjectStore, parts: Sequence[MarkFile], *, partitions: int
+) -> DataFrame:
+    """Return the addresses of parts whose hashes are known: column address, as written."""
     filled = [part for part in parts if part.rows]
-    return read_partitions(spark, ADDRESSES, dealt(filled, partitions), partial(_read, store))
+    rows = sum(part.rows for part in filled)
+    return read_partitions(
+        spark, ADDRESSES, dealt(filled, partitions), partial(_read, store), rows=rows
+    )
 
 
 def _describe(store: ObjectStore, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -294,18 +308,25 @@ def _describe(store: ObjectStore, keys: Sequence[str]) -> Iterator[pa.RecordBatc
         data = store.read(key)
         parquet = _opened(store, key, data)
         yield pa.RecordBatch.from_pydict(
-            {"key": [key], "rows": [parquet.metadata.num_rows], "sha256": [hashlib.sha256(data).hexdigest()]},
+            {
+                "key": [key],
+                "rows": [parquet.metadata.num_rows],
+                "sha256": [hashlib.sha256(data).hexdigest()],
+            },
             schema=_PARTS,
         )
 
 
-def _read(store: ObjectStore, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+def _read(store: ObjectStore, parts: Sequence[MarkFile]) -> Iterator[pa.RecordBatch]:
     for part in parts:
         data = store.read(part.key)
         digest = hashlib.sha256(data).hexdigest()
         if digest != part.sha256:
             raise CorruptTableError(
-                f"{store.root}{part.key}", None, f"sha256 is {digest}, it was {part.sha256} a moment ago", _WAY_ON
+                f"{store.root}{part.key}",
+                None,
+                f"sha256 is {digest}, it was {part.sha256} a moment ago",
+                _WAY_ON,
             )
         try:
             for batch in _opened(store, part.key, data).iter_batches(batch_size=20_000):
@@ -322,16 +343,23 @@ def _opened(store: ObjectStore, key: str, data: bytes) -> pq.ParquetFile:
         schema = parquet.schema_arrow
         names = schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise CorruptTableError(f"{store.root}{key}", None, f"no sound Parquet file ({problem})", _WAY_ON) from problem
-    if names != ["address"] or not (pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)):
         raise CorruptTableError(
-            f"{store.root}{key}", None, f"its columns are {schema.to_string()!r}, wanted one string, `address`", _WAY_ON
+            f"{store.root}{key}", None, f"no sound Parquet file ({problem})", _WAY_ON
+        ) from problem
+    if names != ["address"] or not (
+        pa.types.is_string(schema[0].type) or pa.types.is_large_string(schema[0].type)
+    ):
+        raise CorruptTableError(
+            f"{store.root}{key}",
+            None,
+            f"its columns are {schema.to_string()!r}, wanted one string, `address`",
+            _WAY_ON,
         )
     return parquet
 
 
 def within(named: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Return the step that keeps only the rows whose address a mark names, compared letter by letter.
+    """Return the step that keeps the rows whose address a mark names, compared letter by letter.
 
     Args:
         named: Column address, as `Addresses.frame` gives it.

@@ -1,7 +1,7 @@
-"""Writing a mark as lakeFS's own job does, so that the job can sweep what lakegc found.
+"""Write a mark as lakeFS's own job does, so that the job can sweep what lakegc found.
 
-The job deletes such a list without looking again, however old it is: whoever
-has it written should let the job sweep it soon, and then take it away.
+The job deletes such a list without looking again, however old it is. Let the job sweep a written
+mark soon, and delete the mark after that.
 
 References:
     lakefs-facts 6.6, 12.3; lakeFS Spark client 0.22.0 `GarbageCollection.scala`.
@@ -26,12 +26,13 @@ import pyspark.sql.functions as sf
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
-from spark_core.checks.verdict import Verdict
+from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
 from spark_core.records import tables
-from spark_core.records.tables import StoredTable
-from spark_core.reference_job import reference
-from spark_core.reference_job.reference import ADDRESSES, SUCCESS, SUMMARY, Summary
+from spark_core.records.figures import StagedFigures
+from spark_core.records.reading import StoredTable
+from spark_core.reference_job import marks
+from spark_core.reference_job.marks import ADDRESSES, SUCCESS, SUMMARY, Summary
 from spark_core.run import Run
 from spark_core.spark.tasks import run_over
 from spark_core.storage import ObjectStore
@@ -40,7 +41,7 @@ _FOLDERS = ("deleted", "deleted.text")
 
 
 def write_if_asked(run: Run, found: Verdict) -> str | None:
-    """Write the mark of a run for the reference job, when the settings ask for it and the verdict passed.
+    """Write the mark of a run for the reference job, if the settings ask and the verdict passed.
 
     Args:
         run: The run.
@@ -58,16 +59,17 @@ def write_if_asked(run: Run, found: Verdict) -> str | None:
 
 
 def write(run: Run) -> str:
-    """Write the mark of a run under `unified/`, its summary last; again for the same run, it changes nothing.
+    """Write the mark of a run under `unified/`, its summary last; a second write changes nothing.
 
-    The verdict is read and every check made again, as before a sweep: what is
-    written here is deleted by a program that does not look.
+    The verdict is read and every check made again, as before a sweep: a program that does not look
+    deletes what is written here.
 
     Args:
         run: The run; its verdict must have passed.
 
     Returns:
-        The id of the mark: that of the server's scan of staged entries, as the reference job takes it.
+        The id of the mark. It is the id of the server's scan of staged entries, as in the reference
+        job.
 
     Raises:
         VerdictError: If the stored verdict does not allow a sweep.
@@ -77,7 +79,7 @@ def write(run: Run) -> str:
     _, expired = verdict.require_sweepable(run)
     slices = run.load(tables.NAMESPACE_SLICES)
     own = mark_id(run)
-    target = _Target(run.store, reference.folder(own), str(UUID(expired.manifest.sha256[:32])))
+    target = _Target(run.store, marks.folder(own), str(UUID(expired.manifest.sha256[:32])))
     summary = Summary(
         run_id=own,
         success=True,
@@ -101,24 +103,26 @@ def write(run: Run) -> str:
 
 
 def mark_id(run: Run) -> str:
-    """Return the id under which the reference job finds, or would find, the mark of a run: that of the server's last scan.
+    """Return the id under which the reference job finds, or would find, the mark of a run.
+
+    It is the id of the server's last scan.
 
     Raises:
         IncompleteReadError: If no scan came to its end.
     """
-    scans: list[str] = run.load(tables.UNCOMMITTED_ADDRESSES).manifest.facts["server_runs"]
+    scans = StagedFigures.of(run.load(tables.UNCOMMITTED_ADDRESSES).manifest).server_runs
     if not scans:
         raise IncompleteReadError(
-            f"run {run.key} of repository {run.repository.id} has no scan of the server by which the reference job could name "
-            "its mark: a branch was deleted under each, and lakegc's own mark stands. Mark again under "
-            "a new run key."
+            f"run {run.key} of repository {run.repository.id} has no scan of the server by which "
+            "the reference job could name its mark: a branch was deleted under each, and lakegc's "
+            "own mark stands. Mark again under a new run key."
         )
     return scans[-1]
 
 
 @dataclass(frozen=True)
 class _Target:
-    """Where an executor writes; the names of the parts are the run's own, so that a second try meets its first."""
+    """Where an executor writes; a second try of the run writes to the same names as its first."""
 
     store: ObjectStore
     where: str
@@ -133,7 +137,7 @@ def _is_there(run: Run, target: _Target, summary: Summary) -> bool:
     """Say whether this very mark was finished before.
 
     Raises:
-        ObjectExistsError: If another one was.
+        ObjectExistsError: If another mark was.
     """
     key = f"{target.where}{SUMMARY}"
     if not run.store.exists(key):
@@ -145,21 +149,25 @@ def _is_there(run: Run, target: _Target, summary: Summary) -> bool:
 
 def _other_mark(run: Run, target: _Target) -> ObjectExistsError:
     return ObjectExistsError(
-        f"{run.store.root}{target.where} holds another mark of the reference job, which is never overwritten, "
-        "and lakegc's own mark stands. Mark again under a new run key to have it written under another id."
+        f"{run.store.root}{target.where} holds another mark of the reference job, which is never "
+        "overwritten, and lakegc's own mark stands. Mark again under a new run key to have it "
+        "written under another id."
     )
 
 
 def _clear_own_leftovers(run: Run, target: _Target) -> None:
-    """Take away what an attempt of this run left that broke off; anything else there is another's.
+    """Delete what a broken-off attempt of this run left; anything else there belongs to another.
 
     Raises:
         ObjectExistsError: If there is something that is not this run's.
     """
     own = re.compile(
-        rf"{re.escape(target.where)}(?:deleted|deleted\.text)/(?:{SUCCESS}|part-\d{{5}}-{target.unique}-c000\.(?:snappy\.parquet|txt))"
+        rf"{re.escape(target.where)}(?:deleted|deleted\.text)/"
+        rf"(?:{SUCCESS}|part-\d{{5}}-{target.unique}-c000\.(?:snappy\.parquet|txt))"
     )
-    found = [key for batch in run.store.list(target.where) for key in batch.column("key").to_pylist()]
+    found = [
+        key for batch in run.store.list(target.where) for key in batch.column("key").to_pylist()
+    ]
     if any(not own.fullmatch(key) for key in found):
         raise _other_mark(run, target)
     if found:
@@ -169,15 +177,15 @@ def _clear_own_leftovers(run: Run, target: _Target) -> None:
 def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
     if expired.manifest.rows:
         frame = expired.frame(run.spark, ["address"])
-        # What a failure leaves is no mark without its summary, and the next attempt takes it away.
+        # Without its summary, what a failure leaves is no mark. The next attempt deletes it.
         written = sum(run_over(frame, partial(_write_part, target)))
     else:
-        # As Spark does: one file without rows, so that a reader finds the column.
+        # Spark also writes one file without rows, so that a reader finds the column.
         written = _write_part(target, 0, iter(()))
     if written != expired.manifest.rows:
         raise UnsafePlanError(
-            f"{written} of {expired.manifest.rows} addresses of run {run.key} were written under {run.store.root}{target.where}; "
-            "without its summary no job takes that for a mark",
+            f"{written} of {expired.manifest.rows} addresses of run {run.key} were written under "
+            f"{run.store.root}{target.where}; without its summary no job takes that for a mark",
             "Run again.",
         )
 
@@ -189,17 +197,25 @@ def _write_part(target: _Target, number: int, batches: Iterator[pa.RecordBatch])
         return 0
     filled = batches if first is None else itertools.chain((first,), batches)
     with ExitStack() as stack:
-        binary: BinaryIO = stack.enter_context(target.store.open_sink(target.key("deleted", number)))
-        text: BinaryIO = stack.enter_context(target.store.open_sink(target.key("deleted.text", number)))
-        # The oldest Spark that the job runs on reads Snappy without native libraries, and no newer encodings.
-        parquet = stack.enter_context(pq.ParquetWriter(binary, ADDRESSES, compression="snappy", version="1.0"))
+        binary: BinaryIO = stack.enter_context(
+            target.store.open_sink(target.key("deleted", number))
+        )
+        text: BinaryIO = stack.enter_context(
+            target.store.open_sink(target.key("deleted.text", number))
+        )
+        # The oldest Spark that the job runs on reads Snappy without native libraries, and reads no
+        # newer encodings.
+        parquet = stack.enter_context(
+            pq.ParquetWriter(binary, ADDRESSES, compression="snappy", version="1.0")
+        )
         return sum(_append(parquet, text, target.store.namespace, batch) for batch in filled)
 
 
 def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> None:
     """Refuse an address that the reference job would take for another one.
 
-    In Azure it puts addresses into URLs as they are: of `a%20b` the service reads `a b`, and of `a?b` only `a`.
+    In Azure the job puts addresses into URLs as they are: the service reads `a%20b` as `a b`, and
+    `a?b` as `a`.
 
     Raises:
         UnsafePlanError: Naming the address.
@@ -209,13 +225,16 @@ def require_taken_literally(namespace: Namespace, addresses: pa.StringArray) -> 
     strange = addresses.filter(pc.match_substring_regex(addresses, "[%?#]"))
     if len(strange):
         raise UnsafePlanError(
-            f"{strange[0].as_py()!r} of {namespace.root} is among what may go, and in Azure the reference job would take it for "
-            "another object, which may be alive; the mark was not written for that job",
+            f"{strange[0].as_py()!r} of {namespace.root} is among what may go, and in Azure the "
+            "reference job would take it for another object, which may be alive; the mark was not "
+            "written for that job",
             "Sweep it with lakegc, which names it exactly, or take out write_reference_mark.",
         )
 
 
-def _append(parquet: pq.ParquetWriter, text: BinaryIO, namespace: Namespace, batch: pa.RecordBatch) -> int:
+def _append(
+    parquet: pq.ParquetWriter, text: BinaryIO, namespace: Namespace, batch: pa.RecordBatch
+) -> int:
     addresses = batch.column("address").cast(pa.string())
     require_taken_literally(namespace, addresses)
     if batch.num_rows:

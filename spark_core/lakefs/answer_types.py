@@ -1,4 +1,4 @@
-"""What the server's answers become: plain values that can be stored and compared."""
+"""Define the plain values that the server's answers are read into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class StorageConfig:
     Attributes:
         blockstore_type: s3, gs, azure, local or mem.
         blockstore_id: Which of several stores; empty for a single one.
-        pre_sign_support: The server can presign URLs.
+        pre_sign_support: Whether the server can presign URLs.
     """
 
     blockstore_type: str
@@ -62,7 +62,7 @@ class EntriesPage:
 
     Attributes:
         entries: Path and absolute physical address of each.
-        has_more: Entries follow behind the last one.
+        has_more: Whether entries follow after the last one.
     """
 
     entries: Sequence[tuple[str, str]]

@@ -1,0 +1,50 @@
+"""Whether an executor that was lost may be at work: attempts, copies, and stages that ran again."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from spark_core.spark.session import may_be_at_work
+
+WHOLE = SimpleNamespace(currentAttemptId=0, numFailedTasks=0)
+
+
+def session(*stages, master="spark://host:7077", speculates="false"):
+    tracker = SimpleNamespace(
+        getJobIdsForGroup=lambda: [0, 1],
+        getJobInfo=lambda job: None if job else SimpleNamespace(stageIds=range(len(stages))),
+        getStageInfo=lambda stage: stages[stage],
+    )
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master, statusTracker=lambda: tracker),
+        conf=SimpleNamespace(get=lambda _name, _default: speculates),
+    )
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        SimpleNamespace(currentAttemptId=1, numFailedTasks=0),
+        SimpleNamespace(currentAttemptId=0, numFailedTasks=1),
+    ],
+    ids=["a stage ran again", "a task of it failed"],
+)
+def test_a_stage_that_ran_again_is_a_sign_although_its_tasks_count_their_attempts_anew(again):
+    assert may_be_at_work(session(WHOLE, again), was_retried=False)
+    assert not may_be_at_work(session(WHOLE, None, WHOLE), was_retried=False)
+
+
+def test_attempts_and_copies_are_signs_and_on_one_machine_nothing_is():
+    assert may_be_at_work(session(WHOLE), was_retried=True)
+    assert may_be_at_work(session(WHOLE, speculates="true"), was_retried=False)
+    again = SimpleNamespace(currentAttemptId=1, numFailedTasks=1)
+    assert not may_be_at_work(session(again, master="local[2]"), was_retried=True)
+
+
+@pytest.mark.spark
+def test_sparks_own_tracker_answers(spark):
+    spark.range(4).repartition(2).count()
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup()]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    assert any(stage and stage.currentAttemptId == 0 for stage in stages)
