@@ -1,4 +1,4 @@
-"""The embedded lakeFS-compatible server: one process on local files, for a first look, tests and benchmarks."""
+"""The embedded lakeFS-compatible server: one process on local files, for demos and tests."""
 
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.server import Sandbox

@@ -1,15 +1,12 @@
-"""Who may call the sandbox: its owner, who may do everything, and users who may do what their policy says."""
+"""Who may call the sandbox: its owner without limits, and users within their policies."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
-import json
 import secrets
 import string
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +14,6 @@ from typing import Any
 from lakegc_dagster.sandbox.core import COMMITTER
 from lakegc_dagster.sandbox.policies import LIST_REPOSITORIES, NEEDS, Policy
 
-_TOKEN_LIFE_SECONDS = 7 * 24 * 3600
 _KEY_LETTERS = string.ascii_uppercase + string.digits
 
 
@@ -31,43 +27,25 @@ class Credentials:
     @classmethod
     def made(cls) -> Credentials:
         """Make a pair that nobody has."""
-        return cls("SANDBOX" + "".join(secrets.choice(_KEY_LETTERS) for _ in range(13)), secrets.token_urlsafe(30))
-
-    def matches(self, access_key_id: str, secret_access_key: str) -> bool:
-        """Say whether that is the pair."""
-        return hmac.compare_digest(
-            f"{access_key_id}:{secret_access_key}".encode(), f"{self.access_key_id}:{self.secret_access_key}".encode()
+        return cls(
+            "SANDBOX" + "".join(secrets.choice(_KEY_LETTERS) for _ in range(13)),
+            secrets.token_urlsafe(30),
         )
 
-    def token(self) -> tuple[str, int]:
-        """Return a bearer token and when it expires, in Unix seconds."""
-        expires = int(time.time()) + _TOKEN_LIFE_SECONDS
-        body = f"{_encode({'alg': 'HS256', 'typ': 'JWT'})}.{_encode({'sub': COMMITTER, 'exp': expires})}"
-        return f"{body}.{self._sign(body)}", expires
-
-    def accepts(self, token: str) -> bool:
-        """Say whether a bearer token is one of ours and still good."""
-        body, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
-            return False
-        claims = body.partition(".")[2]
-        return int(json.loads(base64.urlsafe_b64decode(claims + "==="))["exp"]) > time.time()
-
-    def _sign(self, body: str) -> str:
-        digest = hmac.new(self.secret_access_key.encode(), body.encode(), hashlib.sha256).digest()
-        return base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def _encode(value: Mapping[str, object]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+    def matches(self, access_key_id: str, secret_access_key: str) -> bool:
+        """Say whether this is the pair."""
+        return hmac.compare_digest(
+            f"{access_key_id}:{secret_access_key}".encode(),
+            f"{self.access_key_id}:{self.secret_access_key}".encode(),
+        )
 
 
 @dataclass
 class User:
-    """Somebody who may call.
+    """A user of the sandbox.
 
     Attributes:
-        name: For people.
+        name: Display name.
         credentials: The key pair.
         policy: What the user may do; None for the owner, who may do everything.
         used: The actions that calls of this user needed and were allowed.
@@ -79,11 +57,11 @@ class User:
     used: set[str] = field(default_factory=set)
 
     def lacks(self, endpoint: str, names: Mapping[str, str]) -> list[str]:
-        """Return the actions that a call needs and that this user has not.
+        """Return the actions that a call needs and this user's policy does not allow.
 
         Args:
             endpoint: Name of the endpoint.
-            names: What its path, query and body name.
+            names: Names from its path, query and body.
         """
         if self.policy is None:
             return []
@@ -93,19 +71,21 @@ class User:
         else:
             needs = NEEDS.get(endpoint, ())
             needed = [need.action for need in needs]
-            lacking = [need.action for need in needs if not self.policy.allows(need.action, need.on(names))]
+            lacking = [
+                need.action for need in needs if not self.policy.allows(need.action, need.on(names))
+            ]
         if not lacking:
             self.used.update(needed)
         return lacking
 
     def sees(self, repository_id: str) -> bool:
-        """Say whether the list of repositories shows this one to the user: the server leaves out the others."""
+        """Say whether the list of repositories shows this one to the user."""
         resource = f"arn:lakefs:fs:::repository/{repository_id}"
         return self.policy is None or self.policy.allows(LIST_REPOSITORIES, resource)
 
 
 class Accounts:
-    """Everybody who may call one sandbox.
+    """The users of one sandbox.
 
     Args:
         owner: The key pair that may do everything.
@@ -119,20 +99,18 @@ class Accounts:
         self._users: dict[str, User] = {owner.access_key_id: self.owner}
 
     def add(self, name: str, policy: Mapping[str, Any]) -> User:
-        """Let somebody in with a policy.
+        """Add a user with a policy.
 
         Raises:
-            ValueError: If it is no policy of lakeFS.
+            ValueError: If `policy` is not a lakeFS policy.
         """
         user = User(name, Credentials.made(), Policy.parse(policy))
         self._users[user.credentials.access_key_id] = user
         return user
 
     def caller(self, header: str) -> User | None:
-        """Return whose key pair, or whose token, an Authorization header carries; None if nobody's."""
+        """Return the user whose key pair an Authorization header carries, or None."""
         scheme, _, value = header.partition(" ")
-        if scheme.lower() == "bearer":
-            return self.owner if self.owner.credentials.accepts(value) else None
         if scheme.lower() != "basic":
             return None
         try:

@@ -1,9 +1,9 @@
-"""The local blockstore: where a namespace lies on disk and how an address becomes a file."""
+"""The local blockstore: the directory of a namespace, and the file of an address."""
 
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class Blockstore:
 
     Args:
         root: The blockstore's directory; absolute.
-        clock: Dates the files that are written.
+        clock: Gives written files their modification time.
     """
 
     def __init__(self, root: Path, clock: SandboxClock) -> None:
@@ -37,14 +37,14 @@ class Blockstore:
         return self.root / namespace_name(storage_namespace)
 
     def location(self, storage_namespace: str, key: str) -> str:
-        """Print a key as the real local store does: the blockstore's path comes before the namespace."""
+        """Print a key as the real local store does: blockstore path, namespace, key."""
         return f"{SCHEME}{self.root}/{namespace_name(storage_namespace)}/{key}"
 
     def physical_address(self, storage_namespace: str, address: str, address_type: int) -> str:
         """Print an entry's address as stat and ls show it.
 
-        A FULL address with an absolute path shows the blockstore's path
-        twice, as the real server's does.
+        A FULL address with an absolute path shows the blockstore's path twice, as on the real
+        server.
 
         References:
             `lakefs-facts` 11.24, 11.35.
@@ -80,8 +80,10 @@ class Blockstore:
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise no_data() from None
 
-    def write(self, storage_namespace: str, key: str, data: bytes, *, written_at: datetime | None = None) -> None:
-        """Write a file whole, dated by the sandbox's clock unless told otherwise."""
+    def write(
+        self, storage_namespace: str, key: str, data: bytes, *, written_at: datetime | None = None
+    ) -> None:
+        """Write a file atomically, dated `written_at` or the instant of the clock."""
         path = self.directory(storage_namespace) / key
         instant = int((written_at or self._clock.now()).timestamp() * 1_000_000) * 1000
         partial = path.with_name(f".{path.name}.partial")
@@ -101,10 +103,5 @@ class Blockstore:
             return None
 
     def has(self, storage_namespace: str, key: str) -> bool:
-        """Say whether the namespace has that file."""
+        """Say whether the namespace has this file."""
         return (self.directory(storage_namespace) / key).is_file()
-
-    def set_modified(self, storage_namespace: str, key: str, instant: datetime) -> None:
-        """Set a file's modification time, to age it after the fact."""
-        seconds = instant.astimezone(UTC).timestamp()
-        os.utime(self.directory(storage_namespace) / key, (seconds, seconds))

@@ -1,7 +1,7 @@
 """The sandbox's clock: real time, real time with an offset, or one frozen instant.
 
-Everything that the sandbox dates follows it: object names, slices, file
-times, entries, commits without a date. So a history of weeks takes a second.
+Object names, slices, file times, entries, and commits without a date all follow it. So a test
+builds a history of weeks in a second.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SandboxClock:
 
     @contextmanager
     def at(self, instant: datetime) -> Iterator[None]:
-        """Stand at an instant for a while, then return to what was before.
+        """Freeze the clock at an instant inside the block, then restore its former state.
 
         Raises:
             ValueError: If `instant` has no timezone.

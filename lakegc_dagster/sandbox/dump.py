@@ -15,30 +15,32 @@ from spark_core.model import Branch, Tag
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
 TASK_KIND = "DR"
 
-# In which order the two calls read the parts: only the asynchronous one can miss the commit of a head.
+# The order in which each call reads the parts. Only the asynchronous one can miss a head's commit.
 ASYNCHRONOUS = ("commits", "branches", "tags")
 SYNCHRONOUS = ("tags", "branches", "commits")
 
 
 @dataclass(frozen=True)
 class Dump:
-    """Metarange ids of a dump's three tables."""
+    """Metarange ids of the three tables of a dump."""
 
     commits_metarange_id: str
     branches_metarange_id: str
     tags_metarange_id: str
 
 
-def dump_refs(core: Core, repository: RepositoryRecord, order: Sequence[str] = ASYNCHRONOUS) -> Dump:
+def dump_refs(
+    core: Core, repository: RepositoryRecord, order: Sequence[str] = ASYNCHRONOUS
+) -> Dump:
     """Write every commit, every branch (hidden ones too) and every tag of a repository as tables.
 
-    The parts are read one after the other, as the real server does, so what
-    happens in between (`Behaviour.while_dumping`) tears the dump.
+    The parts are read in sequence, as on the real server. A change in between
+    (`Behaviour.while_dumping`) makes the dump inconsistent.
 
     Args:
         core: The sandbox.
         repository: The repository.
-        order: Names of the parts as they are read (`lakefs-facts` 3.3).
+        order: Names of the parts in reading order (`lakefs-facts` 3.3).
     """
     parts: dict[str, list[Any]] = {}
     for part in order:
@@ -56,10 +58,12 @@ def _part(core: Core, repository: RepositoryRecord, part: str) -> list[Any]:
     if part == "commits":
         return list(core.state.commits(repository.number).values())
     if part == "branches":
-        return [Branch(branch.id, branch.commit_id) for branch in core.state.branches(repository.number)]
+        return [
+            Branch(branch.id, branch.commit_id) for branch in core.state.branches(repository.number)
+        ]
     return [Tag(tag_id, commit_id) for tag_id, commit_id in core.state.tags(repository.number)]
 
 
 def manifest(refs: Mapping[str, object]) -> bytes:
-    """Print what the synchronous dump leaves beside its tables."""
+    """Return the manifest that the synchronous dump writes beside its tables."""
     return json.dumps(refs, indent=2, sort_keys=True).encode()

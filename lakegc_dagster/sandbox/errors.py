@@ -1,4 +1,4 @@
-"""The answers of the sandbox that are not successes, with the words of the real server."""
+"""The error answers of the sandbox, with the messages of the real server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ class ApiError(Exception):
     Args:
         status: HTTP status.
         message: Text of the answer's `message`.
-        headers: Further headers of the answer.
+        headers: Additional headers of the answer.
     """
 
-    def __init__(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -22,25 +24,25 @@ class ApiError(Exception):
 
 
 def not_found(what: str = "") -> ApiError:
-    """Say that a thing does not exist: `branch` gives "branch not found", nothing gives "not found"."""
+    """Make a 404: `branch` gives "branch not found", the empty string gives "not found"."""
     return ApiError(HTTPStatus.NOT_FOUND, f"{what} not found".strip())
 
 
 def bad_request(message: str) -> ApiError:
-    """Say that the request cannot be served as it is."""
+    """Make a 400: the request is not valid."""
     return ApiError(HTTPStatus.BAD_REQUEST, message)
 
 
 def conflict(message: str) -> ApiError:
-    """Say that the request collides with what is there."""
+    """Make a 409: the request conflicts with what exists."""
     return ApiError(HTTPStatus.CONFLICT, message)
 
 
 def read_only() -> ApiError:
-    """Refuse a write to a read-only repository."""
+    """Make a 403: the repository is read-only."""
     return ApiError(HTTPStatus.FORBIDDEN, "read-only repository")
 
 
 def no_data(headers: dict[str, str] | None = None) -> ApiError:
-    """Say that the entry is there and its object is not in the store."""
+    """Make a 410: the entry exists, but its object is not in the store."""
     return ApiError(HTTPStatus.GONE, "No data", headers)

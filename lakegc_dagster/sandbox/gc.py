@@ -1,7 +1,7 @@
 """The server's half of garbage collection: rules, and the two prepare calls.
 
-This is all the collection logic that the sandbox holds, as the real server
-holds it: with its quirks, and without a look at tags.
+This is the only collection logic in the sandbox. It copies the real server with its quirks: tags,
+for example, do not count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import secrets
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -24,8 +24,6 @@ from lakegc_dagster.sandbox.blockstore import RELATIVE
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.listing import uncommitted
-from lakegc_dagster.sandbox.protobuf import bytes_field as length_delimited
-from lakegc_dagster.sandbox.protobuf import fields, signed_32, varint_field
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, Task
 from lakegc_dagster.sandbox.times import rfc3339, to_nanoseconds, to_seconds
 from spark_core.graveler import CommitRecord
@@ -48,7 +46,7 @@ _UNCOMMITTED = pa.schema(
 
 @dataclass(frozen=True)
 class Rules:
-    """Garbage-collection rules as they are stored."""
+    """Garbage-collection rules."""
 
     default_days: int
     branch_days: Mapping[str, int]
@@ -56,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class PreparedCommits:
-    """Where a prepared list of commits lies."""
+    """The location of a prepared list of commits."""
 
     run_id: str
     commits_location: str
@@ -69,7 +67,7 @@ class UncommittedPage:
 
     Attributes:
         location: The run's directory; empty if this page has no rows.
-        token: What the next page is asked for with; None after the last.
+        token: Token of the next page; None after the last.
     """
 
     run_id: str
@@ -77,77 +75,63 @@ class UncommittedPage:
     token: str | None
 
 
-def rules_bytes(rules: Rules) -> bytes:
-    """Encode rules as the server stores them: protobuf, zeros left out of the message but not of the map."""
-    parts = [varint_field(1, rules.default_days)] if rules.default_days else []
-    for branch, days in rules.branch_days.items():
-        entry = length_delimited(1, branch.encode()) + varint_field(2, days)
-        parts.append(length_delimited(2, entry))
-    return b"".join(parts)
-
-
-def parse_rules(data: bytes) -> Rules:
-    """Decode rules."""
-    default_days = 0
-    branch_days: dict[str, int] = {}
-    for number, value in fields(data):
-        if number == 1 and isinstance(value, int):
-            default_days = signed_32(value)
-        elif number == 2 and isinstance(value, bytes):
-            entry = dict(fields(value))
-            name, days = entry.get(1, b""), entry.get(2, 0)
-            if isinstance(name, bytes) and isinstance(days, int):
-                branch_days[name.decode()] = signed_32(days)
-    return Rules(default_days, branch_days)
-
-
 def rules(core: Core, repository: RepositoryRecord) -> Rules | None:
-    """Return the rules that the namespace holds; none, or a file of no bytes, is None."""
+    """Return the rules in the namespace; None when the file is missing or empty."""
     data = core.blockstore.read_key(repository.storage_namespace, RULES_KEY)
-    return parse_rules(data) if data else None
+    return Rules(**json.loads(data)) if data else None
 
 
 def set_rules(core: Core, repository_id: str, new: Rules | None) -> None:
     """Store rules; None stores the empty file that means "no rules".
 
+    Rules of 0 days and no branch are such a file too, as on the real server (`lakefs-facts` 11.17).
+
     Raises:
         ApiError: 404, 403 for a read-only repository.
     """
     repository = core.writable(repository_id)
-    # Out-of-range days wrap silently, as on the real server (`lakefs-facts` 11.17).
-    wrapped = new and Rules(
-        signed_32(new.default_days), {branch: signed_32(days) for branch, days in new.branch_days.items()}
-    )
-    core.blockstore.write(repository.storage_namespace, RULES_KEY, rules_bytes(wrapped) if wrapped else b"")
+    stored = b""
+    if new is not None and (new.default_days or new.branch_days):
+        # Out-of-range days wrap silently, as on the real server (`lakefs-facts` 11.17).
+        wrapped = {branch: _signed_32(days) for branch, days in new.branch_days.items()}
+        stored = json.dumps(asdict(Rules(_signed_32(new.default_days), wrapped))).encode()
+    core.blockstore.write(repository.storage_namespace, RULES_KEY, stored)
+
+
+def _signed_32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def main_parent(commit: CommitRecord) -> str | None:
-    """Return the parent that the branch stood on before: the first; in version 0 the last."""
+    """Return the branch's previous head: the first parent, or the last in version 0."""
     if not commit.parents:
         return None
     return commit.parents[0] if commit.version >= 1 else commit.parents[-1]
 
 
 def active_commits(
-    commits: Mapping[str, CommitRecord], branches: Sequence[BranchRecord], rules: Rules, now: datetime
+    commits: Mapping[str, CommitRecord],
+    branches: Sequence[BranchRecord],
+    rules: Rules,
+    now: datetime,
 ) -> list[str]:
-    """Work out the active commits exactly as the server codes it.
+    """Compute the active commits exactly as the server does.
 
-    A parent that another line has passed with an equal or longer retention
-    stops the walk before it is looked at, so the outcome can depend on the
-    order of commit ids; that is the server's quirk and kept.
+    The walk stops before a parent that another line reached with an equal or longer retention. So
+    the outcome can depend on the order of commit ids. The sandbox keeps this quirk of the server.
 
     Args:
         commits: Every commit by id.
         branches: Every branch, hidden ones too.
         rules: The rules.
-        now: The instant that the days count back from.
+        now: The instant from which the days count back.
 
     Returns:
         Ids of the active commits.
 
     References:
-        `lakefs-facts` 4.2 and 4.4 (pkg/graveler/retention/active_commits.go, starting_point_iterator.go).
+        `lakefs-facts` 4.2 and 4.4 (pkg/graveler/retention/active_commits.go,
+        starting_point_iterator.go).
     """
     now_micros = to_nanoseconds(now) // 1000
     created = {
@@ -157,16 +141,24 @@ def active_commits(
     heads = {branch.commit_id for branch in branches}
     followed = {main_parent(commit) for commit in commits.values()}
     starts: list[tuple[str, str | None]] = [(branch.commit_id, branch.id) for branch in branches]
-    starts += [(identifier, None) for identifier in commits if identifier not in heads and identifier not in followed]
+    starts += [
+        (identifier, None)
+        for identifier in commits
+        if identifier not in heads and identifier not in followed
+    ]
     starts.sort(key=lambda start: (start[0], start[1] or ""))
     processed: dict[str, int] = {}
     active: dict[str, None] = {}
     for identifier, branch_id in starts:
-        days = rules.default_days if branch_id is None else rules.branch_days.get(branch_id, rules.default_days)
+        days = (
+            rules.default_days
+            if branch_id is None
+            else rules.branch_days.get(branch_id, rules.default_days)
+        )
         threshold = now_micros - days * _DAY_MICROSECONDS
         child_created = created[identifier]
         if branch_id is None:
-            # A dangling commit is looked at as the parent of an imaginary child of its own age.
+            # A dangling commit is treated as the parent of an imaginary child of its own age.
             parent: str | None = identifier
         else:
             active[identifier] = None
@@ -209,32 +201,27 @@ def prepare_commits(core: Core, repository_id: str) -> PreparedCommits:
 
 
 def new_task(core: Core, repository: RepositoryRecord, kind: str, body: dict[str, object]) -> Task:
-    """Remember a task that is already done and return it; its id begins with its kind."""
+    """Store a finished task and return it; its id begins with its kind."""
     suffix = "".join(secrets.choice(_TASK_ALPHABET) for _ in range(20))
-    task = Task(id=kind + suffix, kind=kind, update_time=rfc3339(core.now()), body=body)
-    core.state.put_task(repository.number, task)
-    core.polls[task.id] = core.behaviour.pending_polls
-    return task
+    made = Task(id=kind + suffix, kind=kind, update_time=rfc3339(core.now()), body=body)
+    core.state.put_task(repository.number, made)
+    return made
 
 
-def poll_task(core: Core, repository_id: str, kind: str, task_id: str) -> tuple[Task, bool]:
-    """Return a task and whether it says so already.
+def task(core: Core, repository_id: str, kind: str, task_id: str) -> Task:
+    """Return a task.
 
     Raises:
-        ApiError: 404 for a task of another kind or repository, or none.
+        ApiError: 404 if this repository has no such task of this kind.
     """
-    repository = core.repository(repository_id)
-    task = core.state.task(repository.number, kind, task_id)
-    if task is None:
+    found = core.state.task(core.repository(repository_id).number, kind, task_id)
+    if found is None:
         raise not_found()
-    pending = core.polls.get(task_id, 0)
-    if pending:
-        core.polls[task_id] = pending - 1
-    return task, not pending
+    return found
 
 
 def submit_prepare_commits(core: Core, repository_id: str) -> Task:
-    """Prepare commits as a task; without rules the task fails, not the submission.
+    """Prepare commits as a task; without rules the task fails, but not its submission.
 
     Raises:
         ApiError: 404 without repository, 403 for a read-only one.
@@ -257,7 +244,7 @@ def submit_prepare_commits(core: Core, repository_id: str) -> Task:
 
 @dataclass(frozen=True)
 class _Mark:
-    """Where a page goes on."""
+    """The position at which a page continues."""
 
     branch: str
     path: bytes
@@ -266,7 +253,8 @@ class _Mark:
     def token(self) -> str:
         path = self.path.decode(errors="surrogateescape")
         body = json.dumps(
-            {"branch": self.branch, "path": path, "run_id": self.run_id, "key": ""}, separators=(",", ":")
+            {"branch": self.branch, "path": path, "run_id": self.run_id, "key": ""},
+            separators=(",", ":"),
         )
         return base64.b64encode(body.encode()).decode()
 
@@ -274,10 +262,13 @@ class _Mark:
     def parse(cls, token: str) -> _Mark:
         try:
             body = json.loads(base64.b64decode(token, validate=True))
-            branch, path, run_id = (str(body.get(name, "")) for name in ("branch", "path", "run_id"))
+            branch, path, run_id = (
+                str(body.get(name, "")) for name in ("branch", "path", "run_id")
+            )
         except (binascii.Error, ValueError, AttributeError):
             raise bad_request("invalid continuation token") from None
-        # The run id becomes a directory. The real server takes any; here it must stay where runs lie.
+        # The run id becomes a directory. The real server accepts any id. Here it must stay inside
+        # the directory of runs.
         if not _RUN_ID.fullmatch(run_id):
             raise bad_request("invalid continuation token")
         return cls(branch, path.encode(errors="surrogateescape"), run_id)
@@ -299,20 +290,23 @@ def _staged_rows(
 
 
 def prepare_uncommitted(core: Core, repository_id: str, token: str = "") -> UncommittedPage:
-    """Write one page of what is staged on all branches, hidden ones too.
+    """Write one page of what is staged on all branches, hidden branches included.
 
-    A page ends after `uncommitted_page_rows` steps, a row or a finished
-    branch each, where the real server's ends by time: so clean branches make
-    pages without rows.
+    A page ends after `uncommitted_page_rows` steps, where a row or a finished branch is a step. So
+    clean branches make pages without rows, as on the real server, whose pages end by time.
 
     Raises:
-        ApiError: 404 without repository, 403 for a read-only one, 400 for a token that is none.
+        ApiError: 404 without repository, 403 for a read-only one, 400 for an invalid token.
     """
     repository = core.writable(repository_id)
     mark = _Mark.parse(token) if token else None
     run_id = mark.run_id if mark else core.ids.descending()
     limit = core.behaviour.uncommitted_page_rows
-    branches = [branch for branch in core.state.branches(repository.number) if mark is None or branch.id >= mark.branch]
+    branches = [
+        branch
+        for branch in core.state.branches(repository.number)
+        if mark is None or branch.id >= mark.branch
+    ]
     rows: list[tuple[str, int]] = []
     steps = 0
     following: _Mark | None = None
@@ -325,7 +319,12 @@ def prepare_uncommitted(core: Core, repository_id: str, token: str = "") -> Unco
             rows.append((address, created))
             steps += 1
         steps += 1
-        if following is None and limit is not None and steps >= limit and position + 1 < len(branches):
+        if (
+            following is None
+            and limit is not None
+            and steps >= limit
+            and position + 1 < len(branches)
+        ):
             following = _Mark(branches[position + 1].id, b"", run_id)
         if following is not None:
             break
@@ -346,5 +345,7 @@ def _uncommitted_parquet(rows: Sequence[tuple[str, int]]) -> bytes:
         schema=_UNCOMMITTED,
     )
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="GZIP", use_dictionary=["physical_address"], version="1.0")
+    pq.write_table(
+        table, buffer, compression="GZIP", use_dictionary=["physical_address"], version="1.0"
+    )
     return buffer.getvalue()

@@ -1,29 +1,27 @@
-"""Repositories with a past, and what a collection ought to do to every file of them.
+"""Repositories with a history, and what a collection must do to each of their files.
 
-The demo proves itself against the fates told here, so each one is written
-down by hand beside the step that decides it, never worked out by the rules.
+The demo is checked against the fates stated here. So each fate is written by hand beside the step
+that decides it, and never computed from the rules.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from lakegc_dagster.sandbox import merge, objects, refs, repositories
 from lakegc_dagster.sandbox.server import Sandbox
 from lakegc_dagster.sandbox.story import Story, Teller, ToldFile
 
-# Parts of the table, of the features and so on: some 220 objects in all.
+# Parts of the table, of the features and so on: about 220 objects in all.
 _PARTS = 24
 
 
 def documents_history(sandbox: Sandbox, repository_id: str, *, now: datetime) -> Story:
-    """Build the example of the garbage-collection documents, and what else a collector has to get right.
+    """Build the example of lakeFS's garbage-collection docs, with further cases for a collector.
 
-    The commits are those of the documents' picture (main 21 days, dev 7,
-    default 14, collected on 2022-03-31 at 12:00), moved so that that day is
-    `now`. Beside them lie uncommitted objects of every kind, deleted
-    branches, a tag that the rules would let expire, linked objects, an
+    The commits are those of the picture in the docs (main 21 days, dev 7, default 14, collected on
+    2022-03-31 at 12:00), moved so that this day is `now`. The further cases are uncommitted objects
+    of every kind, deleted branches, a tag that the rules would let expire, linked objects, an
     identical re-upload and young objects.
 
     Args:
@@ -46,7 +44,7 @@ def documents_history(sandbox: Sandbox, repository_id: str, *, now: datetime) ->
 
 
 def _table(teller: Teller) -> list[ToldFile]:
-    """Write every part of the table anew."""
+    """Write every part of the table again."""
     return [teller.upload("main", f"table/part-{part:02}") for part in range(_PARTS)]
 
 
@@ -61,7 +59,7 @@ def _keep_all(files: list[ToldFile], reason: str, ref: str | None = None) -> Non
 
 
 def _main_until_dev(teller: Teller) -> list[ToldFile]:
-    """Tell main's first three commits; return the table that is current after them."""
+    """Make main's first three commits; return the table that is current after them."""
     expired = "older than main's 21 days, and a newer commit stands at that day"
     with teller.ago(days=32):
         teller.upload("main", "keep/readme").keep("on every commit, main's head too", "main")
@@ -80,7 +78,10 @@ def _main_until_dev(teller: Teller) -> list[ToldFile]:
         table = _table(teller)
         file = teller.upload("main", "f_0309")
         commit = teller.commit(
-            "main", "2022-03-09", retained=True, reason="the first commit beyond main's 21 days: its state at that day"
+            "main",
+            "2022-03-09",
+            retained=True,
+            reason="the first commit beyond main's 21 days: its state at that day",
         )
         file.keep("in main's state of 21 days ago", commit.id)
         teller.branch("dev", "main")
@@ -100,7 +101,9 @@ def _dev(teller: Teller) -> None:
         removed = teller.upload("dev", "d_0316")
         features = [teller.upload("dev", f"features/{part:02}") for part in range(_PARTS)]
         commit = teller.commit("dev", "d: 2022-03-16", retained=False, reason=expired)
-        removed.delete("deleted on dev 8 days ago; the head that did it is the state at 7 days", commit.id)
+        removed.delete(
+            "deleted on dev 8 days ago; the head that did it is the state at 7 days", commit.id
+        )
         _delete_all(features, "overwritten on dev 11 days ago, and dev keeps 7", commit.id)
     with teller.ago(days=11):
         teller.upload("dev", "d_overwritten").keep("on dev's head, and merged to main", "dev")
@@ -128,7 +131,7 @@ def _main_after_dev(teller: Teller, tables: list[ToldFile]) -> None:
         teller.commit("main", "2022-03-18", retained=True, reason=within)
     with teller.ago(days=7):
         merged = merge.merge(teller.core, teller.repository_id, "dev", "main", message="merge dev")
-        teller.told(merged, "main", retained=True, reason=within)
+        teller.add_commit(merged, "main", retained=True, reason=within)
     with teller.ago(days=5):
         teller.remove("main", "f_0312")
         teller.upload("main", "f_0326").keep("on main's head", "main")
@@ -139,14 +142,17 @@ def _main_after_dev(teller: Teller, tables: list[ToldFile]) -> None:
 
 
 def _other_lines(teller: Teller) -> None:
-    """Tell what became of branches that are gone, and of a release that only a tag remembers."""
+    """Make branches that are then deleted, and a release that only a tag refers to."""
     core, repository_id = teller.core, teller.repository_id
     root = f"main~{sum(commit.line == 'main' for commit in teller.commits)}"
     with teller.ago(days=28):
         teller.branch("release", root)
         report = teller.upload("release", "release/report.csv")
         commit = teller.commit(
-            "release", "release 1.0", retained=True, reason="tag v1.0 keeps it, although its branch is gone"
+            "release",
+            "release 1.0",
+            retained=True,
+            reason="tag v1.0 keeps it, although its branch is gone",
         )
         refs.create_tag(core, repository_id, "v1.0", commit.id)
         refs.delete_branch(core, repository_id, "release")
@@ -160,13 +166,18 @@ def _other_lines(teller: Teller) -> None:
             retained=False,
             reason="its branch is gone, and it is older than the default 14 days",
         )
-        _delete_all(trials, "only on a deleted branch, and older than the default 14 days", commit.id)
+        _delete_all(
+            trials, "only on a deleted branch, and older than the default 14 days", commit.id
+        )
         refs.delete_branch(core, repository_id, "experiment")
     with teller.ago(days=4):
         teller.branch("hotfix", "main")
         fix = teller.upload("hotfix", "fix.sql")
         commit = teller.commit(
-            "hotfix", "a hotfix", retained=True, reason="its branch is gone, but it is within the default 14 days"
+            "hotfix",
+            "a hotfix",
+            retained=True,
+            reason="its branch is gone, but it is within the default 14 days",
         )
         staged = teller.upload("hotfix", "fix-notes.txt")
         fix.keep("only on a deleted branch, but within the default 14 days", commit.id)
@@ -191,7 +202,9 @@ def _uncommitted(teller: Teller) -> None:
         for file in experiments:
             file.lose("staged on dev, which was reset")
         teller.branch("_hidden-import", "main", hidden=True)
-        teller.upload("_hidden-import", "import/batch").keep("staged on a hidden branch", "_hidden-import")
+        teller.upload("_hidden-import", "import/batch").keep(
+            "staged on a hidden branch", "_hidden-import"
+        )
         teller.link("main", "linked/staged").keep(
             "staged on main; linked, so prepare_uncommitted leaves it out", "main"
         )
@@ -207,70 +220,3 @@ def _uncommitted(teller: Teller) -> None:
         young.ref = None
         young.keep("younger than the minimum age; the next collection takes it")
         teller.stray().keep("younger than the minimum age: an upload may be under way")
-
-
-def upstream_scenario(sandbox: Sandbox, repository_id: str, *, now: datetime) -> Story:
-    """Build lakeFS's own end-to-end scenario of garbage collection, file by file.
-
-    Args:
-        sandbox: A running sandbox in this process.
-        repository_id: Name of the repository to make; its namespace has the same name.
-        now: The instant of the collection, aware.
-
-    Returns:
-        The fate of every object and commit.
-
-    References:
-        `lakefs-facts` 8 (esti/unified_gc_test.go).
-    """
-    teller = Teller(sandbox, repository_id, now)
-    core = teller.core
-    # The server's own test makes it a moment before; what was there before its repository is not collected.
-    with teller.ago(days=15):
-        repositories.create(core, repository_id, teller.namespace)
-        teller.branch("dev", "main")
-        teller.branch("dev2", "main")
-    files: dict[str, ToldFile] = {}
-    expired = "only in commits of 14 days ago, which expired"
-
-    def change(branch: str, days: int, label: str, *, retained: bool, reason: str) -> str:
-        action, name = label.split()
-        with teller.ago(days=days):
-            if action == "create":
-                files[name] = teller.upload(branch, name)
-            else:
-                teller.remove(branch, name)
-            return teller.commit(branch, label, retained=retained, reason=reason).id
-
-    expire = partial(change, retained=False, reason="beyond the rule, and not the first commit beyond it")
-    expire("main", 14, "create file_1")
-    only_2 = expire("main", 14, "create file_2")
-    expire("dev", 14, "create file_5")
-    only_5 = expire("dev", 14, "create file_6")
-    expire("dev2", 14, "create file_8")
-    only_9 = expire("dev2", 14, "create file_9")
-    with_1 = change("main", 12, "delete file_2", retained=True, reason="the first commit beyond main's 10 days")
-    change("main", 8, "delete file_1", retained=True, reason="main's head")
-    with_6 = change("dev", 8, "delete file_5", retained=True, reason="the first commit beyond dev's 7 days")
-    with_8 = change("dev2", 8, "delete file_9", retained=True, reason="the first commit beyond the default 7 days")
-    change("dev2", 6, "delete file_8", retained=True, reason="its branch is gone, but it is within the default 7 days")
-    change("dev", 4, "delete file_6", retained=True, reason="dev's head")
-    with teller.ago(days=3):
-        files["file_3"] = teller.upload("main", "file_3")
-        files["file_4"] = teller.upload("main", "file_4")
-        files["file_7"] = teller.upload("dev", "file_7")
-        files["file_10"] = teller.upload("dev2", "file_10")
-        teller.remove("main", "file_4")
-        refs.delete_branch(core, repository_id, "dev2")
-        objects.reset(core, repository_id, "dev", "reset")
-    files["file_1"].keep("in main's first commit beyond 10 days", with_1)
-    files["file_2"].delete(expired, only_2)
-    files["file_3"].keep("staged on main", "main")
-    files["file_4"].lose("staged and deleted again before any commit")
-    files["file_5"].delete(expired, only_5)
-    files["file_6"].keep("in dev's first commit beyond 7 days", with_6)
-    files["file_7"].lose("staged on dev, which was reset")
-    files["file_8"].keep("in the parent of a deleted branch's recent tip", with_8)
-    files["file_9"].delete(expired, only_9)
-    files["file_10"].lose("staged on a branch that was deleted")
-    return teller.story(7, {"main": 10, "dev": 7})

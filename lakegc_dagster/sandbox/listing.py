@@ -1,4 +1,4 @@
-"""What a ref holds in the order of its paths, and how two of them differ."""
+"""The entries of a ref in the order of their paths, and the differences of two refs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from spark_core.graveler import Entry, entry_identity
 
 @dataclass(frozen=True)
 class Difference:
-    """How a path differs: `added`, `removed` or `changed`; `entry` is the newer side's, else the older's."""
+    """How a path differs: `added`, `removed` or `changed`.
+
+    The entry is the newer side's, or the older side's for a removed path.
+    """
 
     type: str
     path: bytes
     entry: Entry
 
 
-def entries(core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b"") -> Iterator[Entry]:
-    """Yield what a ref has at or after a path, staged changes laid over the commit, in the order of the bytes."""
+def entries(
+    core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b""
+) -> Iterator[Entry]:
+    """Yield a ref's entries at or after a path, in byte order, staged changes included."""
     committed = core.trees.iterate(repository.storage_namespace, ref.commit.metarange_id, start)
     if ref.branch is None:
         yield from committed
@@ -49,10 +54,10 @@ def entries(core: Core, repository: RepositoryRecord, ref: Ref, start: bytes = b
 def uncommitted(
     core: Core, repository: RepositoryRecord, branch: BranchRecord, start: bytes = b""
 ) -> Iterator[Difference]:
-    """Yield how a branch's staged changes differ from its head, in the order of their paths.
+    """Yield the differences of a branch's staged changes from its head, in path order.
 
-    An entry of the same identity as the committed one is no difference,
-    whatever its address (`lakefs-facts` 7.2-1 and 11.30).
+    An entry with the identity of the committed one is no difference, whatever its address
+    (`lakefs-facts` 7.2-1 and 11.30).
     """
     metarange_id = core.head(repository, branch).metarange_id
     for change in core.state.staged_from(repository.number, branch.id, start):
@@ -67,7 +72,7 @@ def uncommitted(
 
 
 def differences(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Difference]:
-    """Yield how one sorted list of entries differs from another, from left to right."""
+    """Yield the differences of two sorted lists of entries, from left to right."""
     pairs = sorted(
         [(entry.path, 0, entry) for entry in left] + [(entry.path, 1, entry) for entry in right],
         key=lambda row: row[:2],
@@ -82,8 +87,10 @@ def differences(left: Iterable[Entry], right: Iterable[Entry]) -> Iterator[Diffe
             yield Difference("changed", path, sides[1])
 
 
-def tree_differences(core: Core, repository: RepositoryRecord, left: str, right: str) -> Iterator[Difference]:
-    """Yield how one committed tree differs from another; ranges that both have are not read.
+def tree_differences(
+    core: Core, repository: RepositoryRecord, left: str, right: str
+) -> Iterator[Difference]:
+    """Yield the differences of two committed trees; ranges that both have are not read.
 
     Args:
         core: The sandbox.
@@ -101,4 +108,6 @@ def tree_differences(core: Core, repository: RepositoryRecord, left: str, right:
             if identifier not in shared:
                 yield from core.trees.entries(namespace, identifier).entries
 
-    return differences(only(table.id for table in left_ranges), only(table.id for table in right_ranges))
+    return differences(
+        only(table.id for table in left_ranges), only(table.id for table in right_ranges)
+    )

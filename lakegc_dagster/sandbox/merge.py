@@ -1,9 +1,6 @@
-"""Merging trees into a branch: merge, revert and cherry-pick."""
+"""Merges into a branch: merge, revert and cherry-pick."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import bad_request, conflict
@@ -16,14 +13,6 @@ _STRATEGY_KEY = ".lakefs.merge.strategy"
 _STRATEGIES = {"": "default", "dest-wins": "dest-wins", "source-wins": "source-wins"}
 
 
-@dataclass(frozen=True)
-class Overrides:
-    """What the caller wants a reverted or picked commit to say instead."""
-
-    message: str | None = None
-    metadata: Mapping[str, str] | None = None
-
-
 def merge_trees(
     core: Core,
     repository: RepositoryRecord,
@@ -32,23 +21,21 @@ def merge_trees(
     source: str,
     base: str,
     strategy: str = "",
-    allow_empty: bool = False,
 ) -> str:
-    """Merge a tree into another, given what both grew from, and return the new metarange id.
+    """Merge a tree into another over their common base; return the new metarange id.
 
     Args:
         core: The sandbox.
         repository: The repository.
-        destination: Metarange id that changes are laid upon.
-        source: Metarange id that changes come from.
-        base: Metarange id that the changes are relative to.
-        strategy: Who wins a conflict: `dest-wins`, `source-wins`, or nobody.
-        allow_empty: Go on when the source adds nothing.
+        destination: Metarange id of the tree that receives the changes.
+        source: Metarange id of the tree with the changes.
+        base: Metarange id of the tree that the changes are relative to.
+        strategy: The side that wins a conflict: `dest-wins`, `source-wins`, or empty for neither.
 
     Raises:
-        ApiError: 409 on a conflict that nobody wins, 400 if the source adds nothing.
+        ApiError: 409 on a conflict without a strategy, 400 if the source adds nothing.
     """
-    if source == base and not allow_empty:
+    if source == base:
         raise bad_request("no changes")
     if destination == base:
         return source
@@ -76,7 +63,10 @@ def _same(left: Entry | None, right: Entry | None) -> bool:
 
 
 def _clear(core: Core, repository: RepositoryRecord, branch: BranchRecord) -> None:
-    """Refuse a branch with changes; what is staged and changes nothing (a twin, a vain deletion) is dropped."""
+    """Refuse a branch with changes, and drop staged entries that change nothing.
+
+    Such entries are identical re-uploads, and deletions of paths that do not exist.
+    """
     if next(uncommitted(core, repository, branch), None) is not None:
         raise bad_request("uncommitted changes (dirty branch)")
     core.state.drop_staged(repository.number, branch.id)
@@ -89,18 +79,16 @@ def merge(
     branch_id: str,
     *,
     message: str = "",
-    metadata: Mapping[str, str] | None = None,
     strategy: str = "",
     squash: bool = False,
-    allow_empty: bool = False,
-    force: bool = False,
 ) -> CommitRecord:
     """Merge a ref into a branch.
 
     Raises:
-        ApiError: 404, 403, 400 for staged changes or an unknown strategy or nothing to merge, 409 on a conflict.
+        ApiError: 404, 403, 400 for staged changes or an unknown strategy or nothing to merge, 409
+            on a conflict.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     if strategy not in _STRATEGIES:
         raise bad_request("invalid merge strategy")
@@ -115,7 +103,6 @@ def merge(
         source=source.metarange_id,
         base=base.metarange_id if base else "",
         strategy=strategy,
-        allow_empty=allow_empty or force,
     )
     return make_commit(
         core,
@@ -123,7 +110,7 @@ def merge(
         branch,
         message=message or f"Merge '{source_ref}' into '{branch_id}'",
         metarange_id=tree,
-        metadata={**(metadata or {}), _STRATEGY_KEY: _STRATEGIES[strategy]},
+        metadata={_STRATEGY_KEY: _STRATEGIES[strategy]},
         parents=[head] if squash else [head, source],
         generation_of=[head, source],
     )
@@ -136,16 +123,14 @@ def revert(
     ref: str,
     *,
     parent_number: int,
-    overrides: Overrides | None = None,
-    allow_empty: bool = False,
-    force: bool = False,
 ) -> CommitRecord:
     """Undo a commit on a branch by a new commit.
 
     Raises:
-        ApiError: 404, 403, 400 for staged changes or nothing to undo, 409 for a merge without a parent number.
+        ApiError: 404, 403, 400 for staged changes or nothing to undo, 409 for a merge without a
+            parent number.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     undone = resolve(core, repository, ref).commit
     if len(undone.parents) > 1 and parent_number <= 0:
@@ -159,18 +144,16 @@ def revert(
         destination=head.metarange_id,
         source=parent.metarange_id if parent else "",
         base=undone.metarange_id,
-        allow_empty=allow_empty,
     )
-    if tree == head.metarange_id and not allow_empty:
+    if tree == head.metarange_id:
         raise bad_request("no changes")
-    chosen = overrides or Overrides()
     return make_commit(
         core,
         repository,
         branch,
-        message=chosen.message or f"Revert {ref}",
+        message=f"Revert {ref}",
         metarange_id=tree,
-        metadata=chosen.metadata or {},
+        metadata={},
         parents=[head],
     )
 
@@ -182,15 +165,14 @@ def cherry_pick(
     ref: str,
     *,
     parent_number: int | None = None,
-    overrides: Overrides | None = None,
-    force: bool = False,
 ) -> CommitRecord:
-    """Do on a branch what a commit did elsewhere.
+    """Apply the changes of a commit to a branch.
 
     Raises:
-        ApiError: 404, 403, 400 for staged changes, nothing to do, or a merge without a parent number, 409 on a conflict.
+        ApiError: 404, 403, 400 for staged changes, nothing to do, or a merge without a parent
+            number, 409 on a conflict.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     picked = resolve(core, repository, ref).commit
     if len(picked.parents) > 1 and parent_number is None:
@@ -204,24 +186,25 @@ def cherry_pick(
         destination=head.metarange_id,
         source=picked.metarange_id,
         base=parent.metarange_id if parent else "",
-        allow_empty=force,
     )
-    chosen = overrides or Overrides()
-    metadata = dict(chosen.metadata) if chosen.metadata is not None else dict(picked.metadata)
-    metadata["cherry-pick-origin"] = picked.id
-    metadata["cherry-pick-committer"] = picked.committer
     return make_commit(
         core,
         repository,
         branch,
-        message=chosen.message or picked.message,
+        message=picked.message,
         metarange_id=tree,
-        metadata=metadata,
+        metadata={
+            **picked.metadata,
+            "cherry-pick-origin": picked.id,
+            "cherry-pick-committer": picked.committer,
+        },
         parents=[head],
     )
 
 
-def _parent(core: Core, repository: RepositoryRecord, commit: CommitRecord, number: int) -> CommitRecord | None:
+def _parent(
+    core: Core, repository: RepositoryRecord, commit: CommitRecord, number: int
+) -> CommitRecord | None:
     if not commit.parents:
         return None
     if number > len(commit.parents):

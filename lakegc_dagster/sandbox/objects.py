@@ -1,4 +1,4 @@
-"""Objects: uploading, staging, reading, deleting, copying and resetting them."""
+"""Objects: upload, stage, read, delete, copy and reset."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import hmac
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from http import HTTPStatus
 
 from lakegc_dagster.sandbox.blockstore import FULL, RELATIVE, SCHEME
-from lakegc_dagster.sandbox.core import Core
+from lakegc_dagster.sandbox.core import GRACE, Core
 from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.refs import Ref, resolve
 from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
@@ -34,7 +33,8 @@ def check_path(path: str) -> bytes:
         raise bad_request("argument path: required value: validation error")
     if len(path) > _MAX_PATH:
         raise bad_request(
-            f"argument path: invalid value: validation error: {len(path)} is above maximum length ({_MAX_PATH})"
+            f"argument path: invalid value: validation error: {len(path)} is above maximum length "
+            f"({_MAX_PATH})"
         )
     return path.encode()
 
@@ -47,21 +47,16 @@ def upload(
     data: bytes,
     *,
     content_type: str = DEFAULT_CONTENT_TYPE,
-    metadata: Mapping[str, str] | None = None,
-    only_new: bool = False,
-    force: bool = False,
 ) -> Entry:
     """Write an object to the store, then stage its entry.
 
     Raises:
-        ApiError: 404, 403 for a read-only repository, 412 if `only_new` and the path exists.
+        ApiError: 404, 403 for a read-only repository.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
-    if only_new and find(core, repository, branch_id, key) is not None:
-        raise ApiError(HTTPStatus.PRECONDITION_FAILED, "path already exists")
     now = core.now()
     address = core.ids.object_address()
     core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
@@ -73,7 +68,6 @@ def upload(
         checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
         last_modified=now,
         content_type=content_type,
-        metadata=dict(metadata or {}),
     )
     core.state.stage(repository.number, branch_id, [StagedChange(key, entry)])
     return entry
@@ -88,17 +82,15 @@ def stage(
     physical_address: str,
     checksum: str,
     size_bytes: int,
-    content_type: str | None,
-    metadata: Mapping[str, str] | None,
-    mtime: int | None,
     link: bool,
-    force: bool = False,
+    content_type: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> Entry:
-    """Stage an entry whose object is already in a store, or said to be.
+    """Stage an entry for an object that the caller says is in a store.
 
-    An address that begins with the repository's own namespace becomes
-    relative; the local store's own form does not begin with it, so it is
-    stored whole, as on the real server (`lakefs-facts` 11.35).
+    An address that begins with the repository's own namespace becomes relative. The local store's
+    own form does not begin with it, so it is stored as a full address, as on the real server
+    (`lakefs-facts` 11.35).
 
     Args:
         core: The sandbox.
@@ -106,18 +98,17 @@ def stage(
         branch_id: The branch.
         path: Path of the entry.
         physical_address: Absolute address of the object.
-        checksum: Its checksum; quotes are dropped.
-        size_bytes: Its size.
-        content_type: Its type; a default when missing.
+        checksum: Checksum of the object; quotes are dropped.
+        size_bytes: Size of the object.
+        link: Whether an address inside the namespace must carry this sandbox's signature.
+        content_type: Content type of the object; a default when missing.
         metadata: User metadata.
-        mtime: Unix seconds; the clock's instant when missing.
-        link: Whether an address inside the namespace must carry our signature.
-        force: Go on although the repository is read-only.
 
     Raises:
-        ApiError: 404, 403, 400 for an address of another kind of store or without a good signature.
+        ApiError: 404, 403, 400 for an address of another kind of store or without a valid
+            signature.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     key = check_path(path)
     core.branch(repository, branch_id)
     if "://" not in physical_address:
@@ -142,7 +133,7 @@ def stage(
         address_type=address_type,
         size_bytes=size_bytes,
         checksum=checksum,
-        last_modified=core.now() if mtime is None else from_seconds(mtime),
+        last_modified=core.now(),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
         metadata=dict(metadata or {}),
     )
@@ -151,38 +142,42 @@ def stage(
 
 
 def _signature(core: Core, repository_id: str, branch_id: str, path: str, address: str) -> str:
-    signed = json.dumps({"repository": repository_id, "branch": branch_id, "path": path, "address": address})
-    # The directory is the key: an address from another sandbox is not ours.
+    signed = json.dumps(
+        {"repository": repository_id, "branch": branch_id, "path": path, "address": address}
+    )
+    # The directory is the key, so an address that another sandbox signed is not accepted.
     digest = hmac.new(str(core.directory).encode(), signed.encode(), hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def signed_address(core: Core, repository_id: str, branch_id: str, path: str) -> str:
-    """Allocate an address for an upload outside the server, signed for one path of one branch."""
+    """Allocate a signed address for an upload outside the server to one path of a branch."""
     core.writable(repository_id)
     check_path(path)
     address = core.ids.object_address()
     return f"{address},{_signature(core, repository_id, branch_id, path, address)}"
 
 
-def _check_signature(core: Core, repository_id: str, branch_id: str, path: str, address: str) -> None:
+def _check_signature(
+    core: Core, repository_id: str, branch_id: str, path: str, address: str
+) -> None:
     name, comma, signature = address.partition(",")
     if not comma:
         raise bad_request("address is not signed: link address invalid")
     if not hmac.compare_digest(signature, _signature(core, repository_id, branch_id, path, name)):
         raise bad_request("invalid address signature: link address invalid")
     allocated = from_seconds(xid_seconds(name.rpartition("/")[2]))
-    if core.now() - allocated > core.behaviour.grace:
+    if core.now() - allocated > GRACE:
         raise bad_request("link address expired")
 
 
 def find(core: Core, repository: RepositoryRecord, ref: str, key: bytes) -> Entry | None:
-    """Return what a ref has at a path, staged changes of a branch included; None for nothing."""
+    """Return the entry of a path in a ref, staged changes included, or None."""
     return find_at(core, repository, resolve(core, repository, ref), key)
 
 
 def find_at(core: Core, repository: RepositoryRecord, ref: Ref, key: bytes) -> Entry | None:
-    """Return what a resolved ref has at a path; None for nothing."""
+    """Return the entry of a path in a resolved ref, or None."""
     if ref.branch is not None:
         change = core.state.staged(repository.number, ref.branch.id, key)
         if change is not None:
@@ -210,16 +205,20 @@ def read(core: Core, repository_id: str, ref: str, path: str) -> tuple[Entry, by
         ApiError: 404 if there is no entry, 410 if its object is gone.
     """
     repository, entry = stat(core, repository_id, ref, path)
-    return entry, core.blockstore.read(repository.storage_namespace, entry.address, entry.address_type)
+    return entry, core.blockstore.read(
+        repository.storage_namespace, entry.address, entry.address_type
+    )
 
 
-def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str], *, force: bool = False) -> None:
-    """Delete paths from a branch; a path that is not there is no error, and objects stay in the store.
+def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str]) -> None:
+    """Delete paths from a branch; objects stay in the store.
+
+    A path that does not exist is no error.
 
     Raises:
         ApiError: 404 without the branch, 403 for a read-only repository.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     head = core.head(repository, branch)
     changes = []
@@ -241,25 +240,30 @@ def copy(
     *,
     source_path: str,
     source_ref: str | None = None,
-    force: bool = False,
 ) -> Entry:
     """Copy an object to a new address and stage it.
 
     Raises:
         ApiError: 404, 403; 500 if the source's object is gone, as on the real server.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
     _, source = stat(core, repository_id, source_ref or branch_id, source_path)
     try:
-        data = core.blockstore.read(repository.storage_namespace, source.address, source.address_type)
+        data = core.blockstore.read(
+            repository.storage_namespace, source.address, source.address_type
+        )
     except ApiError as error:
         if error.status is not HTTPStatus.GONE:
             raise
-        file = core.blockstore.file(repository.storage_namespace, source.address, source.address_type)
-        raise ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, f"open {file}: no such file or directory") from None
+        file = core.blockstore.file(
+            repository.storage_namespace, source.address, source.address_type
+        )
+        raise ApiError(
+            HTTPStatus.INTERNAL_SERVER_ERROR, f"open {file}: no such file or directory"
+        ) from None
     now = core.now()
     address = core.ids.object_address()
     core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
@@ -268,28 +272,23 @@ def copy(
     return entry
 
 
-def set_metadata(core: Core, repository_id: str, branch_id: str, path: str, metadata: Mapping[str, str]) -> None:
-    """Replace the user metadata of an entry, staging it anew at the same address.
+def reset(
+    core: Core,
+    repository_id: str,
+    branch_id: str,
+    kind: str,
+    path: str = "",
+) -> None:
+    """Undo staged changes of a branch (`reset`), a prefix (`common_prefix`) or a path (`object`).
 
-    Raises:
-        ApiError: 404, 403.
-    """
-    repository = core.writable(repository_id)
-    branch = core.branch(repository, branch_id)
-    _, entry = stat(core, repository_id, branch.id, path)
-    core.state.stage(repository.number, branch_id, [StagedChange(entry.path, replace(entry, metadata=dict(metadata)))])
-
-
-def reset(core: Core, repository_id: str, branch_id: str, kind: str, path: str = "", *, force: bool = False) -> None:
-    """Undo staged changes: all of a branch (`reset`), below a prefix (`common_prefix`) or of one path (`object`).
-
-    Those of single paths are not forgotten: the committed entry is staged over them, with its old address, or a deletion
-    where there is none. What does not differ from the committed entry stays as it is (graveler.go, `resetKey`).
+    Changes of single paths stay staged: the committed entry is staged over them with its old
+    address, or a deletion where there is none. A staged entry that does not differ from the
+    committed one stays as it is (graveler.go, `resetKey`).
 
     Raises:
         ApiError: 404, 403, 400 for another kind.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     key = path.encode()
     if kind == "reset":
@@ -310,9 +309,3 @@ def reset(core: Core, repository_id: str, branch_id: str, kind: str, path: str =
         elif committed is None or entry_identity(committed) != entry_identity(change.entry):
             changes.append(StagedChange(change.path, committed))
     core.state.stage(repository.number, branch_id, changes)
-
-
-def age(core: Core, repository_id: str, address: str, instant: datetime) -> None:
-    """Set the modification time of an object in the store, leaving its name and its entries as they are."""
-    repository = core.repository(repository_id)
-    core.blockstore.set_modified(repository.storage_namespace, address, instant)

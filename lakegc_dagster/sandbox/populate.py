@@ -1,4 +1,4 @@
-"""Repositories of any size, for benchmarks: written past the API, into the same files and tables."""
+"""Generated repositories of any size for benchmarks, written without the API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Population:
         objects: Objects under `data/`.
         commits: Commits, the first empty one included.
         retained_commits: Commits that the rules retain.
-        expired: Objects that a collection at `now` ought to delete.
+        expired: Objects that a collection at `now` must delete.
     """
 
     repository_id: str
@@ -45,13 +45,15 @@ class Population:
 
 
 class _Writer:
-    """Writes objects of which no two have the same content, in sparse files.
+    """Writes objects as sparse files, no two with the same content.
 
-    The first object of a size is zeros; further ones end in a number of their own. Sizes grow by a byte at a time, so that
-    the checksum of zeros goes on from that of the object before.
+    The first object of a size is all zeros; each further one ends in its own number. Sizes grow by
+    one byte at a time, so each checksum of zeros continues the one before.
     """
 
-    def __init__(self, core: Core, repository: RepositoryRecord, ids: IdSource, sizes: int | None) -> None:
+    def __init__(
+        self, core: Core, repository: RepositoryRecord, ids: IdSource, sizes: int | None
+    ) -> None:
         self._core = core
         self._ids = ids
         self._sizes = sizes
@@ -61,7 +63,7 @@ class _Writer:
         self.written = 0
 
     def write(self, path: str) -> Entry:
-        """Write one object at the clock's instant and return its entry; it is not staged."""
+        """Write one object at the clock's instant and return its entry, without staging it."""
         now = self._core.now()
         address = self._ids.object_address()
         repeated, number = divmod(self.written, self._sizes) if self._sizes else (0, self.written)
@@ -80,7 +82,15 @@ class _Writer:
             os.utime(descriptor, (seconds, seconds))
         finally:
             os.close(descriptor)
-        return Entry(path.encode(), address, RELATIVE, size, self._checksum(size, end), now, DEFAULT_CONTENT_TYPE)
+        return Entry(
+            path.encode(),
+            address,
+            RELATIVE,
+            size,
+            self._checksum(size, end),
+            now,
+            DEFAULT_CONTENT_TYPE,
+        )
 
     def _checksum(self, size: int, end: bytes) -> str:
         if end:
@@ -107,9 +117,9 @@ def populate(
 ) -> Population:
     """Make a repository with a long history on main and branches along it.
 
-    Each commit adds paths that stay, and writes the same few hot paths anew,
-    so that a hot object lives in one commit only. The objects are sparse
-    files: their sizes are apparent, their content is zeros, and an end where two have one size.
+    Each commit adds paths that stay, and rewrites the same few hot paths, so each hot object is in
+    one commit only. The objects are sparse files of zeros. Objects of the same size differ in their
+    last bytes.
 
     Args:
         sandbox: A running sandbox in this process.
@@ -123,17 +133,21 @@ def populate(
         overwritten_share: Share of a commit's objects, 0 to 1, that are hot.
         garbage: Objects that nothing ever referred to, two days old.
         staged: Objects staged on main, two days old.
-        slices: Slices that the objects lie in; by default as many as a server makes that works as long.
-        sizes: Different sizes that objects have; by default each has its own, so that no two look like the same content.
+        slices: Slices that hold the objects; by default as many as a server makes in that time.
+        sizes: Number of different object sizes; by default each object has its own size, so no two
+            look like the same content.
 
     Returns:
-        What a collection at `now` ought to find.
+        The facts that a collection at `now` must find.
 
     Raises:
         ValueError: With fewer than two commits, or fewer objects than commits.
     """
     if commits < 2 or objects < commits:
-        raise ValueError(f"a population needs two commits and an object in each, not {objects} objects in {commits}")
+        raise ValueError(
+            f"a population needs two commits and an object in each, not {objects} objects in "
+            f"{commits}"
+        )
     core = sandbox.core
     step = timedelta(days=days / commits)
     hot = int(objects / commits * overwritten_share)
@@ -145,27 +159,33 @@ def populate(
         writer = _Writer(core, repository, _ids(core, objects + garbage + staged, slices), sizes)
         made: list[CommitRecord] = []
         for number, paths in enumerate(batches):
-            # Half a step off whole days, so that no rule's threshold falls on a commit.
+            # Commits lie half a step off whole days, so no rule's threshold falls on a commit.
             with sandbox.clock.at(now - step * (commits - number - 0.5)):
                 changes = [StagedChange(path.encode(), writer.write(path)) for path in paths]
                 head = _commit(core, repository, head, changes, f"commit {number}")
                 made.append(head)
         for number in range(branches):
             at = made[number * commits // branches]
-            core.state.put_branch(repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False))
+            core.state.put_branch(
+                repository.number, BranchRecord(f"branch-{number:05}", at.id, hidden=False)
+            )
         with sandbox.clock.at(now - timedelta(days=2)):
             for number in range(garbage):
                 writer.write(f"garbage/{number}")
             paths = [f"staged/{number:07}" for number in range(staged)]
             core.state.stage(
-                repository.number, "main", [StagedChange(path.encode(), writer.write(path)) for path in paths]
+                repository.number,
+                "main",
+                [StagedChange(path.encode(), writer.write(path)) for path in paths],
             )
         rules = gc.Rules(retention_days, {})
         gc.set_rules(core, repository_id, rules)
         all_commits = core.state.commits(repository.number)
-        active = set(gc.active_commits(all_commits, core.state.branches(repository.number), rules, now))
+        active = set(
+            gc.active_commits(all_commits, core.state.branches(repository.number), rules, now)
+        )
     lost = [commit.id not in active for commit in made]
-    # The first commit's hot objects are in the second as well.
+    # The hot objects of the first commit are in the second as well.
     versions = (lost[0] and lost[1]) + sum(lost[2:])
     return Population(
         repository_id=repository_id,
@@ -186,10 +206,9 @@ def _ids(core: Core, objects: int, slices: int | None) -> IdSource:
 def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:
     """Return the paths that each commit writes, in order.
 
-    Hot paths sort first, and they and the first paths that stay come in
-    commits of their own, so in ranges of their own. Otherwise each commit's
-    records would flow into the range of the one before, and that one range
-    would be written anew, and longer, with every commit.
+    Hot paths sort first. The hot paths and the first paths that stay have their own commits, and so
+    their own ranges. Otherwise each commit's records would flow into the range of the commit
+    before, and every commit would write that range again, and longer.
     """
     hot_paths = [f"hot/part-{part:06}" for part in range(hot)]
     batches = [list(hot_paths)]
@@ -202,7 +221,11 @@ def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:
 
 
 def _commit(
-    core: Core, repository: RepositoryRecord, head: CommitRecord, changes: Sequence[StagedChange], message: str
+    core: Core,
+    repository: RepositoryRecord,
+    head: CommitRecord,
+    changes: Sequence[StagedChange],
+    message: str,
 ) -> CommitRecord:
     tree = core.trees.apply(repository.storage_namespace, head.metarange_id, changes).metarange_id
     return refs.make_commit(

@@ -1,4 +1,4 @@
-"""Refs: what a name points to, branches, tags, and the log."""
+"""Refs: resolve names, change branches and tags, read the log."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import heapq
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from lakegc_dagster.sandbox.core import COMMITTER, Core
-from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict, not_found
+from lakegc_dagster.sandbox.errors import bad_request, conflict, not_found
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
 from spark_core.graveler import CommitRecord, Timestamp
 
 _BRANCH_ID = re.compile(r"\w[-\w]*")
 _HEX = re.compile(r"[0-9a-f]{6,64}")
-_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<steps>[~^@$0-9]*)")
-_STEP = re.compile(r"([~^@$])(\d*)")
+_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<steps>[~@0-9]*)")
+_STEP = re.compile(r"([~@])(\d*)")
 
 
 @dataclass(frozen=True)
 class Ref:
-    """What a name points to.
+    """The target of a name.
 
     Attributes:
         commit: The commit.
-        branch: The branch whose staged changes belong to it; None for a plain commit.
+        branch: The branch whose staged changes belong to the target; None for a commit alone.
     """
 
     commit: CommitRecord
@@ -33,7 +32,7 @@ class Ref:
 
 
 def resolve(core: Core, repository: RepositoryRecord, ref: str) -> Ref:
-    """Find what a ref points to: a branch, a tag, a commit id or its beginning, with `~n`, `^n`, `@` or `$`.
+    """Resolve a branch, a tag, or a commit id or its prefix, with `~n` or `@`.
 
     Raises:
         ApiError: 404 if there is none, 400 if it is not a ref.
@@ -45,35 +44,12 @@ def resolve(core: Core, repository: RepositoryRecord, ref: str) -> Ref:
     identifier = branch.commit_id if branch else _commit_id(core, repository, match["base"])
     commit = core.commit(repository, identifier)
     for mark, digits in _STEP.findall(match["steps"]):
-        if mark == "$":
-            continue
         branch = None
-        if mark == "@":
-            continue
-        number = int(digits) if digits else 1
-        if mark == "^":
-            if number > len(commit.parents):
+        for _ in range(int(digits or 1) if mark == "~" else 0):
+            if not commit.parents:
                 raise not_found()
-            commit = core.commit(repository, commit.parents[number - 1]) if number else commit
-        else:
-            for _ in range(number):
-                if not commit.parents:
-                    raise not_found()
-                commit = core.commit(repository, commit.parents[0])
+            commit = core.commit(repository, commit.parents[0])
     return Ref(commit, branch)
-
-
-def resolve_commit(core: Core, repository: RepositoryRecord, ref: str) -> CommitRecord:
-    """Find the commit that a ref names.
-
-    Raises:
-        ApiError: As `resolve`; 500 for a staging area (`main$`), as on the real server.
-    """
-    if ref.endswith("$"):
-        raise ApiError(
-            HTTPStatus.INTERNAL_SERVER_ERROR, "ref: invalid value: validation error: should point to a commit"
-        )
-    return resolve(core, repository, ref).commit
 
 
 def _commit_id(core: Core, repository: RepositoryRecord, name: str) -> str:
@@ -109,7 +85,8 @@ def make_commit(
         metarange_id: The commit's tree.
         metadata: Commit metadata.
         parents: The commit's parents in order.
-        generation_of: Commits whose largest generation is one less than the new one's; `parents` by default.
+        generation_of: The new commit's generation is one more than the largest of these commits;
+            `parents` by default.
         date: Unix seconds; the clock's instant by default.
     """
     created = Timestamp.of(core.now()) if date is None else Timestamp(date)
@@ -137,14 +114,13 @@ def commit(
     metadata: Mapping[str, str] | None = None,
     date: int | None = None,
     allow_empty: bool = False,
-    force: bool = False,
 ) -> CommitRecord:
     """Commit what is staged on a branch.
 
     Raises:
         ApiError: 404, 403 for a read-only repository, 400 without changes.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     head = core.head(repository, branch)
     staged = core.state.staged_from(repository.number, branch_id)
@@ -166,29 +142,20 @@ def commit(
     return record
 
 
-def add_commit_record(core: Core, repository_id: str, record: CommitRecord, *, force: bool = False) -> None:
-    """Add a commit as it is, if its id is the hash of its fields.
-
-    Raises:
-        ApiError: 400 if the id does not match, 409 if the commit exists.
-    """
-    repository = core.writable(repository_id, force=force)
-    if record.id != record.with_id().id:
-        raise bad_request("commit ID: invalid value: validation error")
-    if core.state.commit(repository.number, record.id):
-        raise conflict("commit already exists: not unique")
-    core.state.add_commits(repository.number, [record])
-
-
 def create_branch(
-    core: Core, repository_id: str, branch_id: str, source: str, *, hidden: bool = False, force: bool = False
+    core: Core,
+    repository_id: str,
+    branch_id: str,
+    source: str,
+    *,
+    hidden: bool = False,
 ) -> CommitRecord:
     """Make a branch at a commit and return that commit.
 
     Raises:
-        ApiError: 409 if it exists, 404 without source, 400 for a name that cannot be one.
+        ApiError: 409 if it exists, 404 without source, 400 for an invalid name.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     if not _BRANCH_ID.fullmatch(branch_id):
         raise bad_request("argument branch: branch id: invalid value: validation error")
     if core.state.branch(repository.number, branch_id):
@@ -196,42 +163,44 @@ def create_branch(
     if core.state.tag(repository.number, branch_id):
         raise conflict(f"tag ID {branch_id}: not unique")
     found = resolve(core, repository, source)
-    core.state.put_branch(repository.number, BranchRecord(branch_id, found.commit.id, hidden=hidden))
+    core.state.put_branch(
+        repository.number, BranchRecord(branch_id, found.commit.id, hidden=hidden)
+    )
     return found.commit
 
 
-def delete_branch(core: Core, repository_id: str, branch_id: str, *, force: bool = False) -> None:
+def delete_branch(core: Core, repository_id: str, branch_id: str) -> None:
     """Delete a branch and what is staged on it; objects stay in the store.
 
     Raises:
         ApiError: 404 if there is none, 400 for the default branch.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     core.branch(repository, branch_id)
     if branch_id == repository.default_branch:
         raise bad_request("cannot delete repository default branch")
     core.state.delete_branch(repository.number, branch_id)
 
 
-def hard_reset(core: Core, repository_id: str, branch_id: str, ref: str, *, force: bool = False) -> None:
-    """Move a branch to another commit; what is staged on it stays staged, as on the real server.
+def hard_reset(core: Core, repository_id: str, branch_id: str, ref: str) -> None:
+    """Move a branch to another commit; staged changes stay, as on the real server.
 
     Raises:
         ApiError: 404, 403 for a read-only repository.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     target = resolve(core, repository, ref).commit
     core.state.put_branch(repository.number, BranchRecord(branch_id, target.id, branch.hidden))
 
 
-def create_tag(core: Core, repository_id: str, tag_id: str, ref: str, *, force: bool = False) -> CommitRecord:
+def create_tag(core: Core, repository_id: str, tag_id: str, ref: str) -> CommitRecord:
     """Tag a commit and return it.
 
     Raises:
         ApiError: 409 if the tag exists, 404 without commit.
     """
-    repository = core.writable(repository_id, force=force)
+    repository = core.writable(repository_id)
     target = resolve(core, repository, ref).commit
     if core.state.tag(repository.number, tag_id):
         raise conflict(f"tag ID {tag_id}: tag already exists: not unique")
@@ -239,7 +208,7 @@ def create_tag(core: Core, repository_id: str, tag_id: str, ref: str, *, force: 
     return target
 
 
-def log(core: Core, repository: RepositoryRecord, ref: str, *, first_parent: bool = False) -> Iterator[CommitRecord]:
+def log(core: Core, repository: RepositoryRecord, ref: str) -> Iterator[CommitRecord]:
     """Yield the commits that a ref reaches, children before parents, newest generation first."""
     start = resolve(core, repository, ref).commit
     seen = {start.id}
@@ -248,12 +217,14 @@ def log(core: Core, repository: RepositoryRecord, ref: str, *, first_parent: boo
     while waiting:
         record = commits.pop(heapq.heappop(waiting)[2])
         yield record
-        for parent_id in record.parents[:1] if first_parent else record.parents:
+        for parent_id in record.parents:
             if parent_id not in seen:
                 seen.add(parent_id)
                 parent = core.commit(repository, parent_id)
                 commits[parent_id] = parent
-                heapq.heappush(waiting, (-parent.generation, -parent.creation_date.seconds, parent_id))
+                heapq.heappush(
+                    waiting, (-parent.generation, -parent.creation_date.seconds, parent_id)
+                )
 
 
 def merge_base(

@@ -1,4 +1,4 @@
-"""Repositories: making, listing and deleting them."""
+"""Repositories: create and delete."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from lakegc_dagster.sandbox.blockstore import SCHEME
 from lakegc_dagster.sandbox.core import Core
-from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict, not_found
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
 from lakegc_dagster.sandbox.trees import META_PREFIX
 from spark_core.graveler import CommitRecord, Timestamp
@@ -17,7 +17,7 @@ _DUMMY = b"this is dummy data - created by the sandbox to check access\n\n"
 
 
 def check_name(repository_id: str) -> None:
-    """Refuse what cannot be a repository's name.
+    """Refuse an invalid name of a repository.
 
     Raises:
         ApiError: 400.
@@ -35,19 +35,23 @@ def create(
     bare: bool = False,
     read_only: bool = False,
 ) -> RepositoryRecord:
-    """Create a repository with one empty commit on its default branch; a bare one has neither.
+    """Create a repository with a default branch and its empty commit, or a bare one with neither.
 
-    Only an ordinary repository looks whether its namespace is in use, and
-    only an ordinary one writes its marker (`lakefs-facts` 11.4, 11.38).
+    Only a repository that is not bare refuses a namespace that is in use and writes its marker
+    (`lakefs-facts` 11.4, 11.38).
 
     Raises:
-        ApiError: 409 if the name is taken, 400 if the namespace is in use or no local one.
+        ApiError: 409 if the name is taken, 400 if the namespace is in use or is not a local one.
     """
     check_name(repository_id)
-    if core.state.repository(repository_id) or core.lingering(repository_id):
+    if core.state.repository(repository_id):
         raise conflict("error creating repository: not unique")
-    if not storage_namespace.startswith(SCHEME) or not storage_namespace.removeprefix(SCHEME).strip("/"):
-        raise bad_request(f"failed to create repository: {storage_namespace}: invalid address, must match: local")
+    if not storage_namespace.startswith(SCHEME) or not storage_namespace.removeprefix(SCHEME).strip(
+        "/"
+    ):
+        raise bad_request(
+            f"failed to create repository: {storage_namespace}: invalid address, must match: local"
+        )
     segments = storage_namespace.removeprefix(SCHEME).strip("/").split("/")
     if any(segment in {"", ".", ".."} for segment in segments):
         raise ApiError(HTTPStatus.FORBIDDEN, f"{storage_namespace}: forbidden")
@@ -55,14 +59,19 @@ def create(
         for key in (f"{META_PREFIX}/dummy", "dummy"):
             if core.blockstore.has(storage_namespace, key):
                 raise bad_request(
-                    f"failed to create repository: found lakeFS objects in the storage (:{storage_namespace}) "
+                    "failed to create repository: found lakeFS objects in the storage "
+                    f"(:{storage_namespace}) "
                     f"key({key}): storage namespace already in use"
                 )
         core.blockstore.write(storage_namespace, f"{META_PREFIX}/dummy", _DUMMY)
     now = core.now()
     with core.state.transaction():
         repository = core.state.add_repository(
-            repository_id, storage_namespace, default_branch, int(now.timestamp()), read_only=read_only
+            repository_id,
+            storage_namespace,
+            default_branch,
+            int(now.timestamp()),
+            read_only=read_only,
         )
         if not bare:
             first = CommitRecord(
@@ -72,19 +81,18 @@ def create(
                 metarange_id="",
             ).with_id()
             core.state.add_commits(repository.number, [first])
-            core.state.put_branch(repository.number, BranchRecord(default_branch, first.id, hidden=False))
+            core.state.put_branch(
+                repository.number, BranchRecord(default_branch, first.id, hidden=False)
+            )
     return repository
 
 
-def delete(core: Core, repository_id: str, *, force: bool = False) -> None:
-    """Delete a repository; its namespace stays, and for a while it goes on answering.
+def delete(core: Core, repository_id: str) -> None:
+    """Delete a repository; its namespace stays.
+
+    The real server still answers for it for some seconds; this one forgets it at once.
 
     Raises:
-        ApiError: 404 if there is none, 403 if it is read-only and the request does not insist.
+        ApiError: 404 if there is none, 403 if it is read-only.
     """
-    repository = core.state.repository(repository_id)
-    if repository is None:
-        raise not_found("repository")
-    core.writable(repository_id, force=force)
-    core.state.delete_repository(repository.number)
-    core.linger(repository)
+    core.state.delete_repository(core.writable(repository_id).number)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from lakegc_dagster.sandbox import dump, gc, repositories
 from lakegc_dagster.sandbox.state import RepositoryRecord
-from lakegc_dagster.sandbox.web import Call, Endpoint, Field, answer, no_content, page
+from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 
 
 def _json(repository: RepositoryRecord) -> dict[str, object]:
@@ -23,15 +23,7 @@ def _json(repository: RepositoryRecord) -> dict[str, object]:
 
 
 def _create(call: Call) -> Response:
-    body = call.json(
-        "RepositoryCreation",
-        {
-            "name": Field(str, required=True),
-            "storage_namespace": Field(str, required=True),
-            "default_branch": Field(str),
-            "read_only": Field(bool),
-        },
-    )
+    body = call.body()
     bare = call.flag("bare")
     made = repositories.create(
         call.core,
@@ -49,7 +41,7 @@ def _create(call: Call) -> Response:
 
 def _get(call: Call) -> Response:
     repositories.check_name(call.repository_id)
-    return answer(_json(call.core.repository(call.repository_id)))
+    return answer(_json(call.repository))
 
 
 def _list(call: Call) -> Response:
@@ -57,19 +49,16 @@ def _list(call: Call) -> Response:
     rows = (
         _json(repository)
         for repository in call.core.state.repositories()
-        if repository.id > after and repository.id.startswith(prefix) and call.caller.sees(repository.id)
+        if repository.id > after
+        and repository.id.startswith(prefix)
+        and call.caller.sees(repository.id)
     )
     return answer(page(rows, call.amount(), offset=lambda row: row["id"]))
 
 
 def _delete(call: Call) -> Response:
-    repositories.delete(call.core, call.repository_id, force=call.flag("force"))
+    repositories.delete(*call.place)
     return no_content()
-
-
-def _metadata(call: Call) -> Response:
-    call.core.repository(call.repository_id)
-    return answer({})
 
 
 def _dump_json(refs: dump.Dump) -> dict[str, object]:
@@ -81,22 +70,22 @@ def _dump_json(refs: dump.Dump) -> dict[str, object]:
 
 
 def _dump(call: Call) -> Response:
-    repository = call.core.repository(call.repository_id)
+    repository = call.repository
     refs = _dump_json(dump.dump_refs(call.core, repository, dump.SYNCHRONOUS))
     call.core.blockstore.write(repository.storage_namespace, dump.MANIFEST_KEY, dump.manifest(refs))
     return answer(refs, HTTPStatus.CREATED)
 
 
 def _dump_submit(call: Call) -> Response:
-    repository = call.core.repository(call.repository_id)
+    repository = call.repository
     refs = _dump_json(dump.dump_refs(call.core, repository))
     task = gc.new_task(call.core, repository, dump.TASK_KIND, {"refs": refs})
     return answer({"id": task.id}, HTTPStatus.ACCEPTED)
 
 
 def _dump_status(call: Call) -> Response:
-    task, done = gc.poll_task(call.core, call.repository_id, dump.TASK_KIND, call.required("task_id"))
-    return answer({"id": task.id, "done": done, "update_time": task.update_time, **(task.body if done else {})})
+    task = gc.task(*call.place, dump.TASK_KIND, call.text("task_id"))
+    return answer({"id": task.id, "done": True, "update_time": task.update_time, **task.body})
 
 
 ENDPOINTS = [
@@ -104,7 +93,6 @@ ENDPOINTS = [
     Endpoint("GET", "/repositories", "list_repositories", _list),
     Endpoint("GET", "/repositories/{repository}", "get_repository", _get),
     Endpoint("DELETE", "/repositories/{repository}", "delete_repository", _delete),
-    Endpoint("GET", "/repositories/{repository}/metadata", "get_repository_metadata", _metadata),
     Endpoint("PUT", "/repositories/{repository}/refs/dump", "dump_refs", _dump),
     Endpoint("POST", "/repositories/{repository}/dump", "dump_submit", _dump_submit),
     Endpoint("GET", "/repositories/{repository}/dump", "dump_status", _dump_status),

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lakegc_dagster.sandbox import routes_config, routes_gc, routes_objects, routes_refs, routes_repositories
+from lakegc_dagster.sandbox import (
+    routes_config,
+    routes_gc,
+    routes_objects,
+    routes_refs,
+    routes_repositories,
+)
 from lakegc_dagster.sandbox.accounts import Accounts, Credentials, User
 from lakegc_dagster.sandbox.clock import SandboxClock
 from lakegc_dagster.sandbox.core import Behaviour, Core
@@ -46,15 +51,19 @@ def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette
     async def unknown(_request: Request, _error: Exception) -> Response:
         return failure(ApiError(HTTPStatus.NOT_FOUND, "invalid API endpoint"))
 
-    handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {HTTPException: unknown}
+    handlers: dict[int | type[Exception], Callable[[Request, Exception], object]] = {
+        HTTPException: unknown
+    }
     return Starlette(
         routes=[route(endpoint, core, accounts, requests) for endpoint in endpoints],
         exception_handlers=handlers,  # type: ignore[arg-type]  # starlette types the answer as its own union
     )
 
 
-def _credentials(directory: Path, access_key_id: str | None, secret_access_key: str | None) -> Credentials:
-    """Return the given key pair, or the directory's own: made at the first start, the same ever after."""
+def _credentials(
+    directory: Path, access_key_id: str | None, secret_access_key: str | None
+) -> Credentials:
+    """Return the given key pair, or the directory's own, which the first start makes."""
     if access_key_id and secret_access_key:
         return Credentials(access_key_id, secret_access_key)
     file = directory / _CREDENTIALS_FILE
@@ -66,23 +75,20 @@ def _credentials(directory: Path, access_key_id: str | None, secret_access_key: 
 
 
 class Sandbox:
-    """A lakeFS-compatible server on local files, in a thread of this process.
+    """A lakeFS-compatible server on local files that runs in a thread of this process.
 
-    It writes the true table format, keeps its state in its directory, and can
-    be stopped and started again on it.
+    It writes lakeFS's own table format. It keeps its state in its directory, so it can be stopped
+    and started again there.
 
     Args:
-        directory: Where everything lies; made when missing.
+        directory: Directory of the state and of all files; made when missing.
         port: Port on loopback; 0 takes a free one.
-        grace: The grace period that the server tells.
-        uncommitted_page_rows: Size of a page of prepare_uncommitted; None for one page.
-        deletion_lag: How long a deleted repository goes on answering as if empty.
         access_key_id: Key to use instead of the directory's own.
         secret_access_key: Secret that belongs to it.
 
     Attributes:
-        core: The sandbox's rooms, for callers that skip HTTP; they hold `core.lock`.
-        behaviour: What may be turned while it runs.
+        core: The sandbox's state, for callers that skip HTTP; they must hold `core.lock`.
+        behaviour: Settings that may be changed while it runs.
 
     Examples:
         >>> with Sandbox(Path("/tmp/sandbox")) as sandbox:  # doctest: +SKIP
@@ -95,13 +101,10 @@ class Sandbox:
         directory: Path,
         *,
         port: int = 0,
-        grace: timedelta = timedelta(hours=24),
-        uncommitted_page_rows: int | None = None,
-        deletion_lag: timedelta = timedelta(seconds=5),
         access_key_id: str | None = None,
         secret_access_key: str | None = None,
     ) -> None:
-        self.behaviour = Behaviour(grace=grace, uncommitted_page_rows=uncommitted_page_rows, deletion_lag=deletion_lag)
+        self.behaviour = Behaviour()
         self.clock = SandboxClock()
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -114,7 +117,7 @@ class Sandbox:
 
     @property
     def core(self) -> Core:
-        """The running sandbox's rooms.
+        """The state of the running sandbox.
 
         Raises:
             RuntimeError: If it is not running.
@@ -139,39 +142,38 @@ class Sandbox:
         return self._accounts.owner.credentials.secret_access_key
 
     def add_user(self, name: str, policy: Mapping[str, Any]) -> User:
-        """Let somebody in who may do what a policy says, until the sandbox is thrown away.
+        """Add a user with a policy, for as long as this object lives.
 
         Args:
-            name: For people.
-            policy: As the server takes it: `{"statement": [{"effect", "action", "resource"}, ...]}`.
+            name: Display name.
+            policy: In the server's form: `{"statement": [{"effect", "action", "resource"}, ...]}`.
 
         Raises:
-            ValueError: If it is no policy of lakeFS.
+            ValueError: If `policy` is not a lakeFS policy.
         """
         return self._accounts.add(name, policy)
 
     @property
     def blockstore(self) -> Path:
-        """Root of the local blockstore, for the server and for everybody on this machine."""
+        """Root directory of the local blockstore."""
         return self._directory.resolve() / "blockstore"
 
     @property
     def requests(self) -> Counter[str]:
-        """Requests served, by the name that lakefs-sdk gives the call."""
+        """Number of requests served, by the method's name in lakefs-sdk."""
         return self._requests.counts
 
     def observe(self, observer: Callable[[str], None] | None) -> None:
-        """Have a function called with each endpoint's name before it is served; None ends it.
+        """Call a function with each endpoint's name before the request is served; None ends it.
 
-        It runs in the server's thread and may change the sandbox through
-        `core`: so a test commits or deletes in the middle of somebody's run.
-        Requests made side by side call it side by side; it holds `core.lock`
-        where that matters.
+        The function runs in the server's thread and may change the sandbox through `core`. So a
+        test can commit or delete in the middle of a run. Concurrent requests call it concurrently;
+        it holds `core.lock` where that matters.
         """
         self._requests.observer = observer
 
     def start(self) -> None:
-        """Start serving and return when requests are answered.
+        """Start the server and return when it answers requests.
 
         Raises:
             RuntimeError: If the server does not come up.
@@ -188,22 +190,27 @@ class Sandbox:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
-            # A person's script may pause for minutes between two calls on one connection.
+            # A script may pause for minutes between two calls on one connection.
             timeout_keep_alive=600,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [listener]}, name="lakegc-sandbox", daemon=True
+            target=self._server.run,
+            kwargs={"sockets": [listener]},
+            name="lakegc-sandbox",
+            daemon=True,
         )
         self._thread.start()
         deadline = time.monotonic() + _START_SECONDS
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
-                raise RuntimeError(f"the sandbox in {self._directory} did not start serving on {self.endpoint}")
+                raise RuntimeError(
+                    f"the sandbox in {self._directory} did not start serving on {self.endpoint}"
+                )
             time.sleep(0.005)
 
     def stop(self) -> None:
-        """Stop serving; the state stays in the directory. Stopping twice is no error."""
+        """Stop the server; the state stays in the directory. A second call does nothing."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join()
@@ -216,6 +223,9 @@ class Sandbox:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()

@@ -1,4 +1,4 @@
-"""What the sandbox remembers between two starts: repositories, refs, commits and staged changes, in SQLite."""
+"""The sandbox's stored state: repositories, refs, commits, staged changes and tasks, in SQLite."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ CREATE TABLE IF NOT EXISTS repositories (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, storage_namespace TEXT, default_branch TEXT,
     creation_date INTEGER, read_only INTEGER);
 CREATE TABLE IF NOT EXISTS branches (
-    repository INTEGER, id TEXT, commit_id TEXT, hidden INTEGER, PRIMARY KEY (repository, id)) WITHOUT ROWID;
+    repository INTEGER, id TEXT, commit_id TEXT, hidden INTEGER,
+    PRIMARY KEY (repository, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tags (
     repository INTEGER, id TEXT, commit_id TEXT, PRIMARY KEY (repository, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS commits (
-    repository INTEGER, id TEXT, committer TEXT, message TEXT, created_seconds INTEGER, created_nanos INTEGER,
-    metarange_id TEXT, metadata TEXT, parents TEXT, version INTEGER, generation INTEGER, PRIMARY KEY (repository, id)) WITHOUT ROWID;
+    repository INTEGER, id TEXT, committer TEXT, message TEXT, created_seconds INTEGER,
+    created_nanos INTEGER, metarange_id TEXT, metadata TEXT, parents TEXT, version INTEGER,
+    generation INTEGER, PRIMARY KEY (repository, id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS staged (
-    repository INTEGER, branch TEXT, path BLOB, tombstone INTEGER, address TEXT, address_type INTEGER,
-    size_bytes INTEGER, checksum TEXT, last_modified INTEGER, content_type TEXT, metadata TEXT,
+    repository INTEGER, branch TEXT, path BLOB, tombstone INTEGER, address TEXT,
+    address_type INTEGER, size_bytes INTEGER, checksum TEXT, last_modified INTEGER,
+    content_type TEXT, metadata TEXT,
     PRIMARY KEY (repository, branch, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
     id TEXT PRIMARY KEY, repository INTEGER, kind TEXT, update_time TEXT, body TEXT) WITHOUT ROWID;
@@ -39,7 +42,7 @@ class RepositoryRecord:
     """A repository.
 
     Attributes:
-        number: Tells two instances of one name apart.
+        number: Distinguishes two repositories that had the same name.
         creation_date: Unix seconds.
     """
 
@@ -73,7 +76,7 @@ class Task:
     """An asynchronous task; the sandbox does the work when it is submitted.
 
     Attributes:
-        body: What the finished task answers besides its id and time.
+        body: Fields of the finished task's answer besides its id and time.
     """
 
     id: str
@@ -91,10 +94,12 @@ class State:
 
     def __init__(self, file: Path) -> None:
         self._lock = threading.RLock()
-        # Requests are answered by a pool of threads, one at a time (the core holds a lock).
+        # A pool of threads answers requests one at a time (the core holds a lock).
         self._connection = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=OFF")  # a sandbox may lose its last second when the machine dies
+        self._connection.execute(
+            "PRAGMA synchronous=OFF"
+        )  # A sandbox may lose its last second when the machine crashes.
         self._connection.executescript(_SCHEMA)
 
     def close(self) -> None:
@@ -104,7 +109,7 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do several writes as one; many small ones are much faster this way."""
+        """Do several writes as one transaction, which is much faster for many small ones."""
         with self._lock:
             if self._connection.in_transaction:
                 yield
@@ -128,17 +133,26 @@ class State:
     # repositories
 
     def add_repository(
-        self, repository_id: str, storage_namespace: str, default_branch: str, creation_date: int, *, read_only: bool
+        self,
+        repository_id: str,
+        storage_namespace: str,
+        default_branch: str,
+        creation_date: int,
+        *,
+        read_only: bool,
     ) -> RepositoryRecord:
         """Add a repository."""
         with self._lock:
             cursor = self._connection.execute(
-                "INSERT INTO repositories (id, storage_namespace, default_branch, creation_date, read_only)"
+                "INSERT INTO repositories"
+                " (id, storage_namespace, default_branch, creation_date, read_only)"
                 " VALUES (?, ?, ?, ?, ?)",
                 (repository_id, storage_namespace, default_branch, creation_date, int(read_only)),
             )
         number = cursor.lastrowid or 0
-        return RepositoryRecord(number, repository_id, storage_namespace, default_branch, creation_date, read_only)
+        return RepositoryRecord(
+            number, repository_id, storage_namespace, default_branch, creation_date, read_only
+        )
 
     def repository(self, repository_id: str) -> RepositoryRecord | None:
         """Return a repository, None when there is none."""
@@ -150,7 +164,7 @@ class State:
         return [_repository(row) for row in self._rows("SELECT * FROM repositories ORDER BY id")]
 
     def delete_repository(self, number: int) -> None:
-        """Forget a repository and all that belongs to it; files stay."""
+        """Delete a repository with all its rows; files stay."""
         with self.transaction():
             for table in ("branches", "tags", "commits", "staged", "tasks"):
                 self._write(f"DELETE FROM {table} WHERE repository = ?", number)  # noqa: S608 - names from the line above
@@ -161,7 +175,9 @@ class State:
     def branch(self, repository: int, branch_id: str) -> BranchRecord | None:
         """Return a branch, None when there is none."""
         rows = self._rows(
-            "SELECT id, commit_id, hidden FROM branches WHERE repository = ? AND id = ?", repository, branch_id
+            "SELECT id, commit_id, hidden FROM branches WHERE repository = ? AND id = ?",
+            repository,
+            branch_id,
         )
         return _branch(rows[0]) if rows else None
 
@@ -170,12 +186,13 @@ class State:
         return [
             _branch(row)
             for row in self._rows(
-                "SELECT id, commit_id, hidden FROM branches WHERE repository = ? ORDER BY id", repository
+                "SELECT id, commit_id, hidden FROM branches WHERE repository = ? ORDER BY id",
+                repository,
             )
         ]
 
     def put_branch(self, repository: int, branch: BranchRecord) -> None:
-        """Make or move a branch."""
+        """Create or move a branch."""
         self._write(
             "INSERT OR REPLACE INTO branches VALUES (?, ?, ?, ?)",
             repository,
@@ -185,47 +202,60 @@ class State:
         )
 
     def delete_branch(self, repository: int, branch_id: str) -> None:
-        """Forget a branch and what is staged on it."""
+        """Delete a branch and its staged changes."""
         with self.transaction():
             self.drop_staged(repository, branch_id)
-            self._write("DELETE FROM branches WHERE repository = ? AND id = ?", repository, branch_id)
+            self._write(
+                "DELETE FROM branches WHERE repository = ? AND id = ?", repository, branch_id
+            )
 
     def tag(self, repository: int, tag_id: str) -> str | None:
         """Return the commit of a tag, None when there is none."""
-        rows = self._rows("SELECT commit_id FROM tags WHERE repository = ? AND id = ?", repository, tag_id)
+        rows = self._rows(
+            "SELECT commit_id FROM tags WHERE repository = ? AND id = ?", repository, tag_id
+        )
         return str(rows[0][0]) if rows else None
 
     def tags(self, repository: int) -> list[tuple[str, str]]:
         """Return all tags as (name, commit id), by name."""
         return [
             (str(row[0]), str(row[1]))
-            for row in self._rows("SELECT id, commit_id FROM tags WHERE repository = ? ORDER BY id", repository)
+            for row in self._rows(
+                "SELECT id, commit_id FROM tags WHERE repository = ? ORDER BY id", repository
+            )
         ]
 
     def put_tag(self, repository: int, tag_id: str, commit_id: str) -> None:
-        """Make a tag."""
+        """Create a tag."""
         self._write("INSERT OR REPLACE INTO tags VALUES (?, ?, ?)", repository, tag_id, commit_id)
 
     def delete_tag(self, repository: int, tag_id: str) -> bool:
-        """Forget a tag; False when there was none."""
-        return self._write("DELETE FROM tags WHERE repository = ? AND id = ?", repository, tag_id) > 0
+        """Delete a tag; return False when there was none."""
+        return (
+            self._write("DELETE FROM tags WHERE repository = ? AND id = ?", repository, tag_id) > 0
+        )
 
     # commits
 
     def commit(self, repository: int, commit_id: str) -> CommitRecord | None:
         """Return a commit, None when there is none."""
-        rows = self._rows("SELECT * FROM commits WHERE repository = ? AND id = ?", repository, commit_id)
+        rows = self._rows(
+            "SELECT * FROM commits WHERE repository = ? AND id = ?", repository, commit_id
+        )
         return _commit(rows[0]) if rows else None
 
     def commits(self, repository: int) -> dict[str, CommitRecord]:
         """Return every commit of a repository by id, in the order of the ids."""
         records = (
-            _commit(row) for row in self._rows("SELECT * FROM commits WHERE repository = ? ORDER BY id", repository)
+            _commit(row)
+            for row in self._rows(
+                "SELECT * FROM commits WHERE repository = ? ORDER BY id", repository
+            )
         )
         return {record.id: record for record in records}
 
     def commits_starting_with(self, repository: int, prefix: str) -> list[str]:
-        """Return the ids, two at most, that begin with a prefix of hex digits."""
+        """Return at most two ids that begin with a prefix of hex digits."""
         return [
             str(row[0])
             for row in self._rows(
@@ -272,7 +302,10 @@ class State:
     def staged(self, repository: int, branch_id: str, path: bytes) -> StagedChange | None:
         """Return the staged change of a path, None when there is none."""
         rows = self._rows(
-            "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path = ?", repository, branch_id, path
+            "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path = ?",
+            repository,
+            branch_id,
+            path,
         )
         return _staged(rows[0]) if rows else None
 
@@ -281,28 +314,22 @@ class State:
         return [
             _staged(row)
             for row in self._rows(
-                "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path >= ? ORDER BY path",
+                "SELECT * FROM staged WHERE repository = ? AND branch = ? AND path >= ?"
+                " ORDER BY path",
                 repository,
                 branch_id,
                 path,
             )
         ]
 
-    def drop_staged(self, repository: int, branch_id: str, paths: Sequence[bytes] | None = None) -> None:
-        """Forget the staged changes of some paths, or of the whole branch."""
-        with self.transaction():
-            if paths is None:
-                self._write("DELETE FROM staged WHERE repository = ? AND branch = ?", repository, branch_id)
-                return
-            self._connection.executemany(
-                "DELETE FROM staged WHERE repository = ? AND branch = ? AND path = ?",
-                [(repository, branch_id, path) for path in paths],
-            )
+    def drop_staged(self, repository: int, branch_id: str) -> None:
+        """Delete the staged changes of a branch."""
+        self._write("DELETE FROM staged WHERE repository = ? AND branch = ?", repository, branch_id)
 
     # tasks
 
     def put_task(self, repository: int, task: Task) -> None:
-        """Remember a finished task."""
+        """Store a finished task."""
         self._write(
             "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?, ?, ?)",
             task.id,
@@ -313,9 +340,10 @@ class State:
         )
 
     def task(self, repository: int, kind: str, task_id: str) -> Task | None:
-        """Return a task of that repository and kind, None when there is none."""
+        """Return a task of a repository and kind, None when there is none."""
         rows = self._rows(
-            "SELECT id, kind, update_time, body FROM tasks WHERE repository = ? AND kind = ? AND id = ?",
+            "SELECT id, kind, update_time, body FROM tasks WHERE repository = ? AND kind = ? AND "
+            "id = ?",
             repository,
             kind,
             task_id,
@@ -333,7 +361,12 @@ def _integer(value: object) -> int:
 def _repository(row: tuple[object, ...]) -> RepositoryRecord:
     number, identifier, namespace, branch, created, read_only = row
     return RepositoryRecord(
-        _integer(number), str(identifier), str(namespace), str(branch), _integer(created), bool(read_only)
+        _integer(number),
+        str(identifier),
+        str(namespace),
+        str(branch),
+        _integer(created),
+        bool(read_only),
     )
 
 
@@ -342,7 +375,19 @@ def _branch(row: tuple[object, ...]) -> BranchRecord:
 
 
 def _commit(row: tuple[object, ...]) -> CommitRecord:
-    _, identifier, committer, message, seconds, nanos, metarange_id, metadata, parents, version, generation = row
+    (
+        _,
+        identifier,
+        committer,
+        message,
+        seconds,
+        nanos,
+        metarange_id,
+        metadata,
+        parents,
+        version,
+        generation,
+    ) = row
     return CommitRecord(
         id=str(identifier),
         committer=str(committer),
@@ -376,7 +421,19 @@ def _staged_row(repository: int, branch_id: str, change: StagedChange) -> tuple[
 
 
 def _staged(row: tuple[object, ...]) -> StagedChange:
-    _, _, path, tombstone, address, address_type, size, checksum, modified, content_type, metadata = row
+    (
+        _,
+        _,
+        path,
+        tombstone,
+        address,
+        address_type,
+        size,
+        checksum,
+        modified,
+        content_type,
+        metadata,
+    ) = row
     path = cast("bytes", path)
     if tombstone:
         return StagedChange(path, None)

@@ -1,4 +1,4 @@
-"""The shape of a repository with a past, and the hand that builds it step by step, each at its own time."""
+"""Build a repository with a history, each step at its own time, and state each object's fate."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from spark_core.graveler import CommitRecord
 
 @dataclass(frozen=True)
 class StoryFile:
-    """One object in the store and what ought to become of it.
+    """One object in the store and its fate.
 
     Attributes:
-        path: Path in the repository; the address again for an object that never had one.
-        ref: Where it can be read by its path: a branch, a tag or a commit id; None when nothing leads to it.
+        path: Path in the repository; the address again for an object that never had a path.
+        ref: The ref at which its path can be read: a branch, a tag or a commit id; None when no ref
+            has it.
         address: Its address relative to the storage namespace.
-        physical_address: Its address as the server prints it.
+        physical_address: Its physical address in the server's form.
         data: Its bytes.
-        deleted: Whether a collection ought to delete it.
-        reason: Why it is deleted or kept, in words.
+        deleted: Whether a collection must delete it.
+        reason: Why it is deleted or kept, as text.
     """
 
     path: str
@@ -38,15 +39,15 @@ class StoryFile:
 
 @dataclass(frozen=True)
 class StoryCommit:
-    """One commit and what ought to become of it.
+    """One commit and its fate.
 
     Attributes:
         id: Commit id.
-        label: What the story calls it.
-        line: The branch that it was made on.
+        label: Its name in the story.
+        line: The branch on which it was made.
         age: How old it is at the story's now.
         retained: Whether it retains its objects.
-        reason: Why, in words.
+        reason: Why, as text.
     """
 
     id: str
@@ -59,7 +60,7 @@ class StoryCommit:
 
 @dataclass(frozen=True)
 class Story:
-    """A repository with a past.
+    """A repository with a history.
 
     Attributes:
         repository_id: Its name.
@@ -81,18 +82,18 @@ class Story:
 
     @property
     def deleted(self) -> tuple[StoryFile, ...]:
-        """The files that ought to be deleted."""
+        """The files that a collection must delete."""
         return tuple(file for file in self.files if file.deleted)
 
     @property
     def kept(self) -> tuple[StoryFile, ...]:
-        """The files that ought to be kept."""
+        """The files that a collection must keep."""
         return tuple(file for file in self.files if not file.deleted)
 
 
 @dataclass
 class ToldFile:
-    """An object while its story is still being told."""
+    """An object whose fate may still change while the story is built."""
 
     path: str
     ref: str | None
@@ -102,22 +103,22 @@ class ToldFile:
     reason: str = ""
 
     def keep(self, reason: str, ref: str | None = None) -> None:
-        """Say that it ought to be kept, and where it can be read if not on its branch."""
+        """State that a collection must keep it, and its ref if that is not its branch."""
         self.deleted, self.reason = False, reason
         self.ref = ref or self.ref
 
     def delete(self, reason: str, ref: str | None = None) -> None:
-        """Say that it ought to be deleted, and where it could be read until then if not on its branch."""
+        """State that a collection must delete it, and its ref until then if not its branch."""
         self.deleted, self.reason = True, reason
         self.ref = ref or self.ref
 
     def lose(self, reason: str) -> None:
-        """Say that it ought to be deleted and that no ref leads to it any more."""
+        """State that a collection must delete it, and that no ref has it any more."""
         self.deleted, self.reason, self.ref = True, reason, None
 
 
 class Teller:
-    """Does to a repository what its story says, each step at its own time."""
+    """Builds a repository by the steps of a story, each at its own time."""
 
     def __init__(self, sandbox: Sandbox, repository_id: str, now: datetime) -> None:
         self.sandbox = sandbox
@@ -130,16 +131,18 @@ class Teller:
 
     @contextmanager
     def ago(self, *, days: float = 0, hours: float = 0) -> Iterator[None]:
-        """Stand so long before the story's now."""
+        """Set the clock to this long before the story's `now`."""
         with self.core.lock, self.sandbox.clock.at(self.now - timedelta(days=days, hours=hours)):
             yield
 
     def content(self, name: str) -> bytes:
-        """Make up the bytes of the next object: a few lines, and a size that no other object of the story has."""
-        return b"".join(f"{name[-20:]:>20},{row:>10}\n".encode() for row in range(len(self.files) + 3))
+        """Make the bytes of the next object: a few lines, of a size that no other object has."""
+        return b"".join(
+            f"{name[-20:]:>20},{row:>10}\n".encode() for row in range(len(self.files) + 3)
+        )
 
     def upload(self, branch: str, path: str, data: bytes | None = None) -> ToldFile:
-        """Upload an object; what becomes of it is still to be said."""
+        """Upload an object; its fate is stated later."""
         data = self.content(path) if data is None else data
         entry = objects.upload(self.core, self.repository_id, branch, path, data)
         return self._remember(path, branch, entry.address, data)
@@ -150,7 +153,7 @@ class Teller:
         return file
 
     def link(self, branch: str, path: str) -> ToldFile:
-        """Write an object past the server and link its address: stored whole on a local blockstore."""
+        """Write an object without the server and link its full address."""
         data = self.content(path)
         address = objects.signed_address(self.core, self.repository_id, branch, path)
         self.core.blockstore.write(self.namespace, address, data)
@@ -162,15 +165,12 @@ class Teller:
             physical_address=self.core.blockstore.location(self.namespace, address),
             checksum=hashlib.md5(data, usedforsecurity=False).hexdigest(),
             size_bytes=len(data),
-            content_type=None,
-            metadata=None,
-            mtime=None,
             link=True,
         )
         return self._remember(path, branch, address, data)
 
     def stray(self) -> ToldFile:
-        """Write an object that no entry ever names: an upload that stopped half-way."""
+        """Write an object without an entry, as an interrupted upload does."""
         data = self.content("stray")
         address = self.core.ids.object_address()
         self.core.blockstore.write(self.namespace, address, data)
@@ -187,16 +187,24 @@ class Teller:
     def commit(self, branch: str, label: str, *, retained: bool, reason: str) -> CommitRecord:
         """Commit a branch at the present instant."""
         now = self.core.now()
-        commit = refs.commit(self.core, self.repository_id, branch, message=label, date=int(now.timestamp()))
-        return self.told(commit, branch, retained=retained, reason=reason)
+        commit = refs.commit(
+            self.core, self.repository_id, branch, message=label, date=int(now.timestamp())
+        )
+        return self.add_commit(commit, branch, retained=retained, reason=reason)
 
-    def told(self, commit: CommitRecord, line: str, *, retained: bool, reason: str) -> CommitRecord:
-        """Note what ought to become of a commit."""
-        self.commits.append(StoryCommit(commit.id, commit.message, line, self.now - self.core.now(), retained, reason))
+    def add_commit(
+        self, commit: CommitRecord, line: str, *, retained: bool, reason: str
+    ) -> CommitRecord:
+        """State the fate of a commit."""
+        self.commits.append(
+            StoryCommit(
+                commit.id, commit.message, line, self.now - self.core.now(), retained, reason
+            )
+        )
         return commit
 
     def story(self, default_days: int, branch_days: Mapping[str, int]) -> Story:
-        """Set the rules and end the story."""
+        """Set the retention rules and return the story."""
         with self.core.lock:
             gc.set_rules(self.core, self.repository_id, gc.Rules(default_days, branch_days))
         return Story(

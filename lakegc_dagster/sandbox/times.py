@@ -1,4 +1,4 @@
-"""Instants between the sandbox's forms: aware datetimes, Unix seconds and nanoseconds."""
+"""Conversions of instants: aware datetimes, Unix seconds and nanoseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def to_nanoseconds(instant: datetime) -> int:
 
 
 def from_nanoseconds(nanoseconds: int) -> datetime:
-    """Return the instant of nanoseconds since 1970, cut to microseconds."""
+    """Return the instant of nanoseconds since 1970, truncated to microseconds."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 

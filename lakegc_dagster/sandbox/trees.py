@@ -1,7 +1,7 @@
-"""Committed trees: reading metaranges, and writing the next one as the server's committer does.
+"""Committed trees: read metaranges, and write the next one as the server's committer does.
 
-A range that a change does not touch is kept by its id; records around a
-change flow into new ranges that break by the server's own rule.
+A range without changes is kept by its id. Records around a change go into new ranges, which break
+by the server's own rule.
 
 References:
     `lakefs-facts` 2.1 and 11.7 (pkg/graveler/committed/commit.go, meta_range_writer.go).
@@ -13,10 +13,9 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from lakegc_dagster.sandbox.blockstore import Blockstore
-from lakegc_dagster.sandbox.errors import ApiError, no_data
+from lakegc_dagster.sandbox.errors import no_data
 from lakegc_dagster.sandbox.state import StagedChange
 from spark_core.graveler import (
     Entry,
@@ -36,7 +35,7 @@ _CACHED_METARANGES = 512
 
 @dataclass(frozen=True)
 class RangeEntries:
-    """The entries of one range, with their paths for searching."""
+    """The entries of one range, with their paths for searches."""
 
     paths: list[bytes]
     entries: list[Entry]
@@ -61,11 +60,15 @@ class Trees:
     Args:
         blockstore: Where the tables lie.
         max_range_size_bytes: Estimated size at which a range closes.
-        raggedness: A range closes after one key in so many, by the key's hash.
+        raggedness: On average one key in this many closes a range, by the key's hash.
     """
 
     def __init__(
-        self, blockstore: Blockstore, *, max_range_size_bytes: int = 20 << 20, raggedness: int = 50_000
+        self,
+        blockstore: Blockstore,
+        *,
+        max_range_size_bytes: int = 20 << 20,
+        raggedness: int = 50_000,
     ) -> None:
         self._blockstore = blockstore
         self._max_range_size_bytes = max_range_size_bytes
@@ -74,12 +77,12 @@ class Trees:
         self._metaranges: OrderedDict[tuple[str, str], list[TableFile]] = OrderedDict()
 
     def store(self, storage_namespace: str, tables: Sequence[TableFile]) -> None:
-        """Write tables, also where the store has them: the server puts them again, with a new date (`lakefs-facts` 13)."""
+        """Write tables, even those that exist; the server does the same (`lakefs-facts` 13)."""
         for table in tables:
             self._blockstore.write(storage_namespace, f"{META_PREFIX}/{table.id}", table.data)
 
     def ranges(self, storage_namespace: str, metarange_id: str) -> list[TableFile]:
-        """Return the ranges of a metarange in key order, without their bytes; the empty id has none.
+        """Return the ranges of a metarange in key order; the empty id has none.
 
         Raises:
             ApiError: 410 if the metarange is not in the store.
@@ -90,7 +93,9 @@ class Trees:
         if cached is not None:
             self._metaranges.move_to_end((storage_namespace, metarange_id))
             return cached
-        rows = read_metarange(self._table(storage_namespace, metarange_id), name=metarange_id).to_pylist()
+        rows = read_metarange(
+            self._table(storage_namespace, metarange_id), name=metarange_id
+        ).to_pylist()
         ranges = [
             TableFile(
                 id=row["range_id"],
@@ -105,7 +110,9 @@ class Trees:
         self._remember_metarange(storage_namespace, metarange_id, ranges)
         return ranges
 
-    def _remember_metarange(self, storage_namespace: str, metarange_id: str, ranges: list[TableFile]) -> None:
+    def _remember_metarange(
+        self, storage_namespace: str, metarange_id: str, ranges: list[TableFile]
+    ) -> None:
         self._metaranges[(storage_namespace, metarange_id)] = ranges
         if len(self._metaranges) > _CACHED_METARANGES:
             self._metaranges.popitem(last=False)
@@ -128,14 +135,18 @@ class Trees:
             records = read_records(self._table(storage_namespace, range_id), name=range_id)
             entries = [
                 decode_entry(payload, path=path, name=range_id)
-                for path, payload in zip(records.keys.to_pylist(), records.payloads.to_pylist(), strict=True)
+                for path, payload in zip(
+                    records.keys.to_pylist(), records.payloads.to_pylist(), strict=True
+                )
             ]
             cached = self._remember_range(storage_namespace, range_id, entries)
         else:
             self._ranges.move_to_end(key)
         return cached
 
-    def _remember_range(self, storage_namespace: str, range_id: str, entries: list[Entry]) -> RangeEntries:
+    def _remember_range(
+        self, storage_namespace: str, range_id: str, entries: list[Entry]
+    ) -> RangeEntries:
         found = RangeEntries([entry.path for entry in entries], entries)
         self._ranges[(storage_namespace, range_id)] = found
         if len(self._ranges) > _CACHED_RANGES:
@@ -150,25 +161,33 @@ class Trees:
             return None
         found = self.entries(storage_namespace, ranges[position].id)
         index = bisect_left(found.paths, path)
-        return found.entries[index] if index < len(found.paths) and found.paths[index] == path else None
+        return (
+            found.entries[index]
+            if index < len(found.paths) and found.paths[index] == path
+            else None
+        )
 
-    def iterate(self, storage_namespace: str, metarange_id: str, start: bytes = b"") -> Iterator[Entry]:
-        """Yield the entries at or after a path, in the order of their bytes."""
+    def iterate(
+        self, storage_namespace: str, metarange_id: str, start: bytes = b""
+    ) -> Iterator[Entry]:
+        """Yield the entries at or after a path, in byte order."""
         ranges = self.ranges(storage_namespace, metarange_id)
         for table in ranges[bisect_left(ranges, start, key=lambda table: table.max_key) :]:
             found = self.entries(storage_namespace, table.id)
             yield from found.entries[bisect_left(found.paths, start) :]
 
-    def apply(self, storage_namespace: str, metarange_id: str, changes: Sequence[StagedChange]) -> Applied:
-        """Write the tree that results from changing another.
+    def apply(
+        self, storage_namespace: str, metarange_id: str, changes: Sequence[StagedChange]
+    ) -> Applied:
+        """Apply changes to a tree and write the result.
 
-        A change to an entry of the same identity keeps the old entry, so
-        the old address, as the server does (`lakefs-facts` 11.30).
+        A change to an entry of the same identity keeps the old entry, and so its old address, as on
+        the server (`lakefs-facts` 11.30).
 
         Args:
             storage_namespace: Where the tables lie.
             metarange_id: The tree to start from; empty for none.
-            changes: In the order of their paths, one a path.
+            changes: In path order, at most one for each path.
         """
         walk = _Walk(self, storage_namespace, metarange_id)
         for change in changes:
@@ -177,48 +196,38 @@ class Trees:
         metarange = write_metarange(walk.written)
         self.store(storage_namespace, [*(table for table in walk.written if table.data), metarange])
         kept = [
-            TableFile(table.id, b"", table.min_key, table.max_key, table.count, table.estimated_size_bytes)
+            TableFile(
+                table.id, b"", table.min_key, table.max_key, table.count, table.estimated_size_bytes
+            )
             for table in walk.written
         ]
         self._remember_metarange(storage_namespace, metarange.id, kept)
         return Applied(metarange.id, walk.changes)
 
     def write_ranges(self, storage_namespace: str, entries: list[Entry]) -> list[TableFile]:
-        """Make the ranges of a run of entries, broken by the server's rule."""
+        """Write a sequence of entries as ranges, broken by the server's rule."""
         if not entries:
             return []
-        _, ranges = write_tables(entries, max_range_size_bytes=self._max_range_size_bytes, raggedness=self._raggedness)
+        _, ranges = write_tables(
+            entries, max_range_size_bytes=self._max_range_size_bytes, raggedness=self._raggedness
+        )
         start = 0
         for table in ranges:
-            # What was just written is what the next change reads: it need not be decoded again.
+            # The next change reads what was just written, so it need not be decoded again.
             self._remember_range(storage_namespace, table.id, entries[start : start + table.count])
             start += table.count
         return ranges
 
-    def location(self, table_id: str) -> str:
-        """Return the key of a table below its namespace; whether it exists is not asked, as on the real server."""
-        return f"{META_PREFIX}/{table_id}"
-
-    def content(self, storage_namespace: str, table_id: str) -> bytes:
-        """Return the bytes of a table.
-
-        Raises:
-            ApiError: 400 if the id is not a name that a table can have, 410 if it is not in the store.
-        """
-        if not table_id.isalnum():
-            raise ApiError(HTTPStatus.BAD_REQUEST, "invalid object id")
-        return self._table(storage_namespace, table_id)
-
 
 class _Walk:
-    """One pass over a base tree and a sorted list of changes."""
+    """A pass over a base tree and a sorted list of changes."""
 
     def __init__(self, trees: Trees, storage_namespace: str, metarange_id: str) -> None:
         self._trees = trees
         self._namespace = storage_namespace
         self._base = trees.ranges(storage_namespace, metarange_id)
         self._next_range = 0
-        # Position inside the range that was entered; None between ranges.
+        # Position inside the current range; None between ranges.
         self._inside: RangeEntries | None = None
         self._position = 0
         self._run: list[Entry] = []
@@ -226,7 +235,7 @@ class _Walk:
         self.changes = 0
 
     def change(self, change: StagedChange) -> None:
-        """Copy the base up to a change's path, then do the change."""
+        """Copy the base up to a change's path, then apply the change."""
         base = self._base_at(change.path)
         if base is None:
             if change.entry is not None:
@@ -250,7 +259,9 @@ class _Walk:
                 self._run.extend(self._inside.entries[self._position : index])
                 self._position = index
                 if index < len(self._inside.paths):
-                    return self._inside.entries[index] if self._inside.paths[index] == path else None
+                    return (
+                        self._inside.entries[index] if self._inside.paths[index] == path else None
+                    )
                 self._leave_finished_range()
             if self._next_range == len(self._base):
                 return None
@@ -258,7 +269,8 @@ class _Walk:
             if table.max_key < path:
                 self._copy_range(table)
             else:
-                # A range that begins after the path is entered as well: the server compares with its end only.
+                # The server compares only with a range's end, so a range that begins after the path
+                # is entered too.
                 self._inside = self._trees.entries(self._namespace, table.id)
                 self._position = 0
                 self._next_range += 1
@@ -277,7 +289,7 @@ class _Walk:
         self._run = []
 
     def finish(self) -> None:
-        """Copy what is left of the base."""
+        """Copy the rest of the base."""
         if self._inside is not None:
             self._run.extend(self._inside.entries[self._position :])
             self._inside = None

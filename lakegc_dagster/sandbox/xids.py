@@ -1,4 +1,4 @@
-"""The names that lakeFS gives to objects, slices and runs: xids, forward and reverse in time.
+"""The ids that lakeFS gives to objects, slices and runs: xids, ascending or descending in time.
 
 References:
     `lakefs-facts` 1.1 (pkg/upload/path_provider.go, rs/xid v1.5.0).
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuv"
-# 4000-01-01: a reverse-time xid holds the seconds that are left until then, modulo 2**32.
+# 4000-01-01. A reverse-time xid holds the seconds from its instant until then, modulo 2**32.
 _REVERSE_FROM = 64_060_588_800
 _SLICE_OBJECTS = 50_000
 _SLICE_AGE = timedelta(hours=1)
@@ -19,11 +19,11 @@ _LINK_SIGNATURE_MARK = ","
 
 
 def encode_xid(seconds: int, tail: bytes) -> str:
-    """Print 12 bytes, 4 of them a time, as the 20 characters of an xid.
+    """Encode 12 bytes, the first 4 of them a time, as the 20 characters of an xid.
 
     Args:
-        seconds: Value of the time field; taken modulo 2**32.
-        tail: The 8 bytes after it: machine, process, counter.
+        seconds: Value of the time field, modulo 2**32.
+        tail: The 8 bytes after the time: machine, process, counter.
 
     Examples:
         >>> encode_xid(0, bytes(8))
@@ -37,7 +37,7 @@ def xid_seconds(xid: str) -> int:
     """Return the time field of an xid.
 
     Raises:
-        ValueError: If the text is no xid.
+        ValueError: If the text is not an xid.
     """
     name = xid.partition(_LINK_SIGNATURE_MARK)[0]
     if len(name) != 20 or any(character not in _ALPHABET for character in name):
@@ -49,10 +49,10 @@ def xid_seconds(xid: str) -> int:
 
 
 class IdSource:
-    """Makes the ids of one server process.
+    """Generates the ids of one server process.
 
-    A slice is replaced after 50,000 objects or an hour, as on a real server;
-    turning the clock back by more than that begins a new one, too.
+    A slice is replaced after 50,000 objects or an hour, as on a real server. Turning the clock back
+    by more than an hour also begins a new slice.
 
     Args:
         now: The sandbox's clock.
@@ -61,11 +61,16 @@ class IdSource:
     """
 
     def __init__(
-        self, now: Callable[[], datetime], *, slice_objects: int = _SLICE_OBJECTS, slice_age: timedelta = _SLICE_AGE
+        self,
+        now: Callable[[], datetime],
+        *,
+        slice_objects: int = _SLICE_OBJECTS,
+        slice_age: timedelta = _SLICE_AGE,
     ) -> None:
         self._now = now
         self._most_objects, self._longest = slice_objects, slice_age
-        # Random where a real server puts machine and process: a restart within one frozen second gives new names.
+        # A real server puts machine and process here. Random bytes give new names after a restart
+        # within one frozen second.
         self._process = secrets.token_bytes(5)
         self._counter = secrets.randbelow(1 << 20)
         self._slice = ""
@@ -77,11 +82,11 @@ class IdSource:
         return self._process + self._counter.to_bytes(3, "big")
 
     def ascending(self) -> str:
-        """Make an xid: later ones sort after it."""
+        """Make an xid; later ones sort after it."""
         return encode_xid(int(self._now().timestamp()), self._tail())
 
     def descending(self) -> str:
-        """Make a reverse-time xid, as slices and run ids are: later ones sort before it."""
+        """Make a reverse-time xid for a slice or a run; later ones sort before it."""
         return encode_xid(_REVERSE_FROM - int(self._now().timestamp()), self._tail())
 
     def object_address(self) -> str:

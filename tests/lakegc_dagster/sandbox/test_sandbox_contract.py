@@ -1,8 +1,11 @@
-"""The recorded answers of a real server are the contract: the same request gives the same status and the same shape."""
+"""The recorded answers of a real server are the contract: the same request gives the same status
+and the same shape.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,36 +15,77 @@ from urllib.parse import quote
 import lakefs_sdk
 import pytest
 
+from lakegc_dagster.sandbox import (
+    routes_config,
+    routes_gc,
+    routes_objects,
+    routes_refs,
+    routes_repositories,
+)
 from tests.support import golden
 
 API = golden.DATA / "api"
+ROOMS = (routes_config, routes_repositories, routes_refs, routes_objects, routes_gc)
 
-# Recordings of another server than one on local files with its default settings.
+# Recordings of a server that is not on local files with its default settings.
 LEFT_OUT_FILES = {
     "s3-object-gone.json": "an S3 store; the sandbox has a local one",
     "s3-prepare.json": "an S3 store; the sandbox has a local one",
     "no-rules-s3.json": "an S3 store; the sandbox has a local one",
-    "observed-prepare-uncommitted-no-progress.json": "a server whose pages end after 1 ns; the sandbox's end by rows, so they always advance",
-    "observed-branch-deleted-in-scan.json": "rows counted while a branch was deleted in mid-scan; the sandbox serves one request at a time",
+    "observed-prepare-uncommitted-no-progress.json": (
+        "a server whose pages end after 1 ns; the sandbox's end by rows, so they always advance"
+    ),
+    "observed-branch-deleted-in-scan.json": (
+        "rows counted while a branch was deleted in mid-scan; the sandbox serves one request at a "
+        "time"
+    ),
     "observed-identical-upload.json": "told in words; test_sandbox_staging.py does the same steps",
 }
 # Single requests that are not replayed, by file and position.
 LEFT_OUT = {
-    ("auth.json", 10): "the sandbox has one user and no user management",
-    ("observed-cherry-pick-404.json", 2): "the real server's commit cache is damaged here; the sandbox has none",
-    ("observed-cherry-pick-404.json", 3): "the real server's commit cache is damaged here; the sandbox has none",
-    ("observed-cherry-pick-404.json", 5): "the real server's commit cache is damaged here; the sandbox has none",
+    ("auth.json", 7): "the sandbox knows no logins",
+    **dict.fromkeys(
+        [("gc-rules.json", position) for position in range(17, 25)],
+        "the sandbox trusts the bodies of its clients",
+    ),
+    ("objects.json", 8): "the sandbox knows no presigning",
+    ("objects.json", 10): "the sandbox knows no delimiter",
+    ("objects.json", 12): "the sandbox knows no shallow copies",
+    ("prepare-commits.json", 15): "the sandbox trusts the parameters of its clients",
+    ("prepare-commits.json", 16): "the sandbox trusts the parameters of its clients",
+    ("staging.json", 1): "the sandbox knows no presigning",
+    ("read-only-bare-deleted.json", 14): "the sandbox forces nothing",
+    ("read-only-bare-deleted.json", 15): "the sandbox forces nothing",
+    **dict.fromkeys(
+        [("read-only-bare-deleted.json", position) for position in (*range(26, 33), 34)],
+        "the sandbox forgets a deleted repository at once",
+    ),
+    ("refs.json", 23): "the sandbox's tasks are done when they are submitted",
+    (
+        "observed-cherry-pick-404.json",
+        5,
+    ): "the real server's commit cache is damaged here; the sandbox has none",
 }
-# Messages that the sandbox words in its own way.
+# Messages that differ from those of the real server.
 OWN_WORDS = {
     ("objects.json", 11): "names a file of this machine",
 }
-# Headers that say something about the server's build or the moment, not about the answer.
-IGNORED_HEADERS = {"content-length", "date", "x-request-id", "set-cookie", "server", "content-security-policy"}
+# Headers about the server's build or the time, not about the answer.
+IGNORED_HEADERS = {
+    "content-length",
+    "date",
+    "x-request-id",
+    "set-cookie",
+    "server",
+    "content-security-policy",
+}
 
 
 def recordings(file: str) -> list[dict[str, Any]]:
-    return [entry if isinstance(entry, dict) else {"note": entry} for entry in json.loads((API / file).read_text())]
+    return [
+        entry if isinstance(entry, dict) else {"note": entry}
+        for entry in json.loads((API / file).read_text())
+    ]
 
 
 def shape(value: Any) -> Any:
@@ -54,11 +98,10 @@ def shape(value: Any) -> Any:
 
 
 class Replay:
-    """Sends recorded requests and learns which of our names stands for which recorded one."""
+    """Sends recorded requests, and maps recorded names to those of the sandbox."""
 
-    def __init__(self, sdk, sandbox) -> None:
+    def __init__(self, sdk) -> None:
         self.sdk = sdk
-        self.sandbox = sandbox
         self.names: dict[str, str] = {}
 
     def translate(self, value: Any) -> Any:
@@ -85,24 +128,19 @@ class Replay:
             headers.setdefault("Authorization", "")
         elif authorization.startswith("Basic with wrong"):
             headers["Authorization"] = "Basic d3Jvbmc6d3Jvbmc="
-        headers = {name: self.bearer(value) for name, value in headers.items()}
         segments = request["path"].removeprefix("/api/v1").split("/")
         path = "/".join(self.names.get(segment, segment) for segment in segments)
         body = request.get("body")
         if isinstance(body, dict):
-            body = self.translate(body)
-            if "access_key_id" in body:
-                body["access_key_id"] = self.sandbox.access_key_id
-                if body["secret_access_key"].startswith("<"):
-                    body["secret_access_key"] = self.sandbox.secret_access_key
-            body = json.dumps(body)
+            body = json.dumps(self.translate(body))
             headers.setdefault("Content-Type", "application/json")
-        query = {name: str(value) for name, value in self.translate(request.get("query") or {}).items()}
+        query = {
+            name: str(value) for name, value in self.translate(request.get("query") or {}).items()
+        }
         fields = "&".join(f"{name}={_quoted(value)}" for name, value in query.items())
-        return self.sdk.raw(request["method"], path + (f"?{fields}" if fields else ""), body=body, headers=headers)
-
-    def bearer(self, value: str) -> str:
-        return value.replace("<JWT>", self.names.get("<JWT>", "<JWT>"))
+        return self.sdk.raw(
+            request["method"], path + (f"?{fields}" if fields else ""), body=body, headers=headers
+        )
 
 
 def _quoted(value: str) -> str:
@@ -113,8 +151,22 @@ def first_line(message: str) -> str:
     return message.split("\n", maxsplit=1)[0]
 
 
+def _is_served(request: dict[str, Any]) -> bool:
+    path = request["path"].removeprefix("/api/v1")
+    return any(
+        request["method"] == endpoint.method
+        and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", endpoint.path), path)
+        for room in ROOMS
+        for endpoint in room.ENDPOINTS
+    )
+
+
 def compare(file: str, position: int, entry: dict[str, Any], replay: Replay) -> None:
     answer = replay.send(entry["request"])
+    if not _is_served(entry["request"]):
+        # The collector and the histories do without these calls, and so does the sandbox.
+        assert answer.status == 404
+        return
     expected = entry["response"]
     where = f"{file}[{position}] {entry['request']['method']} {entry['request']['path']}"
     assert answer.status == expected["status"], f"{where}: {answer.data!r}"
@@ -125,8 +177,6 @@ def compare(file: str, position: int, entry: dict[str, Any], replay: Replay) -> 
         if "message" in body and (file, position) not in OWN_WORDS:
             assert first_line(ours["message"]) == first_line(body["message"]), where
         replay.learn(body, ours)
-        if "token" in body:
-            replay.names["<JWT>"] = ours["token"]
     elif isinstance(body, str) and body.startswith("{"):
         documents = answer.data.decode().splitlines()
         assert [shape(json.loads(line)) for line in documents] == [
@@ -148,13 +198,13 @@ def run(replay: Replay, file: str, before: dict[int, Callable[[], None]] | None 
 
 
 @pytest.fixture
-def replay(sdk, sandbox) -> Replay:
-    return Replay(sdk, sandbox)
+def replay(sdk) -> Replay:
+    return Replay(sdk)
 
 
 @pytest.fixture
 def recorded(sdk, sandbox, replay) -> str:
-    """The repository that most requests were recorded on: three commits, six branches, three tags."""
+    """The repository of most recorded requests: three commits, six branches, three tags."""
     name = "obs-45461"
     for other in ("docs-2022-03-31", "many-ranges"):
         sdk.create(other)
@@ -182,7 +232,9 @@ def recorded(sdk, sandbox, replay) -> str:
     ):
         replay.names[theirs] = ours.id
         replay.names[theirs[:10]] = ours.id[:10]
-    replay.names["665f2ff69ed1b242abd6a56916583ab5aca3ea66726f359b68d771a076fff76c"] = commits[2].meta_range_id
+    replay.names["665f2ff69ed1b242abd6a56916583ab5aca3ea66726f359b68d771a076fff76c"] = commits[
+        2
+    ].meta_range_id
     return name
 
 
@@ -207,7 +259,7 @@ def test_every_recording_is_replayed_or_left_out_with_a_reason():
         assert "request" in recordings(file)[position]
 
 
-def test_credentials_and_logins_answer_as_recorded(replay, recorded):
+def test_credentials_answer_as_recorded(replay, recorded):
     run(replay, "auth.json")
 
 
@@ -222,20 +274,17 @@ def test_repositories_answer_as_recorded(replay, recorded, sdk):
         sdk.upload(slash, "main", "x", b"1")
 
     def prepare() -> None:
-        sdk.repositories.set_gc_rules(slash, lakefs_sdk.GarbageCollectionRules(default_retention_days=1, branches=[]))
+        sdk.repositories.set_gc_rules(
+            slash, lakefs_sdk.GarbageCollectionRules(default_retention_days=1, branches=[])
+        )
         task = sdk.internal.prepare_garbage_collection_commits_async(slash)
         replay.names["GCPCLhyPzvc0VAuowD8GzbjA"] = task.id
 
     run(replay, "repository.json", {13: upload, 15: prepare})
 
 
-def test_rules_answer_as_recorded_and_are_stored_in_the_same_bytes(replay, recorded, sandbox):
-    stored = sandbox.blockstore / "obs/45461/_lakefs/retention/gc/rules/config.json"
-    for position, entry in enumerate(recordings("gc-rules.json")):
-        if "request" in entry:
-            compare("gc-rules.json", position, entry, replay)
-        if entry.get("rules_file_after_hex") is not None:
-            assert stored.read_bytes().hex() == entry["rules_file_after_hex"], position
+def test_rules_answer_as_recorded(replay, recorded):
+    run(replay, "gc-rules.json")
 
 
 def test_a_repository_without_rules_answers_as_recorded(replay, sdk):
@@ -243,20 +292,19 @@ def test_a_repository_without_rules_answers_as_recorded(replay, sdk):
     run(replay, "no-rules-local.json")
 
 
-def test_refs_and_dumps_answer_as_recorded(replay, recorded, sdk, sandbox):
+def test_refs_and_dumps_answer_as_recorded(replay, recorded, sdk):
     def change() -> None:
         sdk.upload(recorded, "b4", "f0", b"changed")
         sdk.objects.delete_object(recorded, "b4", "f1")
 
-    def slow() -> None:
-        sandbox.behaviour.pending_polls = 1
-
-    run(replay, "refs.json", {20: change, 22: slow})
+    run(replay, "refs.json", {20: change})
 
 
 def test_prepared_commits_answer_as_recorded(replay, recorded, sdk):
     sdk.create("unified")
-    sdk.repositories.set_gc_rules(recorded, lakefs_sdk.GarbageCollectionRules(default_retention_days=1, branches=[]))
+    sdk.repositories.set_gc_rules(
+        recorded, lakefs_sdk.GarbageCollectionRules(default_retention_days=1, branches=[])
+    )
     run(replay, "prepare-commits.json")
 
 
@@ -273,7 +321,9 @@ def test_many_uncommitted_pages_answer_as_recorded(sdk, sandbox, replay):
     """270 branches of which few have rows: most pages, the last one too, have no location."""
     name = "obs-pg-45717"
     sdk.create(name, storage_namespace="local://obs/pg-45717")
-    staged = {f"a{number:02}": 12 for number in range(25)} | {f"z{number}": 1 for number in range(4)}
+    staged = {f"a{number:02}": 12 for number in range(25)} | {
+        f"z{number}": 1 for number in range(4)
+    }
     clean = [f"m{number:03}" for number in range(120)] + [f"zz{number:03}" for number in range(120)]
     for branch in [*staged, *clean]:
         sdk.branches.create_branch(name, lakefs_sdk.BranchCreation(name=branch, source="main"))
@@ -282,12 +332,16 @@ def test_many_uncommitted_pages_answer_as_recorded(sdk, sandbox, replay):
             sdk.upload(name, branch, f"k{number:02}", b"x")
     sandbox.behaviour.uncommitted_page_rows = 84
     pages = [entry for entry in recordings("prepare-uncommitted-pages.json") if "request" in entry]
-    with_rows = next(entry for entry in pages if entry["response"]["body"]["gc_uncommitted_location"])
+    with_rows = next(
+        entry for entry in pages if entry["response"]["body"]["gc_uncommitted_location"]
+    )
     last = pages[-1]
     token, locations = None, []
     while True:
         body = {} if token is None else {"continuation_token": token}
-        answer = sdk.raw("POST", f"/repositories/{name}/gc/prepare_uncommited", body=json.dumps(body))
+        answer = sdk.raw(
+            "POST", f"/repositories/{name}/gc/prepare_uncommited", body=json.dumps(body)
+        )
         token = answer.json().get("continuation_token")
         expected = with_rows if token else last
         assert answer.status == expected["response"]["status"]
@@ -300,7 +354,7 @@ def test_many_uncommitted_pages_answer_as_recorded(sdk, sandbox, replay):
     assert "" in locations[: locations.index(locations[0]) + locations.count(locations[0])]
 
 
-def test_objects_answer_as_recorded(replay, recorded, sdk, sandbox):
+def test_objects_answer_as_recorded(replay, recorded, sdk):
     stat = sdk.upload(recorded, "main", "obj/gone", b"obj/gone is 15b")
     Path(stat.physical_address.removeprefix("local://")).unlink()
     run(replay, "objects.json")

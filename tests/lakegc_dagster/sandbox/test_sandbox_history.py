@@ -1,4 +1,4 @@
-"""The told fates against an oracle: sets of what the tables on disk say is reachable."""
+"""The stated fates against an oracle: the sets of objects that the tables on disk reach."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import gc, listing
-from lakegc_dagster.sandbox.history import documents_history, upstream_scenario
+from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.refs import resolve
 from lakegc_dagster.sandbox.xids import xid_seconds
+from tests.support.upstream import upstream_scenario
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 MIN_AGE = timedelta(hours=24)
@@ -27,11 +28,15 @@ def _relative(sandbox, entry):
 
 def _listing(sandbox):
     root = sandbox.blockstore / "story"
-    return {str(path.relative_to(root)): path.stat() for path in (root / "data").rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.stat()
+        for path in (root / "data").rglob("*")
+        if path.is_file()
+    }
 
 
 def _retained_commits(sandbox, story):
-    """What the server retains at the story's now, and every tagged commit."""
+    """The commits that the server retains at the story's `now`, and every tagged commit."""
     core = sandbox.core
     repository = core.repository("story")
     commits = core.state.commits(repository.number)
@@ -46,7 +51,10 @@ def _reachable(sandbox, story):
     found = set()
     for commit_id in _retained_commits(sandbox, story):
         tree = core.state.commit(repository.number, commit_id).metarange_id
-        found |= {_relative(sandbox, entry) for entry in core.trees.iterate(repository.storage_namespace, tree)}
+        found |= {
+            _relative(sandbox, entry)
+            for entry in core.trees.iterate(repository.storage_namespace, tree)
+        }
     for branch in core.state.branches(repository.number):
         ref = resolve(core, repository, branch.id)
         found |= {_relative(sandbox, entry) for entry in listing.entries(core, repository, ref)}
@@ -93,11 +101,22 @@ def test_objects_are_as_old_as_the_story_says_by_file_time_and_by_name(sandbox, 
 
 def test_the_documents_story_retains_what_the_documents_say(sandbox):
     story = documents_history(sandbox, "documents", now=NOW)
-    retained = {commit.label for commit in story.commits if commit.retained and commit.line in {"main", "dev"}}
-    assert retained == {"2022-03-09", "2022-03-12", "2022-03-18", "merge dev", "2022-03-26", "d: 2022-03-23"}
+    retained = {
+        commit.label
+        for commit in story.commits
+        if commit.retained and commit.line in {"main", "dev"}
+    }
+    assert retained == {
+        "2022-03-09",
+        "2022-03-12",
+        "2022-03-18",
+        "merge dev",
+        "2022-03-26",
+        "d: 2022-03-23",
+    }
     assert len(story.files) > 200
     assert len(story.deleted) > 100
-    # Only the twin looks like another object: a collector that compares sizes is not led astray by chance.
+    # Only the twin looks like another object, so no other sizes are equal by chance.
     assert len({len(file.data) for file in story.files}) == len(story.files) - 1
     assert sandbox.clock.now() - datetime.now(UTC) < timedelta(seconds=5)
 
@@ -105,4 +124,11 @@ def test_the_documents_story_retains_what_the_documents_say(sandbox):
 def test_the_upstream_story_keeps_files_1_3_6_and_8(sandbox):
     story = upstream_scenario(sandbox, "upstream", now=NOW)
     assert sorted(file.path for file in story.kept) == ["file_1", "file_3", "file_6", "file_8"]
-    assert sorted(file.path for file in story.deleted) == ["file_10", "file_2", "file_4", "file_5", "file_7", "file_9"]
+    assert sorted(file.path for file in story.deleted) == [
+        "file_10",
+        "file_2",
+        "file_4",
+        "file_5",
+        "file_7",
+        "file_9",
+    ]

@@ -1,4 +1,6 @@
-"""The committer against a real server: the same changes on the same tree give the server's own metarange ids."""
+"""The committer against a real server: the same changes on the same tree give the server's own
+metarange ids.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from lakegc_dagster.sandbox.times import from_seconds
 from lakegc_dagster.sandbox.trees import Trees
 from spark_core.graveler import Entry, write_metarange
 from tests.support import golden
+from tests.support.examples import examples
 
 # The recorded server's settings where they were not the defaults (tests/data/repos, facts 11.8).
 SETTINGS = {"many-ranges": {"max_range_size_bytes": 16384, "raggedness": 150}}
@@ -25,16 +28,19 @@ NAMESPACE = "local://recorded"
 
 
 def _ordinary_commits(name):
-    """(parent's metarange id, own metarange id) of each commit that was made from staged changes."""
+    """(parent's metarange id, own metarange id) of each commit made from staged changes."""
     commits = {commit["id"]: commit for commit in golden.server(name)["commits"]}
     for commit in commits.values():
-        merged = NOT_COMMITTED & commit["metadata"].keys() or commit["message"].startswith("Revert ")
+        merged = NOT_COMMITTED & commit["metadata"].keys() or commit["message"].startswith(
+            "Revert "
+        )
         if len(commit["parents"]) == 1 and not merged:
             yield commits[commit["parents"][0]]["meta_range_id"], commit["meta_range_id"]
 
 
 @pytest.mark.parametrize(
-    "name", ["docs-2022-03-31", "unified", "merges", "many-ranges", "two-level-index", "hard-deleted"]
+    "name",
+    ["docs-2022-03-31", "unified", "merges", "many-ranges", "two-level-index", "hard-deleted"],
 )
 def test_committing_the_recorded_changes_gives_the_recorded_ids(tmp_path: Path, name: str):
     golden.unpack(name, tmp_path)
@@ -53,32 +59,46 @@ def test_committing_the_recorded_changes_gives_the_recorded_ids(tmp_path: Path, 
 
 
 def _entry(path: bytes, content: int) -> Entry:
-    return Entry(path, f"data/s/{path.hex()}-{content}", 1, content, f"{content:032x}", from_seconds(1_700_000_000))
+    return Entry(
+        path,
+        f"data/s/{path.hex()}-{content}",
+        1,
+        content,
+        f"{content:032x}",
+        from_seconds(1_700_000_000),
+    )
 
 
 PATHS = st.sampled_from([f"p/{number:02}".encode() for number in range(40)])
 TREES = st.dictionaries(PATHS, st.integers(0, 3), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30, 60), deadline=None)
 @given(base=TREES, changes=st.dictionaries(PATHS, st.none() | st.integers(0, 3), max_size=15))
 def test_applied_changes_are_what_a_dictionary_would_hold(tmp_path_factory, base, changes):
     trees = Trees(Blockstore(tmp_path_factory.mktemp("trees"), SandboxClock()), raggedness=3)
-    start = trees.apply(NAMESPACE, "", [StagedChange(path, _entry(path, base[path])) for path in sorted(base)])
+    start = trees.apply(
+        NAMESPACE, "", [StagedChange(path, _entry(path, base[path])) for path in sorted(base)]
+    )
     staged = [
-        StagedChange(path, None if changes[path] is None else _entry(path, changes[path])) for path in sorted(changes)
+        StagedChange(path, None if changes[path] is None else _entry(path, changes[path]))
+        for path in sorted(changes)
     ]
     applied = trees.apply(NAMESPACE, start.metarange_id, staged)
     expected = {**base, **changes}
     expected = {path: content for path, content in expected.items() if content is not None}
-    assert {entry.path: entry.size_bytes for entry in trees.iterate(NAMESPACE, applied.metarange_id)} == expected
+    assert {
+        entry.path: entry.size_bytes for entry in trees.iterate(NAMESPACE, applied.metarange_id)
+    } == expected
     assert applied.changes == sum(base.get(path) != content for path, content in changes.items())
     for path in [*base, *changes]:
         found = trees.get(NAMESPACE, applied.metarange_id, path)
         assert (found and found.size_bytes) == expected.get(path)
     # A fresh reader that never saw the writing reads the same.
     fresh = Trees(trees._blockstore)
-    assert [entry.path for entry in fresh.iterate(NAMESPACE, applied.metarange_id)] == sorted(expected)
+    assert [entry.path for entry in fresh.iterate(NAMESPACE, applied.metarange_id)] == sorted(
+        expected
+    )
 
 
 def test_an_untouched_range_is_kept_by_its_id(tmp_path: Path):
