@@ -1,1 +1,4 @@
-"""The command line `lakegc`: a module for each group of commands, all of them put together in `main`."""
+"""The command line `lakegc`: one module for each group of commands, put together in `main`.
+
+It must not decide what may go: it reads the settings, launches jobs and shows what they say.
+"""

@@ -1,4 +1,4 @@
-"""What all commands share: their options, how they end, and the settings that they read."""
+"""The parts that all commands share: options, exit codes and settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -24,7 +24,27 @@ FAILED = 1
 WRONG_SETTINGS = 2
 INTERRUPTED = 130
 
-# Where a Java stack begins.
+# What is true of a command that Ctrl-C ended; every other one only reads.
+INTERRUPTED_WORDS = {
+    "mark": "no sweep had begun; the same command marks anew under a new run key",
+    "run": "a mark that did not end is made anew by the next run; a sweep that began goes on with "
+    "`lakegc sweep REPOSITORY --run KEY`, from its journal (`lakegc runs` shows the keys)",
+    "sweep": "the journal names what was deleted; the same command goes on from there",
+    "restore": "what was brought back stays; the same command goes on with the rest",
+    "demo": "the sandbox stays in its directory, and the next demo makes it anew",
+    "warm-up": "no archive was made; runs work without it",
+    "ui": "the UI has ended, and runs that it had started were ended with it",
+    "confirm": "`lakegc runs` shows whether the mark is confirmed",
+    "hold add": "`lakegc hold list` shows whether the hold is there",
+    "hold remove": "`lakegc hold list` shows whether the hold is there",
+    "rules set": "`lakegc rules get` shows the rules as the server has them",
+    "rules delete": "`lakegc rules get` shows the rules as the server has them",
+    "metrics": "a file is replaced in one step or stays as it was",
+    "notify": "some may have been told",
+    "certificate": "no certificate was written",
+}
+
+# The start of a Java stack trace.
 _STACK = re.compile(r"\s+at \S+\(")
 
 Body = TypeVar("Body", bound=Callable[..., int])
@@ -36,7 +56,7 @@ class RunKeyType(click.ParamType[Any]):
     name = "run key"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read the key, or end with what is wrong with it."""
+        """Parse the key; a wrong one is a usage error."""
         from spark_core.model import RunKey
 
         try:
@@ -49,15 +69,17 @@ take_over_option = click.option(
     "--take-over",
     type=RunKeyType(),
     metavar="RUN",
-    help="Take over the lease of this run, which died while it deleted; refused while it may still be alive.",
+    help="Take over the lease of this run, which died while it deleted;"
+    " refused while it may still be alive.",
 )
 
 
 def command_body(body: Body) -> Callable[..., NoReturn]:
-    """Give a command `--config` and `--debug`, and turn how it ends into an exit code.
+    """Give a command `--config` and `--debug`, and turn its end into an exit code.
 
     Args:
-        body: Does the work and returns the exit code; what it raises on purpose is shown in one piece.
+        body: Does the work and returns the exit code. A LakegcError of it is shown without a
+            traceback.
     """
 
     @click.option(
@@ -65,7 +87,7 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Settings file; else LAKEGC_CONFIG, else ./lakegc.toml.",
     )
-    @click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     @functools.wraps(body)
     def command(*, debug: bool, **arguments: Any) -> NoReturn:
         raise SystemExit(guarded(functools.partial(body, **arguments), debug=debug))
@@ -74,11 +96,11 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
 
 
 def guarded(body: Callable[[], int], *, debug: bool) -> int:
-    """Run a command and show what it raises on purpose as one piece, without a traceback.
+    """Run a command and return its exit code; show a LakegcError without a traceback.
 
     Args:
-        body: What it does; whatever in it deletes is a phase of its own (`spark_core.phases`).
-        debug: Show where an error came from.
+        body: The command's work; each part of it that deletes is a phase (`spark_core.phases`).
+        debug: Show the traceback of an error.
     """
     from lakegc_dagster import console
 
@@ -86,33 +108,68 @@ def guarded(body: Callable[[], int], *, debug: bool) -> int:
         return body()
     except LakegcError as error:
         if debug:
-            # What an error quotes must not drive the terminal that it is shown on.
+            # Control characters in text that an error quotes must not reach the terminal.
             sys.stderr.write(visible(traceback.format_exc(), lines=True))
         console.show_error(console.console(sys.stderr), ended_a_command(error))
         return exit_code(error)
     except KeyboardInterrupt:
-        console.console(sys.stderr).print(
-            "\nended by Ctrl-C; what was stored stays, and the same command goes on from there"
-        )
+        console.console(sys.stderr).print(f"\nended by Ctrl-C: {_after_interrupt()}", markup=False)
         return INTERRUPTED
 
 
+def _after_interrupt() -> str:
+    """Say what is true of the command that Ctrl-C ended, and how to go on."""
+    context = click.get_current_context(silent=True)
+    path = "" if context is None else context.command_path.partition(" ")[2]
+    return INTERRUPTED_WORDS.get(path, "it only reads, and changed nothing")
+
+
 def exit_code(error: LakegcError | None) -> int:
-    """Return the exit code that an error stands for."""
+    """Return the exit code of an error."""
     return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
 def unforeseen(message: str | None, log: Path, state: str | None = None) -> LakegcError:
-    """Make an error of a failure that no error of ours explains: its first words, where the others are, what had been done."""
+    """Make a LakegcError for a failure of another kind.
+
+    It gives the first words of the message, where the rest is, and the state of the repository.
+    """
     first = _STACK.split((message or "the run failed").strip(), maxsplit=1)[0].strip()
-    failure = LakegcError(f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`).")
-    # Dagster shows the notes of an error with it; a long stack of Java comes before them, and is cut off here.
+    failure = LakegcError(
+        f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
+    )
+    # Dagster shows an error's notes with it, but after a long Java stack. That stack is cut off
+    # here.
     return failure if state is None or state in first else ended(failure, state)
 
 
+def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, ...]:
+    """Return the named repositories; without names, those that the settings collect.
+
+    Raises:
+        SettingsError: If there is none.
+    """
+    from lakegc_dagster.collected import collected_repositories
+
+    chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
+    if chosen:
+        return chosen
+    where = settings.file or "the settings"
+    if settings.repository_patterns:
+        patterns = ", ".join(settings.repository_patterns)
+        raise SettingsError(
+            f"{where}: no repository of the server matches {patterns}",
+            "Look at the patterns, and at what the user of the keys may see (fs:ListRepositories).",
+        )
+    raise SettingsError(
+        f"{where}: no repository is named, on the command line or in the settings",
+        "Add a table like [repositories.my-repo].",
+    )
+
+
 def read_settings(config: Path | None, stack: ExitStack) -> Settings:
-    """Read the settings, and wake up the demo's sandbox when they are its own."""
-    from lakegc_dagster import demo_sandbox
+    """Read the settings; start the demo's sandbox when they belong to it."""
+    from lakegc_dagster.demo import sandbox as demo_sandbox
     from lakegc_dagster.settings import load_settings
 
     return stack.enter_context(demo_sandbox.awake(load_settings(config)))

@@ -1,4 +1,4 @@
-"""`lakegc doctor`: everything that a run needs, looked at before the run."""
+"""`lakegc doctor`: check everything that a run needs before the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import FAILED, WRONG_SETTINGS, command_body, read_settings
+from lakegc_dagster.cli.common import (
+    FAILED,
+    WRONG_SETTINGS,
+    chosen_repositories,
+    command_body,
+    read_settings,
+)
 from spark_core.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
 
     from lakegc_dagster.resources import SparkResource
     from lakegc_dagster.settings import Settings
-    from spark_core.doctor import Probe
+    from spark_core.doctor import Finding
 
 _SIGNS = {True: "✓", False: "✗", None: "–"}  # noqa: RUF001 - a dash, as in any table
 _SETTINGS = "settings"
@@ -30,18 +36,21 @@ _SETTINGS = "settings"
 
 @click.command()
 @click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print the probes as JSON, for programs.")
-@click.option("--spark", is_flag=True, help="Also start Spark as the settings say, and let its executors run lakegc.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON, for programs.")
+@click.option(
+    "--spark",
+    is_flag=True,
+    help="Also start Spark with the settings, and run lakegc on its executors.",
+)
 @command_body
 def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, spark: bool) -> int:
-    """Look at everything that a run needs, and say what to do where it is not in order.
+    """Check everything that a run needs, and say how to fix what is not in order.
 
-    Without names: every repository of the settings. Server, keys, permissions,
-    the repository's state and rules, the store's credentials and permissions,
-    clocks and Java are looked at; one failure keeps nothing else from being
-    looked at. Nothing of the repository is changed: objects are written and
-    deleted under _lakefs/retention/gc/probe/ only, and whether objects may be
-    deleted is asked with a name that nobody has.
+    Without names: every repository of the settings. The command checks server, keys, permissions,
+    the repository's state and rules, the store's credentials and permissions, clocks and Java. A
+    failure does not stop the checks after it. The repository does not change: objects are written
+    and deleted under _lakefs/retention/gc/probe/ only, and the permission to delete objects is
+    tested with a name that no object has.
 
     The exit code is 0 when nothing failed, 1 when something did, 2 when the
     settings are wrong.
@@ -58,32 +67,33 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
     shown = console.console()
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        chosen = repositories or settings.repository_ids
-        if not chosen:
-            raise SettingsError(
-                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings",
-                "Add a table like [repositories.my-repo].",
-            )
+        chosen = chosen_repositories(settings, repositories)
         examined = {}
         for repository_id in chosen:
-            examined[repository_id] = _look(settings, repository_id, None if as_json else shown, spark=spark)
+            examined[repository_id] = _examined(
+                settings, repository_id, None if as_json else shown, spark=spark
+            )
             if not as_json:
                 _show(shown, repository_id, examined[repository_id])
     if as_json:
-        document = {name: [asdict(probe) for probe in probes] for name, probes in examined.items()}
+        document = {
+            name: [asdict(finding) for finding in findings] for name, findings in examined.items()
+        }
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
-    return max(_code(probes) for probes in examined.values())
+    return max(_code(findings) for findings in examined.values())
 
 
-def _look(settings: Settings, repository_id: str, shown: Console | None, *, spark: bool) -> list[Probe]:
-    """Ask everything, and show on a terminal how far that is."""
+def _examined(
+    settings: Settings, repository_id: str, shown: Console | None, *, spark: bool
+) -> list[Finding]:
+    """Ask all questions, and show the progress on a terminal."""
     if shown is None or not shown.is_terminal:
-        return list(_probes(settings, repository_id, spark=spark))
+        return list(_findings(settings, repository_id, spark=spark))
     found = []
     with shown.status(f"looking at {repository_id}") as status:
-        for probe in _probes(settings, repository_id, spark=spark):
-            found.append(probe)
-            status.update(f"looking at {repository_id}: behind {probe.about}, {probe.name}")
+        for finding in _findings(settings, repository_id, spark=spark):
+            found.append(finding)
+            status.update(f"examining {repository_id}: after {finding.about}, {finding.name}")
     return found
 
 
@@ -96,19 +106,23 @@ def _session(settings: Settings) -> SparkSession:
     return resource.spark_session
 
 
-def _probes(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[Probe]:
-    from spark_core.doctor import Patient, Probe, examine, told
+def _findings(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[Finding]:
+    from spark_core.doctor import Examination, Finding, examine, found_by
     from spark_core.run import Storage
 
     try:
         options = settings.run_options(repository_id)
     except SettingsError as wrong:
-        found = told(wrong)
-        yield Probe(_SETTINGS, "repository", passed=False, found=found.text, next_step=found.next_step)
+        found = found_by(wrong)
+        yield Finding(
+            _SETTINGS, "repository", passed=False, found=found.text, next_step=found.next_step
+        )
         return
     mode = "sweep" if options.may_sweep else "mark"
     where = str(settings.file or "the environment")
-    yield Probe(_SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}")
+    yield Finding(
+        _SETTINGS, "repository", passed=True, found=f"{where}: {repository_id}, mode {mode}"
+    )
     store_options = settings.store_options()
     storages = {
         storage_id: Storage(
@@ -119,7 +133,7 @@ def _probes(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[
     }
     usual = Storage(store_options, settings.storage.server_path)
     yield from examine(
-        Patient(
+        Examination(
             repository_id,
             settings.server_options,
             usual,
@@ -130,20 +144,62 @@ def _probes(settings: Settings, repository_id: str, *, spark: bool) -> Iterator[
     )
 
 
-def _show(shown: Console, repository_id: str, probes: Sequence[Probe]) -> None:
+def _show(shown: Console, repository_id: str, findings: Sequence[Finding]) -> None:
     from lakegc_dagster import console
 
-    failed, unknown = (sum(probe.passed is value for probe in probes) for value in (False, None))
-    rows = [(_SIGNS[probe.passed], f"{probe.about}: {probe.name}", probe.found, probe.next_step) for probe in probes]
+    failed, unknown = (
+        sum(finding.passed is value for finding in findings) for value in (False, None)
+    )
+    rows = [
+        (
+            _SIGNS[finding.passed],
+            f"{finding.about}: {finding.name}",
+            finding.found,
+            finding.next_step,
+        )
+        for finding in _collapsed(findings)
+    ]
     shown.print(console.table(repository_id, ("", "looked at", "found", "next step"), rows))
     words = (
-        "nothing failed" if not failed else f"{failed} failed: mend the first one first, later ones may follow from it"
+        "nothing failed"
+        if not failed
+        else f"{failed} failed: mend the first one first, later ones may follow from it"
     )
-    told = f"; {unknown} could not be told" if unknown else ""
-    shown.print(f"\n{repository_id}: {len(probes)} looked at, {words}{told}\n", markup=False, soft_wrap=True)
+    unsure = f"; {unknown} could not be told" if unknown else ""
+    shown.print(
+        f"\n{repository_id}: {len(findings)} looked at, {words}{unsure}\n",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
-def _code(probes: Sequence[Probe]) -> int:
-    if any(probe.about == _SETTINGS and probe.passed is False for probe in probes):
+def _collapsed(findings: Sequence[Finding]) -> list[Finding]:
+    """Put questions that could not be asked for one reason into one row; `--json` has each.
+
+    The reason is what was found. The first of them keeps its place.
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    kept: list[Finding | tuple[str, str, str]] = []
+    for finding in findings:
+        if finding.passed is not None:
+            kept.append(finding)
+            continue
+        reason = (finding.about, finding.found, finding.next_step)
+        if reason not in found:
+            kept.append(reason)
+        found.setdefault(reason, []).append(finding.name)
+    return [_one_row(each, found[each]) if isinstance(each, tuple) else each for each in kept]
+
+
+def _one_row(reason: tuple[str, str, str], names: Sequence[str]) -> Finding:
+    from spark_core.doctor import Finding
+
+    about, found, next_step = reason
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return Finding(about, f"{names[0]}{more}", passed=None, found=found, next_step=next_step)
+
+
+def _code(findings: Sequence[Finding]) -> int:
+    if any(finding.about == _SETTINGS and finding.passed is False for finding in findings):
         return WRONG_SETTINGS
-    return FAILED if any(probe.passed is False for probe in probes) else 0
+    return FAILED if any(finding.passed is False for finding in findings) else 0

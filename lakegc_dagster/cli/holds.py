@@ -1,4 +1,4 @@
-"""`lakegc hold`: what is kept from ever being collected, whatever the rules say."""
+"""`lakegc hold`: keep objects from collection, whatever the retention rules say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _name = click.argument("name")
 
 @click.group()
 def hold() -> None:
-    """Keep objects, commits, branches or tags from ever being collected; show or remove such holds.
+    """Add, show or remove holds: they keep objects, commits, branches or tags from collection.
 
     \b
     Examples:
@@ -37,37 +37,53 @@ def hold() -> None:
 @hold.command("add")
 @_repository
 @_name
-@click.option("--address", metavar="ADDRESS", help="One object: its physical address, whole or below the namespace.")
-@click.option("--prefix", metavar="PREFIX", help="Every object whose address begins so, also later ones.")
-@click.option("--commit", metavar="ID", help="What this commit reaches.")
 @click.option(
-    "--branch", metavar="BRANCH", help="What this branch reaches through all of its past, also after it is gone."
+    "--address",
+    metavar="ADDRESS",
+    help="One object: its physical address, full or relative to the namespace.",
 )
-@click.option("--tag", metavar="TAG", help="What this tag's commit reaches, also after the tag is gone.")
-@click.option("--why", default="", metavar="TEXT", help="A note for those who find the hold.")
+@click.option(
+    "--prefix",
+    metavar="PREFIX",
+    help="Every object whose address begins with this, also later ones.",
+)
+@click.option("--commit", metavar="ID", help="Every object of this commit.")
+@click.option(
+    "--branch",
+    metavar="BRANCH",
+    help="Every object of this branch and its whole past, also after it is deleted.",
+)
+@click.option(
+    "--tag", metavar="TAG", help="Every object of this tag's commit, also after the tag is deleted."
+)
+@click.option("--why", default="", metavar="TEXT", help="A note for readers of the hold.")
 @command_body
-def hold_add(config: Path | None, repository: str, name: str, why: str, **things: str | None) -> int:
-    """Make the hold NAME on one thing that exists.
+def hold_add(
+    config: Path | None, repository: str, name: str, why: str, **things: str | None
+) -> int:
+    """Add the hold NAME on one thing that exists.
 
     \b
     Examples:
       lakegc hold add my-repo audit-2026 --branch release-1 --why "kept for the auditors"
-      lakegc hold add my-repo sample --address s3://bucket/repo/data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
+      lakegc hold add my-repo sample --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
       lakegc hold add my-repo imports --prefix data/gp0n1l7d77pn0cke6jjg/
     """  # noqa: D301 - as above
-    said = {kind: value for kind, value in things.items() if value is not None}
-    if len(said) != 1:
-        raise click.UsageError("name one thing: --address, --prefix, --commit, --branch or --tag; nothing was changed.")
-    ((kind, value),) = said.items()
+    given = {kind: value for kind, value in things.items() if value is not None}
+    if len(given) != 1:
+        raise click.UsageError(
+            "name one thing: --address, --prefix, --commit, --branch or --tag; nothing was changed."
+        )
+    ((kind, value),) = given.items()
     with ExitStack() as stack:
         from lakegc_dagster import console
         from spark_core.lock import lease_log
         from spark_core.mark import holds
 
-        run = _open(config, stack, repository)
-        made = holds.add(run, name, cast("Kind", kind), value, who=_who(), why=why)
+        run = open_now(config, stack, repository)
+        made = holds.add(run, name, cast("Kind", kind), value, who=who(), why=why)
         shown = console.console()
-        shown.print(f"{made.words} is kept in {repository}", markup=False, soft_wrap=True)
+        shown.print(f"{made.words} was added to {repository}", markup=False, soft_wrap=True)
         last = lease_log.last_record(run.store)
         if last is not None and last.state == "held":
             minutes = run.options.reread_every.total_seconds() / 60
@@ -94,15 +110,24 @@ def hold_list(config: Path | None, repository: str) -> int:
         from lakegc_dagster import console
         from spark_core.mark import holds
 
-        found = holds.load(_open(config, stack, repository).store).holds
+        found = holds.load(open_now(config, stack, repository).store).holds
         shown = console.console()
         if not found:
-            shown.print(f"{repository} has no holds: its rules alone say what is kept.", markup=False, soft_wrap=True)
+            shown.print(
+                f"{repository} has no holds: its rules alone say what is kept.",
+                markup=False,
+                soft_wrap=True,
+            )
             return 0
         rows = [
-            (one.name, one.kind, one.value, f"{one.since:%Y-%m-%d %H:%M} {one.who}", one.why or "-") for one in found
+            (one.name, one.kind, one.value, f"{one.since:%Y-%m-%d %H:%M} {one.who}", one.why or "-")
+            for one in found
         ]
-        shown.print(console.table(f"Holds of {repository}", ("name", "kind", "what", "since (UTC), by", "why"), rows))
+        shown.print(
+            console.table(
+                f"Holds of {repository}", ("name", "kind", "what", "since (UTC), by", "why"), rows
+            )
+        )
     return 0
 
 
@@ -111,7 +136,7 @@ def hold_list(config: Path | None, repository: str) -> int:
 @_name
 @command_body
 def hold_remove(config: Path | None, repository: str, name: str) -> int:
-    """Take the hold NAME away: from then on the rules alone decide about what it kept.
+    """Remove the hold NAME: from then on the rules alone decide about its objects.
 
     \b
     Example:
@@ -121,23 +146,27 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
         from lakegc_dagster import console
         from spark_core.mark import holds
 
-        gone = holds.remove(_open(config, stack, repository), name)
+        gone = holds.remove(open_now(config, stack, repository), name)
         console.console().print(
-            f"{gone.words} is kept no longer in {repository}; it was made by {gone.who}", markup=False, soft_wrap=True
+            f"{gone.words} was removed from {repository}; {gone.who} had made it",
+            markup=False,
+            soft_wrap=True,
         )
     return 0
 
 
-def _who() -> str:
+def who() -> str:
+    """Return account and machine, for the record."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        # A container may run under a number that no name belongs to.
+        # In a container the user id may have no name.
         user = f"user {os.getuid()}"
     return f"{user}@{socket.gethostname()}"
 
 
-def _open(config: Path | None, stack: ExitStack, repository: str) -> Run:
+def open_now(config: Path | None, stack: ExitStack, repository: str) -> Run:
+    """Open a repository as it is now, under a run key that nobody stores."""
     from datetime import UTC, datetime
 
     from lakegc_dagster.stored_runs import open_stored

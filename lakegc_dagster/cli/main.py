@@ -1,4 +1,4 @@
-"""The command line: what may be said and how it ends; everything heavy is imported when a command needs it.
+"""The commands of `lakegc`; heavy libraries are imported only by the commands that need them.
 
 Exit codes: 0 done, 1 refused or failed, 2 wrong settings or usage, 130 ended by Ctrl-C.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from lakegc_dagster.cli.certificate import certificate, verify
 from lakegc_dagster.cli.common import (
     RunKeyType,
+    chosen_repositories,
     command_body,
     exit_code,
     guarded,
@@ -26,13 +28,20 @@ from lakegc_dagster.cli.common import (
 )
 from lakegc_dagster.cli.confirm import confirm
 from lakegc_dagster.cli.doctor import doctor
+from lakegc_dagster.cli.explain import explain
 from lakegc_dagster.cli.holds import hold
+from lakegc_dagster.cli.metrics import metrics, publish_metrics
+from lakegc_dagster.cli.notify import notify, tell_of_failure
 from lakegc_dagster.cli.restore import restore
+from lakegc_dagster.cli.retention import retention, show_named
 from lakegc_dagster.cli.rules import rules
+from lakegc_dagster.cli.runs import Ended, closing_table, runs, show_price, show_refused, status
+from lakegc_dagster.cli.what_if import what_if
 from spark_core import __version__
 from spark_core.errors import SettingsError
 
-# What the libraries make stays; Python's own 700 mean that a quarter of their import is spent looking for rubbish in it.
+# The objects of imported libraries stay. With Python's default of 700, a quarter of their import
+# time goes to the garbage collector.
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 if TYPE_CHECKING:
@@ -49,19 +58,30 @@ def main() -> None:
     \b
     Examples:
       lakegc demo                     watch a whole collection on a sandbox
-      lakegc doctor my-repo           look at everything that a run needs
+      lakegc doctor my-repo           check everything that a run needs
       lakegc mark my-repo             find what may go; deletes nothing
-      lakegc run                      the night's run over every repository
-      lakegc report my-repo           look at the last run again
+      lakegc run                      the nightly run over every repository
+      lakegc report my-repo           show the last run again
+      lakegc explain my-repo ADDRESS  why an object is kept, may go, or is gone
+      lakegc what-if my-repo          what other rules would let go
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
 
 
 main.add_command(rules)
 main.add_command(doctor)
+main.add_command(explain)
+main.add_command(what_if)
 main.add_command(hold)
 main.add_command(restore)
 main.add_command(confirm)
+main.add_command(retention)
+main.add_command(runs)
+main.add_command(status)
+main.add_command(metrics)
+main.add_command(certificate)
+main.add_command(verify)
+main.add_command(notify)
 
 
 @main.command()
@@ -70,16 +90,16 @@ main.add_command(confirm)
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".sandbox"),
     show_default=True,
-    help="Where the sandbox keeps everything; made anew.",
+    help="Directory of the sandbox; made anew.",
 )
-@click.option("--every", is_flag=True, help="Name every object instead of groups of them.")
-@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+@click.option("--every", is_flag=True, help="Name every object instead of groups.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
-    """Collect a repository made for it, from reading its tables to the last deleted object.
+    """Run a whole collection on a repository made for it, and prove the outcome.
 
-    A sandbox server with five weeks of history is made in `.sandbox/`, marked,
-    swept, and every object is then asked for through the lakeFS API. The exit
-    code is 0 only if that proof holds. Nothing outside the directory is touched.
+    The demo makes a sandbox server with five weeks of history in `.sandbox/`, marks and sweeps it,
+    and then asks for every object through the lakeFS API. The exit code is 0 only if every object
+    is as expected. Nothing outside the directory changes.
 
     \b
     Examples:
@@ -89,7 +109,7 @@ def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
     """  # noqa: D301 - as above
 
     def body() -> int:
-        from lakegc_dagster.demo import run_demo
+        from lakegc_dagster.demo.tour import run_demo
 
         return run_demo(directory, every=every)
 
@@ -97,15 +117,15 @@ def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
 
 
 @main.command("warm-up")
-@click.option("--again", is_flag=True, help="Make it anew although it is there.")
-@click.option("--debug", is_flag=True, help="Show where in the code an error came from.")
+@click.option("--again", is_flag=True, help="Make it again even if it exists.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def warm_up(*, again: bool, debug: bool) -> NoReturn:
-    """Make what every later start of Spark finds ready; runs work without it, and take longer.
+    """Make an archive that shortens every later start of Spark; runs also work without it.
 
-    A small repository is collected in a temporary directory, and Java writes an
-    archive of the classes that this took, some 150 MB, into the user's cache
-    directory. It is used where the master is local, by this installation of
-    Spark and this Java; after either was renewed, make it again.
+    The command collects a small repository in a temporary directory. Java writes an archive of the
+    classes that this loaded, about 150 MB, into the user's cache directory. The archive is used
+    with a local master, by this installation of Spark and Java. Make it again after an update of
+    either.
 
     \b
     Examples:
@@ -129,7 +149,7 @@ _key = click.option(
     "key",
     type=RunKeyType(),
     metavar="KEY",
-    help="The instant the run stands for, like 2026-11-20T02-00-00Z; now when left out.",
+    help="Instant that names the run, like 2026-11-20T02-00-00Z; default: now.",
 )
 
 
@@ -138,12 +158,13 @@ _key = click.option(
 @_key
 @take_over_option
 @command_body
-def run(config: Path | None, repositories: Sequence[str], key: RunKey | None, take_over: RunKey | None) -> int:
+def run(
+    config: Path | None, repositories: Sequence[str], key: RunKey | None, take_over: RunKey | None
+) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
 
-    Without names: every repository of the settings, all under one run key, as
-    the nightly schedule does. One that is refused does not keep the others
-    from their turn; the exit code says that one was.
+    Without names: every repository of the settings, all under one run key, as the nightly schedule
+    does. The command goes on after a repository that is refused, and the exit code is then not 0.
 
     \b
     Examples:
@@ -161,7 +182,7 @@ def run(config: Path | None, repositories: Sequence[str], key: RunKey | None, ta
 _reference_mark = click.option(
     "--reference-mark",
     metavar="MARK_ID",
-    help="Verify this mark of lakeFS's own job: mark anew, and let go only what it names too.",
+    help="Verify this mark of lakeFS's own job: mark again; only what both name may go.",
 )
 
 
@@ -170,8 +191,10 @@ _reference_mark = click.option(
 @_key
 @_reference_mark
 @command_body
-def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, reference_mark: str | None) -> int:
-    """Find what may go and say why; deletes nothing, whatever the mode.
+def mark(
+    config: Path | None, repositories: Sequence[str], key: RunKey | None, reference_mark: str | None
+) -> int:
+    """Find the objects that may go and say why; deletes nothing, whatever the mode.
 
     Without names: every repository of the settings. The tables and the report
     are stored under _lakefs/retention/gc/ of each repository.
@@ -185,7 +208,11 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, r
     if reference_mark is not None and len(repositories) != 1:
         raise SettingsError("--reference-mark is the mark of one repository", "Name that one.")
     return _launch_each(
-        config, repositories, key, lambda _settings, _repository_id: "mark", reference_mark=reference_mark
+        config,
+        repositories,
+        key,
+        lambda _settings, _repository_id: "mark",
+        reference_mark=reference_mark,
     )
 
 
@@ -196,21 +223,25 @@ def mark(config: Path | None, repositories: Sequence[str], key: RunKey | None, r
     "key",
     type=RunKeyType(),
     metavar="KEY",
-    help="Which mark, by its run key; with --reference-mark, the run key that the new mark gets (now when left out).",
+    help="Run key of the mark; with --reference-mark, the run key of the new mark (default: now).",
 )
 @_reference_mark
 @take_over_option
 @command_body
 def sweep(
-    config: Path | None, repository: str, key: RunKey | None, reference_mark: str | None, take_over: RunKey | None
+    config: Path | None,
+    repository: str,
+    key: RunKey | None,
+    reference_mark: str | None,
+    take_over: RunKey | None,
 ) -> int:
-    """Delete what an earlier mark names, if its verdict allows it and the mode is `sweep`.
+    """Delete the objects of an earlier mark, if its verdict allows it and the mode is `sweep`.
 
-    The run keys of a repository's marks are shown by `lakegc report`.
+    `lakegc report` shows the run keys of a repository's marks.
 
-    A mark of lakeFS's own job is verified first: the repository is marked
-    anew, and only what that mark names and lakegc finds expired today is
-    deleted. Everything else that it names is kept, and reported with its reason.
+    A mark of lakeFS's own job is verified first: the repository is marked again, and only objects
+    that both marks name are deleted. The rest of the job's mark is kept, and reported with its
+    reason.
 
     \b
     Examples:
@@ -229,36 +260,72 @@ def sweep(
         )
     if key is None:
         raise SettingsError(
-            "which mark is to be swept is not said",
+            "no mark to sweep was named",
             "Name its run key with --run (`lakegc report` shows "
             "them), or a mark of lakeFS's own job with --reference-mark.",
         )
-    return _launch_each(config, [repository], key, lambda _settings, _repository_id: "sweep", take_over=take_over)
+    return _launch_each(
+        config,
+        [repository],
+        key,
+        lambda _settings, _repository_id: "sweep",
+        take_over=take_over,
+        is_known=True,
+    )
 
 
 @main.command()
 @_repository
-@click.option("--run", "key", type=RunKeyType(), metavar="KEY", help="Which run; the newest marked one when left out.")
+@click.option(
+    "--run",
+    "key",
+    type=RunKeyType(),
+    metavar="KEY",
+    help="Run key; default: the newest mark.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @command_body
-def report(config: Path | None, repository: str, key: RunKey | None) -> int:
-    """Show the report of a run again, and where its page and its Parquet lie.
+def report(config: Path | None, repository: str, key: RunKey | None, *, as_json: bool) -> int:
+    """Show the report of a run again, and the paths of its page and its Parquet.
 
     \b
     Examples:
       lakegc report my-repo
       lakegc report my-repo --run 2026-11-20T02-00-00Z
+      lakegc report my-repo --json
     """  # noqa: D301 - as above
+    from lakegc_dagster.stored_runs import load_report
+
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        _show_report(settings, repository, key, earlier=key is None)
+        if as_json:
+            _, found, _ = load_report(settings, repository, key)
+            click.echo(found.to_json())
+        else:
+            _show_report(settings, repository, key, earlier=key is None)
     return 0
 
 
 @main.command()
-@click.option("--port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Port on 127.0.0.1.")
-@click.option("--sandbox", is_flag=True, help="Serve the demo's sandbox as well, while the UI is open.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    default=3000,
+    show_default=True,
+    help="Port.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address of this machine to listen on. The UI has no login: whoever reaches it can start "
+    "runs, also sweeps.",
+)
+@click.option(
+    "--sandbox", is_flag=True, help="Serve the demo's sandbox as well, while the UI is open."
+)
 @command_body
-def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
+def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
     """Open Dagster's UI on the runs of the command line; Ctrl-C ends it.
 
     \b
@@ -266,14 +333,16 @@ def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
       lakegc ui
       lakegc ui --sandbox
       lakegc ui --port 3001 --config /etc/lakegc.toml
+      lakegc ui --host 0.0.0.0
     """  # noqa: D301 - as above
-    from lakegc_dagster import console, demo_sandbox
+    from lakegc_dagster import console
     from lakegc_dagster import ui as dagster_ui
+    from lakegc_dagster.demo import sandbox as demo_sandbox
 
     if sandbox and config is None:
         config = demo_sandbox.settings_file(demo_sandbox.DIRECTORY)
         if not demo_sandbox.is_ours(demo_sandbox.DIRECTORY):
-            from lakegc_dagster.demo import make_history
+            from lakegc_dagster.demo.tour import make_history
 
             make_history(demo_sandbox.DIRECTORY)
     shown = console.console()
@@ -281,10 +350,20 @@ def ui(config: Path | None, port: int, *, sandbox: bool) -> int:
         settings = read_settings(config, stack)
         if sandbox:
             shown.print(
-                f"sandbox  {settings.server.endpoint}  (keys: {settings.server.credentials_file})", markup=False
+                f"sandbox  {settings.server.endpoint}  (keys: {settings.server.credentials_file})",
+                markup=False,
             )
-        shown.print(f"UI       http://{dagster_ui.HOST}:{port}  (Ctrl-C ends it)\n", markup=False)
-        dagster_ui.serve(settings, port)
+        if not dagster_ui.is_loopback(host):
+            shown.print(
+                f"The UI has no login. Whoever reaches port {port} of {host} can start runs, also "
+                "sweeps: put a proxy with a login before it, or a firewall.",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+        where = f"[{host}]" if ":" in host else host
+        shown.print(f"UI       http://{where}:{port}  (Ctrl-C ends it)\n", markup=False)
+        dagster_ui.serve(settings, port, host)
     return 0
 
 
@@ -296,32 +375,35 @@ def _launch_each(
     *,
     reference_mark: str | None = None,
     take_over: RunKey | None = None,
+    is_known: bool = False,
 ) -> int:
     from lakegc_dagster import console
     from lakegc_dagster.jvm import start_quietly
     from lakegc_dagster.launch import launch
-    from spark_core.model import RunKey
+    from lakegc_dagster.run_keys import new_run_key
+    from lakegc_dagster.stored_runs import open_known
     from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 
     shown = console.console()
     code = 0
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        chosen = repositories or settings.repository_ids
-        if not chosen:
-            raise SettingsError(
-                f"{settings.file or 'the settings'}: no repository is named, on the command line or in the settings",
-                "Add a table like [repositories.my-repo].",
-            )
-        # All of them before the first one starts: a slip in a name should not wait for an hour to be seen.
+        chosen = chosen_repositories(settings, repositories)
+        # All names are checked before the first run starts, so a typo is not found only after an
+        # hour.
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
         for repository_id in chosen:
             settings.repository(repository_id)
         log = start_quietly(settings)
-        key = key or RunKey.at(datetime.now(UTC))
+        if is_known and key is not None:
+            for repository_id in chosen:
+                open_known(settings, repository_id, key)
+        key = key or new_run_key(settings.dagster_home)
+        ended = list[Ended]()
         for repository_id, name in jobs.items():
+            began = time.monotonic()
             shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
-            # Repositories before this one may have been swept.
+            # Earlier repositories may have been swept.
             with phase(f"Nothing of {repository_id} was deleted."), console.Steps(shown) as steps:
                 result = launch(
                     settings,
@@ -334,18 +416,26 @@ def _launch_each(
                 )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log, result.state)
+                show_refused(shown, settings, repository_id, key, result)
                 console.show_error(console.console(sys.stderr), failure)
+                tell_of_failure(settings, repository_id, key, failure)
                 code = max(code, exit_code(failure))
+                ended.append(Ended.of(repository_id, result, failure, time.monotonic() - began))
                 continue
             with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
                 _show_report(settings, repository_id, key, earlier=False)
             if result.house is not None:
                 shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
             shown.print()
+            ended.append(Ended.of(repository_id, result, None, time.monotonic() - began))
+        closing_table(shown, ended)
+        publish_metrics(settings)
     return code
 
 
-def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool) -> None:
+def _show_report(
+    settings: Settings, repository_id: str, key: RunKey | None, *, earlier: bool
+) -> None:
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import load_report, local_path
     from spark_core.records import tables
@@ -353,20 +443,30 @@ def _show_report(settings: Settings, repository_id: str, key: RunKey | None, *, 
     shown = console.console()
     run, found, page = load_report(settings, repository_id, key)
     console.show_report(shown, found)
+    show_price(shown, found, run.options.price_per_gb_month)
     folder = tables.DELETION_REPORT if found.swept else tables.EXPIRED_ADDRESSES
     shown.print(f"\nreport   {page}", markup=False, soft_wrap=True)
-    shown.print(f"Parquet  {local_path(run, tables.folder(folder, run.key))}", markup=False, soft_wrap=True)
+    shown.print(
+        f"Parquet  {local_path(run, tables.folder(folder, run.key))}", markup=False, soft_wrap=True
+    )
+    show_named(run)
     if earlier:
         others = [str(other) for other in tables.runs(run.store) if other != run.key][:10]
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
     if found.passed and run.options.write_reference_mark:
-        from spark_core.reference_job.reference_writer import mark_id
+        from spark_core.reference_job.writer import mark_id
 
-        shown.print(f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True)
+        shown.print(
+            f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True
+        )
     if not found.swept and found.passed and found.expired.objects and run.options.may_sweep:
         named = "" if settings.file is None else f" --config {settings.file}"
-        shown.print(f"next     lakegc sweep {repository_id} --run {run.key}{named}", markup=False, soft_wrap=True)
+        shown.print(
+            f"next     lakegc sweep {repository_id} --run {run.key}{named}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`lakegc restore`: what a sweep deleted, brought back."""
+"""`lakegc restore`: bring back what a sweep deleted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lakegc_dagster.cli.common import FAILED, RunKeyType, command_body, read_settings, take_over_option
+from lakegc_dagster.cli.common import (
+    FAILED,
+    RunKeyType,
+    command_body,
+    read_settings,
+    take_over_option,
+)
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
     from spark_core.run import Run
     from spark_core.undo.restore import Restored
 
-# Of objects that are not back, how many are named here; the stored table names all.
+# Largest number of objects that are named here as not restored; the stored table names all.
 _NAMED = 50
 
 _WORDS = {
@@ -37,9 +43,9 @@ _WORDS = {
     "addresses",
     multiple=True,
     metavar="ADDRESS",
-    help="Only this object: its physical address, whole or below the namespace; repeatable.",
+    help="Only this object: its physical address, full or relative to the namespace; repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what could come back; changes nothing.")
+@click.option("--dry-run", is_flag=True, help="Only say what could be restored; changes nothing.")
 @take_over_option
 @command_body
 def restore(
@@ -51,26 +57,40 @@ def restore(
     *,
     dry_run: bool,
 ) -> int:
-    """Bring back what the sweep of RUN deleted: out of quarantine, or from what the store itself keeps.
+    """Restore what the sweep of RUN deleted, from quarantine or from what the store itself keeps.
 
-    An object that exists is never replaced. Each one is looked at after it came
-    back. The exit code is 0 only if everything that was asked for is back.
+    An object that exists is never replaced. Each restored object is checked. The exit code is 0
+    only if all requested objects are back.
 
     \b
     Examples:
       lakegc restore my-repo 2026-11-20T02-00-00Z --dry-run
       lakegc restore my-repo 2026-11-20T02-00-00Z
-      lakegc restore my-repo 2026-11-20T02-00-00Z --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
+      lakegc restore my-repo 2026-11-20T02-00-00Z \\
+        --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_stored
+    from lakegc_dagster.stored_runs import open_known
     from spark_core.undo import restore as undoing
 
     with ExitStack() as stack:
-        opened = open_stored(read_settings(config, stack), repository, run)
+        opened = open_known(read_settings(config, stack), repository, run)
         opened = replace(opened, take_over=None if take_over is None else str(take_over))
         done = undoing.restore(opened, addresses or None, dry_run=dry_run)
         _show(opened, done, addresses, dry_run=dry_run)
     return 0 if done.complete else FAILED
+
+
+def _causes(done: Restored) -> list[tuple[str, str, str]]:
+    """Group the named objects that would not come back by cause, most first.
+
+    A cause that quotes the object's own name is the same cause for every object.
+    """
+    found: dict[str, list[str]] = {}
+    for outcome in done.left:
+        cause = (outcome.error or "no cause is known").replace(outcome.key, "ADDRESS")
+        found.setdefault(cause, []).append(outcome.key)
+    most = sorted(found.items(), key=lambda each: -len(each[1]))
+    return [(cause, f"{len(keys):,}", keys[0]) for cause, keys in most]
 
 
 def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) -> None:
@@ -78,27 +98,44 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
     from lakegc_dagster.stored_runs import local_path
 
     shown = console.console()
-    title = f"{'What a restore would do' if dry_run else 'Restored'}: {run.repository.id}, run {run.key}"
+    done_words = "What a restore would do" if dry_run else "Restored"
+    title = f"{done_words}: {run.repository.id}, run {run.key}"
     rows = [
         (words, f"{done.objects[outcome]:,}", console.bytes_text(done.size_bytes[outcome]))
         for outcome, words in _WORDS.items()
         if done.objects[outcome]
     ]
     shown.print(title, style="bold", soft_wrap=True)
-    shown.print(console.table("", ("outcome", "objects", "bytes"), rows or [("nothing to bring back", "0", "0 bytes")]))
-    for outcome in done.left[:_NAMED]:
-        shown.print(f"{_WORDS[outcome.outcome]}: {outcome.key}: {outcome.error}", markup=False, soft_wrap=True)
-    more = done.objects["failed"] + done.objects["not_restorable"] - min(len(done.left), _NAMED)
+    shown.print(
+        console.table(
+            "", ("outcome", "objects", "bytes"), rows or [("nothing to restore", "0", "0 bytes")]
+        )
+    )
+    if dry_run and done.left:
+        shown.print(console.table("Why not", ("cause", "objects", "for example"), _causes(done)))
+    for outcome in [] if dry_run else done.left[:_NAMED]:
+        shown.print(
+            f"{_WORDS[outcome.outcome]}: {outcome.key}: {outcome.error}",
+            markup=False,
+            soft_wrap=True,
+        )
+    named = len(done.left) if dry_run else min(len(done.left), _NAMED)
+    more = done.objects["failed"] + done.objects["not_restorable"] - named
     if more:
-        where = "a restore without --dry-run names all in a table" if done.record is None else "the table names all"
+        where = (
+            "a restore without --dry-run names all in a table"
+            if done.record is None
+            else "the table names all"
+        )
         shown.print(f"... and {more:,} more ({where})", soft_wrap=True)
     if done.record is not None:
         shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
     if done.objects["restored"]:
-        named = addresses[0] if addresses else "ADDRESS"
+        first = addresses[0] if addresses else "ADDRESS"
         shown.print(
-            "An object that nothing references will be found again by a mark, at the latest when it is older than the "
-            f"minimum age.\nKeep it: lakegc hold add {run.repository.id} NAME --address {named}",
+            "A later mark finds a restored object again if nothing references it, at the latest "
+            "when it is older than the minimum age.\n"
+            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}",
             style="yellow",
             markup=False,
             soft_wrap=True,

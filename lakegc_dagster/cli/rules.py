@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakegc_dagster.cli import rules_document
 from lakegc_dagster.cli.common import command_body, read_settings
 
 if TYPE_CHECKING:
     from spark_core.lakefs import LakeFSServer
 
-# As the engine's own limit, which `--help` should not have to import.
+# Equal to the engine's limit, which `--help` does not import.
 LONGEST_DAYS = 36_500
 
 
@@ -26,10 +29,14 @@ class _BranchDays(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, tuple):
             return value
-        # From the right: a branch name may hold anything but the days.
+        # Split from the right, because a branch name may contain "=".
         branch, separator, days = value.rpartition("=")
         if not separator or not branch or not days.isdecimal() or int(days) > LONGEST_DAYS:
-            self.fail(f"{value!r} is not a branch and its days (0 to {LONGEST_DAYS}), like main=21", param, ctx)
+            self.fail(
+                f"{value!r} is not a branch and its days (0 to {LONGEST_DAYS}), like main=21",
+                param,
+                ctx,
+            )
         return branch, int(days)
 
 
@@ -50,16 +57,29 @@ def rules() -> None:
 
 @rules.command("get")
 @_repository
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print them in the form of the lakeFS documents."
+)
 @command_body
-def rules_get(config: Path | None, repository: str) -> int:
-    """Show the rules: how many days each branch keeps its past.
+def rules_get(config: Path | None, repository: str, *, as_json: bool) -> int:
+    """Show the rules: the days for which each branch keeps its past.
+
+    With --json they are printed as `rules set -f` and lakeFS's own tools take them; a repository
+    without rules prints `null`.
 
     \b
-    Example:
+    Examples:
       lakegc rules get my-repo
+      lakegc rules get my-repo --json > rules.json
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        _show_rules(_server(config, stack), repository)
+        server = _server(config, stack)
+        if as_json:
+            server.repository(repository)
+            document = rules_document.written(server.retention_rules(repository))
+            sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        else:
+            _show_rules(server, repository)
     return 0
 
 
@@ -69,9 +89,8 @@ def rules_get(config: Path | None, repository: str) -> int:
     "--default",
     "default_days",
     type=click.IntRange(0, LONGEST_DAYS),
-    required=True,
     metavar="DAYS",
-    help="For branches without a rule, and for commits that no branch leads to.",
+    help="Days for branches without a rule, and for commits that no branch reaches.",
 )
 @click.option(
     "--branch",
@@ -79,27 +98,50 @@ def rules_get(config: Path | None, repository: str) -> int:
     type=_BranchDays(),
     multiple=True,
     metavar="NAME=DAYS",
-    help="For one branch; repeatable.",
+    help="Days for one branch; repeatable.",
+)
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSON file in the form of the lakeFS documents, instead of --default and --branch.",
 )
 @command_body
-def rules_set(config: Path | None, repository: str, default_days: int, branch_days: Sequence[tuple[str, int]]) -> int:
-    """Set the rules, in place of those there are, and show them as the server has them now.
+def rules_set(
+    config: Path | None,
+    repository: str,
+    default_days: int | None,
+    branch_days: Sequence[tuple[str, int]],
+    *,
+    file: Path | None,
+) -> int:
+    """Replace the rules, and show them as the server now has them.
 
-    Days are whole, 0 to 36500. Every head is kept whatever the days say.
+    Days are whole numbers, 0 to 36500. Every head is kept, whatever the days.
 
     \b
-    Example:
+    Examples:
       lakegc rules set my-repo --default 14 --branch main=21 --branch dev=7
+      lakegc rules set my-repo -f rules.json
     """  # noqa: D301 - as above
     from spark_core.model import RetentionRules
 
     named = dict(branch_days)
     if len(named) != len(branch_days):
         raise click.UsageError("a branch is named twice; nothing was changed.")
+    if (file is None) == (default_days is None) or (file is not None and named):
+        raise click.UsageError(
+            "either --file, or --default with any --branch; nothing was changed."
+        )
+    asked = (
+        RetentionRules(default_days or 0, named)
+        if file is None
+        else rules_document.read(file, longest_days=LONGEST_DAYS)
+    )
     with ExitStack() as stack:
         server = _server(config, stack)
         server.repository(repository)
-        server.set_retention_rules(repository, RetentionRules(default_days, named))
+        server.set_retention_rules(repository, asked)
         _show_rules(server, repository)
     return 0
 
@@ -108,7 +150,7 @@ def rules_set(config: Path | None, repository: str, default_days: int, branch_da
 @_repository
 @command_body
 def rules_delete(config: Path | None, repository: str) -> int:
-    """Take the rules away: then every commit keeps its objects, and only uncommitted garbage goes.
+    """Delete the rules: then every commit keeps its objects, and only uncommitted garbage goes.
 
     \b
     Example:
@@ -144,6 +186,7 @@ def _show_rules(server: LakeFSServer, repository_id: str) -> None:
     absent = sorted(set(found.branches) - {branch.id for branch in server.branches(repository_id)})
     if absent:
         shown.print(
-            f"There is no branch named {', '.join(absent)}: such a rule does nothing until there is one.",
+            f"There is no branch named {', '.join(absent)}: such a rule does nothing until there "
+            "is one.",
             style="yellow",
         )

@@ -1,0 +1,87 @@
+"""`lakegc notify`: tell people what is overdue or waits, and try whether they can be told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakegc_dagster.cli.common import command_body, read_settings
+from spark_core.errors import LakegcError, SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.settings import Settings
+    from spark_core.model import RunKey
+
+
+@click.command()
+@click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+@click.option("--test", is_flag=True, help="Only send a test message to everybody in [notify].")
+@command_body
+def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> int:
+    """Tell those whom [notify] names of repositories that are overdue or wait for a confirmation.
+
+    Without names: every repository of the settings. `lakegc run`, `mark` and `sweep` tell of a run
+    that failed or was refused by themselves, and Dagster's sensors tell of all four. This command
+    is for a timer beside `lakegc run`, where no Dagster daemon runs.
+
+    \b
+    Examples:
+      lakegc notify --test
+      lakegc notify
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    from lakegc_dagster import console
+    from lakegc_dagster.notify import Message, of_status, send, tell
+
+    shown = console.console()
+    with ExitStack() as stack:
+        settings = read_settings(config, stack)
+        if not settings.notify.is_on:
+            raise SettingsError(
+                f"{settings.file or 'the settings'}: [notify] names nobody to tell",
+                "Set slack_webhook_env, webhook_env or mail_to.",
+            )
+        if test:
+            words = "This is a test of [notify]. Nothing happened to any repository."
+            went = send(settings, Message("failed", "", "", words))
+            shown.print(f"told     {', '.join(went)}", markup=False, soft_wrap=True)
+            return 0
+        from lakegc_dagster.overview import overview
+
+        messages = [
+            message
+            for past in overview(settings, repositories)
+            for message in of_status(past.status)
+        ]
+        for message in messages:
+            went = tell(settings, message)
+            shown.print(
+                f"{message.title}: told {', '.join(went) or 'nobody'}", markup=False, soft_wrap=True
+            )
+    if not messages:
+        shown.print("nothing is overdue, and nothing waits for a confirmation")
+    return 0
+
+
+def tell_of_failure(
+    settings: Settings, repository_id: str, key: RunKey, error: LakegcError
+) -> None:
+    """Tell those whom [notify] names of a run of the command line that did not end well.
+
+    The run's own error is shown beside this, so an error here is only shown.
+    """
+    if not settings.notify.is_on:
+        return
+    from lakegc_dagster import console
+    from lakegc_dagster.notify import of_error, tell
+
+    try:
+        tell(settings, of_error(repository_id, str(key), error))
+    except LakegcError as problem:
+        console.console(sys.stderr).print(
+            f"lakegc: {problem.message}", markup=False, soft_wrap=True
+        )

@@ -1,0 +1,347 @@
+"""`lakegc runs` and `lakegc status`: what every run did, and how each repository stands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lakegc_dagster.cli.common import FAILED, command_body, read_settings
+from spark_core.errors import LakegcError, RefusedError
+from spark_core.plain_text import bytes_text, money_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.console import Console
+
+    from lakegc_dagster.launch import LaunchResult
+    from lakegc_dagster.settings import Settings
+    from spark_core.model import RunKey
+    from spark_core.report import Report
+    from spark_core.report.past_runs import PastRun
+    from spark_core.report.status import RepositoryStatus
+
+_NONE = "–"  # noqa: RUF001 - a dash, as in any table
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+_repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
+
+
+@click.command()
+@_repositories
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the N newest runs of each repository; default: all.",
+)
+@_json_option
+@command_body
+def runs(
+    config: Path | None, repositories: Sequence[str], last: int | None, *, as_json: bool
+) -> int:
+    """Show every run with its state, objects, bytes and duration, newest first.
+
+    Without names: every repository of the settings. The states are `unfinished` (the mark has no
+    verdict), `refused` (by the checks that are named), `marked`, `sweep unfinished`, `swept in
+    part` (the store did not delete everything), `swept`, `restored` (something of it came back) and
+    `unreadable` (a document of the run is damaged). The runs are read from the store, so those of
+    Dagster, of the command line and of spark-submit are all there. Spark does not start.
+
+    The exit code is 1 if the runs of a repository could not be read.
+
+    \b
+    Examples:
+      lakegc runs my-repo
+      lakegc runs --last 3
+      lakegc runs my-repo --json
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    from lakegc_dagster import console
+    from lakegc_dagster.overview import overview
+
+    shown, code, document = console.console(), 0, dict[str, Any]()
+    with ExitStack() as stack:
+        settings = read_settings(config, stack)
+        for past in overview(settings, repositories, newest=last):
+            document[past.repository] = (
+                {"problem": past.status.problem}
+                if past.error is not None
+                else {"runs": [run.to_json() for run in past.runs]}
+            )
+            if past.error is not None:
+                console.show_error(console.console(sys.stderr), past.error)
+                code = FAILED
+            elif not as_json:
+                _show_runs(shown, past.repository, past.runs)
+    if as_json:
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    return code
+
+
+@click.command()
+@_repositories
+@_json_option
+@command_body
+def status(config: Path | None, repositories: Sequence[str], *, as_json: bool) -> int:
+    """Show how each repository stands, one line for each.
+
+    The line has the last good mark, the last sweep, what was reclaimed in 30 days and in all, what
+    waits for a sweep or for a confirmation, and whether a mark is overdue: longer ago than one and
+    a half times the longest pause of `[schedule]`. What was restored is not counted as reclaimed.
+    Lines below the table say more, and how to go on.
+
+    The exit code is 1 if a repository could not be read or is overdue.
+
+    \b
+    Examples:
+      lakegc status
+      lakegc status my-repo other-repo
+      lakegc status --json
+    """  # noqa: D301 - as above
+    from lakegc_dagster import console
+    from lakegc_dagster.overview import overview
+
+    shown = console.console()
+    with ExitStack() as stack:
+        settings = read_settings(config, stack)
+        found = [past.status for past in overview(settings, repositories)]
+    if as_json:
+        document = {each.repository: each.to_json() for each in found}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    else:
+        _show_status(shown, found)
+    return FAILED if any(each.problem or each.overdue for each in found) else 0
+
+
+def show_price(shown: Console, found: Report, price: float | None) -> None:
+    """Say what the objects of a report cost, if the settings give a price."""
+    if price is None:
+        return
+    going, all_of_it = found.expired.size_bytes, found.listed.size_bytes
+    shown.print(
+        f"\nmoney    what may go costs {money_text(going, price)}, of "
+        f"{money_text(all_of_it, price)} (price_per_gb_month = {price:g})",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run over one of several repositories ended.
+
+    Attributes:
+        repository: Repository id.
+        outcome: In words.
+        size: Objects and bytes that were deleted, or may go; None if nobody knows.
+        seconds: How long it took.
+    """
+
+    repository: str
+    outcome: str
+    size: tuple[int, int] | None
+    seconds: float
+
+    @classmethod
+    def of(
+        cls, repository_id: str, result: LaunchResult, failure: LakegcError | None, seconds: float
+    ) -> Ended:
+        """Sum up a run.
+
+        Args:
+            repository_id: Repository name.
+            result: What it stored and what its checks said.
+            failure: What ended it, if it did not end well.
+            seconds: How long it took.
+        """
+        from spark_core.records.figures import ExpiredFigures
+        from spark_core.report.past_runs import outcomes_of
+
+        swept = result.manifests.get("deletion_report")
+        marked = result.manifests.get("expired_addresses")
+        size = None
+        if swept is not None:
+            deleted = outcomes_of(swept).get("deleted", (0, 0))
+            size, outcome = deleted, "swept, so many deleted"
+        elif marked is not None:
+            size = (marked.rows, ExpiredFigures.of(marked).expired_bytes)
+            outcome = "marked, so many may go"
+        else:
+            outcome = "done"
+        if failure is not None:
+            names = ", ".join(check.name for check in result.checks if not check.allows)
+            kind = "refused" if isinstance(failure, RefusedError) else "failed"
+            outcome = f"{kind}: {names or type(failure).__name__}"
+        return cls(repository_id, outcome, size, seconds)
+
+
+def closing_table(shown: Console, ended: Sequence[Ended]) -> None:
+    """Show how a command ended for each of several repositories; nothing for a single one."""
+    from lakegc_dagster import console
+
+    if len(ended) < 2:
+        return
+    rows = [
+        (
+            each.repository,
+            each.outcome,
+            *(
+                (_NONE, _NONE)
+                if each.size is None
+                else (f"{each.size[0]:,}", bytes_text(each.size[1]))
+            ),
+            f"{each.seconds:.1f}",
+        )
+        for each in ended
+    ]
+    columns = ("repository", "outcome", "objects", "bytes", "seconds")
+    shown.print(console.table(f"All {len(ended)} repositories", columns, rows))
+
+
+def show_refused(
+    shown: Console, settings: Settings, repository_id: str, key: RunKey, result: LaunchResult
+) -> None:
+    """Show what a refused mark would let go, and the one way on; nothing if there is no mark.
+
+    Args:
+        shown: The console.
+        settings: The settings.
+        repository_id: Repository name.
+        key: Run key.
+        result: How the run ended.
+    """
+    from lakegc_dagster import console
+    from lakegc_dagster.stored_runs import load_report
+    from spark_core import checks
+
+    failing = [check.name for check in result.checks if not check.allows]
+    if not failing or "expired_addresses" not in result.manifests:
+        return
+    if "deletion_report" in result.manifests:
+        return
+    try:
+        _, found, page = load_report(settings, repository_id, key)
+    except LakegcError:
+        # The refusal itself is shown after this, and the report is only an addition.
+        return
+    shown.print(console.groups_table("What would go, by reason", found.by_reason))
+    named = "" if settings.file is None else f" --config {settings.file}"
+    way_on = (
+        f"lakegc confirm {repository_id} {failing[0]} --run {key}{named}"
+        if set(failing) <= checks.CONFIRMABLE
+        else f"lakegc report {repository_id} --run {key}{named}"
+    )
+    for words in (f"\nreport   {page}", f"next     {way_on}"):
+        shown.print(words, markup=False, soft_wrap=True)
+
+
+def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> None:
+    from lakegc_dagster import console
+
+    if not found:
+        shown.print(f"{repository_id} has no runs yet (`lakegc mark {repository_id}`)\n")
+        return
+    columns = ("run", "state", "listed", "may go", "bytes", "deleted", "seconds", "what to know")
+    rows = [
+        (
+            run.run,
+            run.state,
+            _count(run.listed_objects),
+            _count(run.expired_objects),
+            _NONE if run.expired_bytes is None else bytes_text(run.expired_bytes),
+            _count(run.outcomes.get("deleted", (0, 0))[0]) if run.swept else _NONE,
+            _NONE if run.seconds is None else f"{run.seconds:.1f}",
+            _to_know(run),
+        )
+        for run in found
+    ]
+    shown.print(console.table(f"Runs of {repository_id}", columns, rows))
+    shown.print()
+
+
+def _count(figure: int | None) -> str:
+    return _NONE if figure is None else f"{figure:,}"
+
+
+def _to_know(run: PastRun) -> str:
+    said = []
+    if run.problem:
+        said.append(run.problem)
+    if run.refused:
+        said.append(f"refused by {', '.join(run.refused)}")
+    said += [
+        f"{run.outcomes[outcome][0]:,} {outcome}"
+        for outcome in ("kept", "refused", "failed")
+        if outcome in run.outcomes
+    ]
+    if run.restored[0]:
+        said.append(f"{run.restored[0]:,} restored")
+    if run.in_quarantine and run.quarantine_until is not None:
+        said.append(f"in quarantine until {run.quarantine_until:%Y-%m-%d %H:%M}")
+    return ", ".join(said)
+
+
+def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
+    from lakegc_dagster import console
+
+    columns = (
+        "repository", "last good mark", "last sweep", "reclaimed in 30 days", "in all", "waiting",
+        "overdue",
+    )  # fmt: skip
+    rows = [
+        (
+            each.repository,
+            _when(each.last_marked_at),
+            _when(each.last_swept_at),
+            _size(each.reclaimed_lately),
+            _size(each.reclaimed),
+            _size(each.waiting) if each.waits_for else _NONE,
+            "not known" if each.problem else "yes" if each.overdue else "no",
+        )
+        for each in found
+    ]
+    shown.print(console.table("", columns, rows))
+    for each in found:
+        for line in _more(each):
+            shown.print(f"\n{each.repository}: {line}", markup=False, soft_wrap=True)
+
+
+def _more(each: RepositoryStatus) -> list[str]:
+    said = []
+    if each.problem:
+        said.append(each.problem)
+    if each.overdue:
+        said.append(f"{each.overdue}.")
+    said += [f"refused by {name}: {why}" for name, why in each.refused]
+    if each.waits_for:
+        size = f"{each.waiting[0]:,} objects, {bytes_text(each.waiting[1])}"
+        said.append(f"{size} wait for {each.waits_for}.\nnext     {each.next_step}")
+    if each.price_per_gb_month is not None:
+        costs = [
+            money_text(size, each.price_per_gb_month) for _, size in (each.reclaimed, each.waiting)
+        ]
+        waits = f"; what waits costs {costs[1]}" if each.waits_for else ""
+        said.append(f"what was reclaimed would cost {costs[0]}{waits}.")
+    if each.in_quarantine[0]:
+        objects, size_bytes = each.in_quarantine
+        said.append(
+            f"{objects:,} of the reclaimed objects, {bytes_text(size_bytes)}, lie in quarantine and"
+            " still take up space."
+        )
+    return said
+
+
+def _when(instant: datetime | None) -> str:
+    return "never" if instant is None else f"{instant:%Y-%m-%d %H:%M}"
+
+
+def _size(figures: tuple[int, int]) -> str:
+    objects, size_bytes = figures
+    return f"{objects:,}, {bytes_text(size_bytes)}" if objects else "nothing"

@@ -1,0 +1,295 @@
+"""Certificates say "gone" only where nothing holds the bytes, and show any changed byte."""
+
+import json
+import re
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox, objects, refs
+from lakegc_dagster.sandbox.history import documents_history
+from spark_core.certificate import document, under_prefix
+from spark_core.storage.after_deletion import AfterDeletion
+from spark_core.storage.local import LocalStore
+from tests.lakegc_dagster.conftest import instance_in_memory
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """\
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[defaults]
+repository_cache_seconds = 0
+mode = "sweep"
+[repositories.repo]
+[repositories.aside]
+quarantine = true
+"""
+GONE = "only_0227"
+
+
+class Place:
+    """A sandbox with two swept repositories, one into quarantine; the command line on it."""
+
+    def __init__(self, sandbox, folder):
+        self.sandbox, self.folder = sandbox, folder
+        self.stories = {
+            name: documents_history(sandbox, name, now=datetime.now(UTC))
+            for name in ("repo", "aside")
+        }
+        config = folder / "lakegc.toml"
+        config.write_text(SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore))
+        self.env = {
+            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
+            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
+            "LAKEGC_CONFIG": str(config),
+        }
+        ran = self.lakegc("run")
+        assert ran.exit_code == 0, ran.output
+        self.key = re.search(r"run (\d{4}-\S+Z)", ran.stdout)[1]
+
+    def lakegc(self, *words, **env):
+        return CliRunner().invoke(main, words, env={**self.env, **env})
+
+    def certify(self, *more, repository="repo", key=None):
+        """Make a certificate; the answer, and the file."""
+        out = self.folder / "certificate.json"
+        out.unlink(missing_ok=True)
+        words = ("certificate", repository, key or self.key, "--out", str(out), *more)
+        answer = self.lakegc(*words)
+        return answer, json.loads(out.read_text()) if out.exists() else None
+
+    def verify(self, made, *more):
+        file = self.folder / "checked.json"
+        file.write_text(json.dumps(made))
+        return self.lakegc("verify", str(file), *more)
+
+
+@pytest.fixture(scope="module")
+def place(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        yield Place(sandbox, folder)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """Two key pairs as openssl writes them: private and public file of each."""
+    folder, pairs = tmp_path_factory.mktemp("keys"), []
+    for name in ("ours", "theirs"):
+        private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+        command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(private)]
+        subprocess.run(command, check=True, capture_output=True)
+        command = ["openssl", "pkey", "-in", str(private), "-pubout", "-out", str(public)]
+        subprocess.run(command, check=True, capture_output=True)
+        pairs.append((str(private), str(public)))
+    return pairs
+
+
+def test_what_a_run_deleted_is_gone_by_these_rules_and_this_reading(place):
+    answer, made = place.certify()
+    assert answer.exit_code == 0, answer.output
+    deleted = place.stories["repo"].deleted
+    assert made["gone"]
+    assert made["outcomes"]["deleted"][0] == len(deleted)
+    assert made["rules"] == {"default_retention_days": 14, "branches": {"main": 21, "dev": 7}}
+    assert made["commits"]["retained"] > 0
+    assert set(made["tables"]) >= {"retained_commits", "expired_addresses"}
+    assert all(check["passed"] for check in made["checks"])
+    assert made["figures"]["looked_for"] == len(deleted)
+    assert f"run {place.key} of repo deleted are gone." in answer.stdout
+    verified = place.verify(made)
+    assert verified.exit_code == 0, verified.output
+    assert "digest and chain are right; not signed" in verified.stdout
+
+
+def test_everything_under_a_path_is_gone_where_no_commit_and_no_branch_holds_it(place):
+    answer, made = place.certify("--path", GONE)
+    assert answer.exit_code == 0, answer.output
+    path = made["path"]
+    assert path["gone"]
+    (one,) = path["objects"]
+    assert (one["path"], one["deleted_by_this_run"], one["held_by"]) == (GONE, True, [])
+    assert place.verify(made, "--store").exit_code == 0
+
+
+def test_what_still_holds_the_rest_of_a_path_is_named(place):
+    answer, made = place.certify("--path", "features/")
+    assert answer.exit_code == 1
+    path = made["path"]
+    assert not path["gone"]
+    kept = [one for one in path["objects"] if not one["gone"]]
+    assert 0 < len(kept) < len(path["objects"])
+    for one in kept:
+        assert "branch dev" in one["held_by"]
+        assert any(words.startswith("commit ") for words in one["held_by"])
+    assert "are not known to be gone" in answer.stdout
+
+
+def test_a_staged_object_holds_its_path(place):
+    story = place.stories["repo"]
+    core = place.sandbox.core
+    with core.lock:
+        entry = objects.upload(core, "repo", "main", "people/1", b"staged only")
+    assert story
+    answer, made = place.certify("--path", "people/")
+    assert answer.exit_code == 1
+    (one,) = made["path"]["objects"]
+    assert (one["address"], one["last_commit"]) == (entry.address, None)
+    assert one["held_by"] == ["branch main"]
+    with core.lock:
+        objects.delete(core, "repo", "main", ["people/1"])
+
+
+def test_what_only_an_old_commit_has_and_no_sweep_took_is_not_gone(place):
+    core = place.sandbox.core
+    with core.lock:
+        objects.upload(core, "repo", "main", "brief/1", b"committed and removed")
+        refs.commit(core, "repo", "main", message="with it")
+        objects.delete(core, "repo", "main", ["brief/1"])
+        refs.commit(core, "repo", "main", message="without it")
+    _, made = place.certify("--path", "brief/")
+    (one,) = made["path"]["objects"]
+    assert not one["gone"]
+    assert re.match(r"commit [0-9a-f]{12} \(", one["held_by"][0])
+
+
+def test_a_path_that_nothing_ever_had_is_not_called_gone(place):
+    answer, made = place.certify("--path", "nobody/")
+    assert answer.exit_code == 1
+    assert not made["path"]["gone"]
+    assert "Nothing has or had a path under 'nobody/'" in answer.stdout
+
+
+def test_quarantine_holds_the_bytes_and_is_named(place):
+    answer, made = place.certify("--path", GONE, repository="aside")
+    assert answer.exit_code == 1
+    assert not made["gone"]
+    assert "lie in quarantine under _lakefs/retention/gc/quarantine/" in made["statement"]
+    (one,) = made["path"]["objects"]
+    assert one["held_by"] == [f"the quarantine of run {place.key}"]
+
+
+@pytest.mark.parametrize("keeps", [True, None])
+def test_a_store_that_keeps_versions_or_does_not_say_is_not_gone(place, monkeypatch, keeps):
+    words = "the bucket keeps versions"
+    monkeypatch.setattr(LocalStore, "after_deletion", lambda _store: AfterDeletion(keeps, words))
+    answer, made = place.certify("--path", GONE)
+    assert answer.exit_code == 1
+    assert not made["gone"]
+    assert words in made["statement"]
+    assert words in made["path"]["objects"][0]["held_by"][0]
+
+
+def test_a_certificate_stops_to_hold_when_an_object_comes_back(place):
+    _, made = place.certify("--path", GONE)
+    address = made["path"]["objects"][0]["address"]
+    file = place.sandbox.blockstore / "repo" / address
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"back")
+    try:
+        answer = place.verify(made, "--store")
+        assert answer.exit_code == 1
+        assert f"1 are in their place again ({address})" in answer.stdout
+        assert not place.certify()[1]["gone"]
+    finally:
+        file.unlink()
+    assert place.verify(made, "--store").exit_code == 0
+
+
+def test_more_objects_than_the_driver_holds_are_refused(place, monkeypatch):
+    monkeypatch.setattr(under_prefix, "MOST_OBJECTS", 2)
+    answer, made = place.certify("--path", "features/")
+    assert (answer.exit_code, made) == (1, None)
+    assert "Name a longer prefix" in answer.stderr
+
+
+def test_a_signature_proves_who_and_what(place, keys):
+    (ours, our_public), (_, their_public) = keys
+    _, made = place.certify("--key", ours)
+    right = place.verify(made, "--public-key", our_public)
+    assert right.exit_code == 0, right.output
+    assert "signed by that key" in right.stdout
+    assert "signed by the key that it names" in place.verify(made).stdout
+    wrong = place.verify(made, "--public-key", their_public)
+    assert wrong.exit_code == 1
+    assert "it was not signed by that key" in wrong.stdout
+    del made["signature"]
+    assert "it is not signed" in place.verify(made, "--public-key", our_public).stdout
+
+
+def _resealed(made, **changed):
+    """A certificate that a forger edited and sealed again, without the key."""
+    content = {name: value for name, value in made.items() if name not in {"sha256", "signature"}}
+    forged = document.sealed({**content, **changed})
+    return {**forged, **({"signature": made["signature"]} if "signature" in made else {})}
+
+
+def test_an_edited_certificate_is_found_out(place, keys):
+    _, made = place.certify("--key", keys[0][0])
+    edited = place.verify({**made, "statement": "All is gone."})
+    assert edited.exit_code == 1
+    assert "its content is not what was sealed" in edited.stdout
+    assert (
+        "its signature does not fit its content"
+        in place.verify(_resealed(made, statement="x")).stdout
+    )
+
+
+def test_a_certificate_that_was_sealed_anew_still_has_to_fit_its_own_proof(place):
+    _, made = place.certify()
+    for changed, text in (
+        ({"outcomes": {"deleted": [1, 1]}}, "its figures are not those of its deletion report"),
+        ({"run": "2020-01-01T00-00-00Z"}, "its verdict is of another run"),
+        ({"verdict": made["verdict"].replace("repo", "ropo", 1)}, "was edited or damaged"),
+        ({"tables": {}}, "its tables are not those of its verdict"),
+        ({"deletion_report": "{}"}, "its deletion report"),
+    ):
+        answer = place.verify(_resealed(made, **changed))
+        assert answer.exit_code == 1, changed
+        assert text in answer.stdout
+
+
+def test_the_store_finds_out_a_certificate_of_other_tables(place):
+    _, made = place.certify()
+    report = made["deletion_report"]
+    other = json.loads(report)
+    forged = _resealed(made, deletion_report=report.replace(other["attempt"], "0" * 32))
+    answer = place.verify(forged, "--store")
+    assert answer.exit_code == 1
+
+
+def test_what_is_no_certificate_or_no_key_is_named(place, tmp_path, keys):
+    answer = place.verify({"kind": "letter"})
+    assert answer.exit_code == 1
+    assert "is not a certificate of lakegc" in answer.stderr
+    later = place.verify({"kind": document.KIND, "format": 9})
+    assert "in format 9, this lakegc reads 1" in later.stderr
+    no_key = tmp_path / "key.pem"
+    no_key.write_text("secret words")
+    answer, made = place.certify("--key", str(no_key))
+    assert (answer.exit_code, made) == (2, None)
+    assert "is not an ed25519 private key" in answer.stderr
+    assert "secret words" not in answer.output
+    assert place.certify("--key", keys[0][1])[0].exit_code == 2
+
+
+def test_a_run_that_was_only_marked_has_nothing_to_certify(place):
+    marked = place.lakegc("mark", "repo")
+    key = re.search(r"run (\d{4}-\S+Z)", marked.stdout)[1]
+    answer, made = place.certify(key=key)
+    assert (answer.exit_code, made) == (1, None)
+    assert "was not swept: there is nothing to certify" in answer.stderr
+
+
+def test_what_was_restored_is_not_gone(place):
+    back = place.lakegc("restore", "aside", place.key)
+    assert back.exit_code == 0, back.output
+    _, made = place.certify(repository="aside")
+    assert "were restored" in made["statement"]

@@ -1,0 +1,84 @@
+"""`lakegc confirm` on a stored mark: what it says, and what it refuses."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.asset_checks import as_dagster
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core import checks as guards
+from spark_core.checks import verdict
+from tests.support.command_line import settings_on
+from tests.support.passing_mark import passing_mark
+from tests.support.sandbox_runs import open_sandbox_run
+
+SHARE = "expired_share_is_plausible"
+SETTINGS = """\
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[repositories.repo]
+"""
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory):
+    """A mark that takes most of its repository, stored without Spark.
+
+    Its key, and the command line on it.
+    """
+    folder = tmp_path_factory.mktemp("confirm")
+    with Sandbox(folder / "sandbox") as sandbox:
+        with sandbox.core.lock:
+            repositories.create(sandbox.core, "repo", "local://repo")
+        run = open_sandbox_run(sandbox, "repo", None, datetime.now(UTC) - timedelta(minutes=5))
+        passing_mark(run, expired_addresses={"expired_objects": 9_000})
+        _, results = verdict.conclude(run)
+        env = settings_on(sandbox, folder, SETTINGS)
+
+        def lakegc(*words):
+            return CliRunner().invoke(main, words, env=env)
+
+        yield run, results, lakegc
+
+
+def test_a_check_that_nobody_may_confirm_is_refused(marked):
+    run, _, lakegc = marked
+    answer = lakegc("confirm", "repo", "clocks_agree", "--run", str(run.key))
+    assert answer.exit_code == 1
+    assert "clocks_agree is not a check that can be confirmed" in answer.stderr
+
+
+def test_a_finding_is_confirmed_by_name_and_the_way_on_is_shown(marked):
+    run, _, lakegc = marked
+    answer = lakegc("confirm", "repo", SHARE, "--run", str(run.key))
+    assert answer.exit_code == 0, answer.output
+    assert "confirmed by " in answer.stdout
+    assert "9000 of 10000 objects (90.0%)" in answer.stdout
+    assert f"next     lakegc sweep repo --run {run.key} --config " in answer.stdout
+    found, _ = verdict.require_sweepable(run)
+    assert verdict.confirmed_checks(run, found) == {SHARE}
+
+
+def test_a_run_without_a_mark_is_refused(marked):
+    _, _, lakegc = marked
+    answer = lakegc("confirm", "repo", SHARE, "--run", "2026-01-01T00-00-00Z")
+    assert answer.exit_code == 1
+    assert "there is no run 2026-01-01T00-00-00Z of repo; its runs are " in answer.stderr
+
+
+def test_a_run_is_always_named(marked):
+    assert marked[2]("confirm", "repo", SHARE).exit_code == 2
+
+
+def test_dagster_shows_the_figures_of_each_check_with_its_limit_and_what_lifts_it(marked):
+    _, results, _ = marked
+    assert len(results) == len(guards.CHECKS)
+    for result in results:
+        shown = as_dagster(result).metadata
+        assert shown["limit"].value == result.limit
+        assert shown["lifted_by"].value == result.lifted_by
+        assert len(shown) > 2

@@ -1,0 +1,164 @@
+"""`lakegc runs` and `lakegc status` on a sandbox, and the end of a run over many repositories."""
+
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox
+from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.upstream import upstream_scenario
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """\
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[dagster]
+home = "home"
+[defaults]
+repository_cache_seconds = 0
+price_per_gb_month = 1000
+[repositories."team-*"]
+mode = "sweep"
+share_from_objects = 1
+max_expired_share = 0.0
+[repositories.team-b]
+mode = "sweep"
+"""
+
+
+class Place:
+    """A sandbox with two repositories: of one the mark is refused, the other is swept."""
+
+    def __init__(self, sandbox, folder):
+        for name in ("team-a", "team-b"):
+            upstream_scenario(sandbox, name, now=datetime.now(UTC))
+        self.config = folder / "lakegc.toml"
+        self.config.write_text(
+            SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore)
+        )
+        self.env = {
+            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
+            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
+            "LAKEGC_CONFIG": str(self.config),
+            "COLUMNS": "220",
+        }
+        self.ran = self.lakegc("run")
+        self.key = re.search(r"run (\d{4}-\S+Z)", self.ran.stdout)[1]
+
+    def lakegc(self, *words, **env):
+        return CliRunner().invoke(main, words, env={**self.env, **env})
+
+
+@pytest.fixture(scope="module")
+def place(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        yield Place(sandbox, folder)
+
+
+def test_a_run_over_what_patterns_match_ends_with_one_table(place):
+    assert place.ran.exit_code == 1, place.ran.output
+    last = place.ran.stdout.strip().splitlines()[-4:]
+    assert last[0].strip() == "All 2 repositories"
+    assert re.match(r"team-b +swept, so many deleted +[1-9]", last[2])
+    assert re.match(r"team-a +refused: expired_share_is_plausible +[1-9]", last[3])
+
+
+def test_a_refused_mark_shows_what_would_go_and_one_way_on(place):
+    assert "What would go, by reason" in place.ran.stdout
+    way_on = f"lakegc confirm team-a expired_share_is_plausible --run {place.key} --config"
+    assert re.findall(r"^next +(.*) \S+$", place.ran.stdout, re.MULTILINE) == [way_on]
+
+
+def test_runs_shows_the_state_of_each_run(place):
+    answer = place.lakegc("runs")
+    assert answer.exit_code == 0, answer.output
+    assert re.search(rf"{place.key} +swept ", answer.stdout)
+    assert re.search(
+        rf"{place.key} +refused .* refused by expired_share_is_plausible", answer.stdout
+    )
+
+
+def test_runs_as_json_has_each_repository_with_its_runs(place):
+    found = json.loads(place.lakegc("runs", "--json", "--last", "1").stdout)
+    assert {name: [run["state"] for run in of["runs"]] for name, of in found.items()} == {
+        "team-a": ["refused"],
+        "team-b": ["swept"],
+    }
+    (run,) = found["team-b"]["runs"]
+    assert run["outcomes"]["deleted"][0] == run["expired_objects"] > 0
+    assert run["seconds"] > 0
+
+
+def test_status_is_one_line_for_each_repository_and_says_how_to_go_on(place):
+    answer = place.lakegc("status")
+    assert answer.exit_code == 1  # no mark of team-a ever passed
+    rows = dict(re.findall(r"^(team-\w) +(.*)$", answer.stdout, re.MULTILINE))
+    assert re.search(r"never +never +nothing +nothing +\d+, .* yes", rows["team-a"])
+    assert re.search(r" –  +no$", rows["team-b"].strip())  # noqa: RUF001 - a dash, as in any table
+    assert "team-a: no mark of it ever passed." in answer.stdout
+    assert f"next     lakegc confirm team-a expired_share_is_plausible --run {place.key}" in (
+        answer.stdout
+    )
+    assert "team-b: what was reclaimed would cost" in answer.stdout
+
+
+def test_status_of_one_repository_in_order_ends_well(place):
+    answer = place.lakegc("status", "team-b", "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)["team-b"]
+    assert found["last_mark"] == found["last_sweep"] == place.key
+    assert found["reclaimed"][0] > 0
+
+
+def test_a_repository_that_cannot_be_read_keeps_no_other_from_its_line(place):
+    env = {"LAKEGC__REPOSITORIES__ABSENT": "{}"}
+    answer = place.lakegc("status", **env)
+    assert answer.exit_code == 1
+    assert re.search(r"^absent .* not known", answer.stdout, re.MULTILINE)
+    assert re.search(r"^team-b .* no *$", answer.stdout, re.MULTILINE)
+    told = place.lakegc("runs", "absent", "--json", **env)
+    assert told.exit_code == 1
+    assert "problem" in json.loads(told.stdout)["absent"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "team-b", "--run", "2020-01-01T00-00-00Z"),
+        ("restore", "team-b", "2020-01-01T00-00-00Z", "--dry-run"),
+        ("confirm", "team-b", "expired_share_is_plausible", "--run", "2020-01-01T00-00-00Z"),
+        ("sweep", "team-b", "--run", "2020-01-01T00-00-00Z"),
+    ],
+)
+def test_an_unknown_run_names_the_runs_there_are(place, words):
+    answer = place.lakegc(*words)
+    assert answer.exit_code == 1
+    assert "there is no run 2020-01-01T00-00-00Z of team-b; its runs are " in answer.stderr
+    assert place.key in answer.stderr
+
+
+def test_report_says_what_may_go_costs(place):
+    answer = place.lakegc("report", "team-b")
+    assert re.search(
+        r"^money    what may go costs .* a month, of .* a month \(price_per_gb_month = 1000\)",
+        answer.stdout,
+        re.MULTILINE,
+    )
+
+
+def test_a_pattern_that_matches_nothing_is_refused(place, tmp_path):
+    config = tmp_path / "lakegc.toml"
+    head = place.config.read_text().partition('[repositories."team-*"]')[0]
+    config.write_text(f'{head}[repositories."nobody-*"]\n')
+    answer = place.lakegc("run", LAKEGC_CONFIG=str(config))
+    assert answer.exit_code == 2
+    assert "no repository of the server matches nobody-*" in answer.stderr

@@ -1,0 +1,114 @@
+"""A retention policy from the command line: what it would take, and what a mark says of it."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox
+from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.sandbox_repository import SandboxRepository, SandboxServer
+
+pytestmark = pytest.mark.spark
+
+LOGS = "rules: [{filter: {prefix: main/logs/}, expiration: {weeks: 2}}]"
+ALL = "rules: [{filter: {prefix: main/logs/}, expiration: {days: 1}}, {expiration: {days: 60}}]"
+
+
+class Place:
+    """A sandbox with objects of 30, 10 and 0 days, and the command line on it."""
+
+    def __init__(self, sandbox, folder):
+        now = datetime.now(UTC)
+        with sandbox.clock.at(now - timedelta(days=30)):
+            self.repository = SandboxRepository(SandboxServer.of(sandbox))
+            self.commit("main", "logs/old", "data/old")
+        with sandbox.clock.at(now - timedelta(days=10)):
+            self.commit("main", "logs/young")
+        self.name, self.folder = self.repository.name, folder
+        config = folder / "lakegc.toml"
+        config.write_text(
+            f'[server]\nendpoint = "{sandbox.endpoint}"\n[storage]\n'
+            f'local_path = "{sandbox.blockstore}"\n[defaults]\nmode = "sweep"\n'
+            f"repository_cache_seconds = 0\n[repositories.{self.name}]\n"
+        )
+        self.env = {
+            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
+            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
+            "LAKEGC_CONFIG": str(config),
+        }
+
+    def commit(self, branch, *paths):
+        for path in paths:
+            self.repository.upload(branch, path, path.encode())
+        self.repository.commit(branch)
+
+    def lakegc(self, *words, policy=None, policies="off"):
+        if policy is not None:
+            file = self.folder / "policy.yml"
+            file.write_text(policy)
+            words = (*words, "--policy-file", str(file))
+        switch = {f"LAKEGC__REPOSITORIES__{self.name.upper()}__POLICIES": policies}
+        return CliRunner().invoke(main, words, env={**self.env, **switch})
+
+
+@pytest.fixture(scope="module")
+def place(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        patch.setattr("lakegc_dagster.jvm.start_quietly", lambda _settings: None)
+        yield Place(sandbox, folder)
+
+
+@pytest.fixture(scope="module")
+def marked(place):
+    """The answer of a mark that looks at no policy, although there is one."""
+    assert place.lakegc("retention", "set", place.name, policy=LOGS).exit_code == 0
+    return place.lakegc("run", place.name)
+
+
+def test_a_policy_that_nobody_switched_on_is_not_looked_at(place, marked):
+    assert marked.exit_code == 0, marked.output
+    assert "policy" not in marked.stdout
+
+
+def test_what_if_shows_what_a_policy_would_take_by_rule_and_branch(place, marked):
+    before = place.repository.data()
+    told = place.lakegc("retention", "what-if", place.name, policy=ALL)
+    assert told.exit_code == 0, told.output
+    assert re.search(r"^1: main/logs/ +main +2 +18 bytes$", told.stdout, re.MULTILINE)
+    assert re.search(r"^2: \(everywhere\) +- +0 +0 bytes$", told.stdout, re.MULTILINE)
+    assert re.search(r"Rule 1, the\s+largest\s[^R]*main/logs/young[^R]*main/logs/old", told.stdout)
+    assert "The policy would name 2 objects (18 bytes); 3 names were placed" in told.stdout
+    assert place.repository.data() == before
+    # Only the policy that was set before is stored.
+    assert "version 1" in place.lakegc("retention", "get", place.name).stdout
+
+
+def test_what_if_needs_a_mark(place, marked):
+    told = place.lakegc(
+        "retention", "what-if", place.name, "--run", "2020-01-01T00-00-00Z", policy=ALL
+    )
+    assert told.exit_code == 1
+    assert "has no namespace_slices" in told.stderr
+
+
+def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked):
+    before = place.repository.data()
+    run = place.lakegc("run", place.name, policies="mark")
+    assert run.exit_code == 0, run.output
+    assert re.search(r"^1: main/logs/ +main +1 +8 bytes$", run.stdout, re.MULTILINE)
+    assert "main/logs/old" in run.stdout
+    assert "names 1 object" in run.stdout
+    assert place.repository.data() == before
+    assert "main/logs/old" in place.lakegc("report", place.name).stdout
+    assert place.repository.get("main", "logs/old") == b"logs/old"
+
+
+def test_deleting_by_a_policy_is_refused_by_name(place):
+    refused = place.lakegc("mark", place.name, policies="sweep")
+    assert refused.exit_code == 2
+    assert "this version shows what a retention policy names, and deletes none" in refused.stderr

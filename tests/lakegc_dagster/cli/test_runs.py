@@ -1,0 +1,174 @@
+"""Whole runs from the command line on a sandbox.
+
+What is shown, what is deleted, and how it ends.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox, repositories
+from spark_core.model import RunKey
+from spark_core.report import Report
+from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.command_line import settings_on
+from tests.support.upstream import upstream_scenario
+
+pytestmark = pytest.mark.spark
+
+SETTINGS = """\
+throwaway_repositories = ["repo"]
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[defaults]
+repository_cache_seconds = 0
+[repositories.frozen]
+[repositories.repo]
+[repositories.absent]
+"""
+SWEEP = {"LAKEGC__REPOSITORIES__REPO__MODE": "sweep"}
+
+
+class Place:
+    """A sandbox with two repositories, and the command line on it."""
+
+    def __init__(self, sandbox, folder):
+        self.sandbox = sandbox
+        self.story = upstream_scenario(sandbox, "repo", now=datetime.now(UTC))
+        with sandbox.core.lock:
+            repositories.create(sandbox.core, "frozen", "local://frozen", read_only=True)
+            # Read-only ones are made over what is there.
+            (sandbox.blockstore / "frozen").mkdir()
+        self.env = settings_on(sandbox, folder, SETTINGS)
+
+    def lakegc(self, *words, **env):
+        return CliRunner().invoke(main, words, env={**self.env, **env})
+
+    def objects(self):
+        root = self.sandbox.blockstore / "repo"
+        return {
+            str(path.relative_to(root)) for path in (root / "data").rglob("*") if path.is_file()
+        }
+
+
+@pytest.fixture(scope="module")
+def place(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        yield Place(sandbox, folder)
+
+
+@pytest.fixture(scope="module")
+def marked(place):
+    """The answer of a run over a repository that refuses and one that is only marked."""
+    return place.lakegc("run", "frozen", "repo")
+
+
+@pytest.fixture(scope="module")
+def key(marked):
+    return re.search(r"run (\d{4}-\S+Z)", marked.stdout)[1]
+
+
+def test_one_refusal_fails_the_command_and_keeps_nobody_from_their_turn(marked, key):
+    assert marked.exit_code == 1
+    assert "lakegc: refused: repository frozen is read-only" in marked.stderr
+    assert "Traceback" not in marked.output
+    assert re.findall(r"^mark (\w+), run (\S+)$", marked.stdout, re.MULTILINE) == [
+        ("frozen", key),
+        ("repo", key),
+    ]
+
+
+def test_every_step_is_a_line_with_rows_bytes_and_seconds(marked):
+    for step in ("namespace_slices", "uncommitted_addresses", "expired_addresses"):
+        assert re.search(
+            rf"^  {step} +\d+ rows +[\d.]+ (bytes|kB) +[\d.]+ s$", marked.stdout, re.MULTILINE
+        )
+
+
+def test_in_mode_mark_nothing_is_deleted_and_what_could_go_is_shown(place, marked, key):
+    assert place.objects() == {file.address for file in place.story.files}
+    assert f"repo, run {key}: {len(place.story.deleted)} objects" in marked.stdout
+    assert "next     lakegc sweep" not in marked.stdout
+
+
+def test_the_report_of_the_newest_run_is_shown_again(place, key):
+    answer = place.lakegc("report", "repo")
+    assert answer.exit_code == 0, answer.output
+    assert f"repo, run {key}: " in answer.stdout
+    assert "only in commits past their retention" in answer.stdout
+    page = re.search(r"^report +(\S+)$", answer.stdout, re.MULTILINE)[1]
+    assert page.startswith(str(place.sandbox.blockstore))
+    assert page.endswith("/_report.html")
+
+
+def test_the_report_as_json_is_the_stored_one(place, key):
+    answer = place.lakegc("report", "repo", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert Report.from_json(answer.stdout.encode(), name="stdout").run == str(key)
+
+
+def test_the_report_leads_on_to_the_sweep_where_the_mode_allows_it(place, key):
+    assert (
+        f"next     lakegc sweep repo --run {key} --config "
+        in place.lakegc("report", "repo", **SWEEP).stdout
+    )
+
+
+def test_a_sweep_that_the_mode_forbids_is_refused(place, key):
+    answer = place.lakegc("sweep", "repo", "--run", key)
+    assert answer.exit_code == 1
+    assert "deleting is switched off for repo" in answer.stderr
+    assert place.objects() == {file.address for file in place.story.files}
+
+
+def test_a_sweep_without_a_mark_is_refused(place):
+    before = place.objects()
+    answer = place.lakegc("sweep", "repo", "--run", "2026-01-01T00-00-00Z", **SWEEP)
+    assert answer.exit_code == 1
+    assert "there is no run 2026-01-01T00-00-00Z of repo; its runs are " in answer.stderr
+    assert place.objects() == before
+
+
+def test_a_sweep_deletes_what_its_mark_names_and_a_second_one_is_refused(place, key):
+    answer = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
+    assert answer.exit_code == 0, answer.output
+    assert place.objects() == {file.address for file in place.story.kept}
+    assert re.search(rf"deleted +{len(place.story.deleted)} ", answer.stdout)
+    again = place.lakegc("sweep", "repo", "--run", key, **SWEEP)
+    assert again.exit_code == 1
+    assert "was swept at" in again.stderr
+
+
+def test_a_repository_that_the_server_does_not_have_is_named(place):
+    answer = place.lakegc("mark", "absent")
+    assert answer.exit_code == 1
+    assert "absent" in answer.stderr
+    assert len(answer.stderr.splitlines()) == 1
+
+
+def test_a_run_key_in_the_future_is_refused(place):
+    later = RunKey.at(datetime.now(UTC) + timedelta(hours=1))
+    answer = place.lakegc("mark", "repo", "--run", str(later))
+    assert answer.exit_code == 1
+    assert f"run key {later} lies in the future" in answer.stderr
+
+
+def test_a_repository_that_was_never_marked_has_no_report(place):
+    answer = place.lakegc("report", "frozen")
+    assert answer.exit_code == 1
+    assert "frozen was never marked" in answer.stderr
+    assert "lakegc mark frozen" in answer.stderr
+
+
+def test_wrong_keys_end_a_run_without_showing_them(place):
+    answer = place.lakegc("mark", "repo", LAKEGC_SECRET_ACCESS_KEY="not-the-secret-of-anybody")
+    assert answer.exit_code == 1
+    assert "401" in answer.stderr
+    assert "not-the-secret-of-anybody" not in answer.output
