@@ -1,1 +1,1 @@
-"""The Dagster code location: names, wiring, metadata, schedule and command line; computes nothing."""
+"""The Dagster code location: names, wiring, metadata, schedule and command line, no computing."""

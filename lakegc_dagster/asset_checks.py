@@ -1,4 +1,7 @@
-"""The engine's checks on the assets: they show safety and stop a run, and only read; the lock itself is the stored verdict."""
+"""The engine's checks on the assets: they show safety, stop a run, and only read.
+
+The lock itself is the stored verdict.
+"""
 
 import inspect
 import warnings
@@ -8,6 +11,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets import VERDICT
+from lakegc_dagster.assets.arguments import POOL
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.partitions import REPOSITORY_RUN
 from lakegc_dagster.resources import Runs
@@ -15,16 +19,19 @@ from spark_core import checks as guards
 from spark_core.checks import CheckResult
 from spark_core.errors import DeletionFailedError
 from spark_core.records import tables
-from spark_core.records.tables import StoredTable, TableSpec
+from spark_core.records.reading import StoredTable
+from spark_core.records.tables import TableSpec
 from spark_core.run import Run
 
 _NOTHING_LEFT = "every_object_was_deleted"
 
 
 def judge(run: Run, spec: TableSpec) -> Sequence[CheckResult]:
-    """Run the checks that sit on a table, by its manifest and those of the tables before it."""
+    """Run the checks of a table by its manifest and the manifests of the tables before it."""
     before = tables.MARK_TABLES[: tables.MARK_TABLES.index(spec) + 1]
-    return guards.check_table(run, spec.name, {table.name: run.load(table).manifest for table in before})
+    return guards.check_table(
+        run, spec.name, {table.name: run.load(table).manifest for table in before}
+    )
 
 
 def judge_mark(run: Run) -> Sequence[CheckResult]:
@@ -33,7 +40,7 @@ def judge_mark(run: Run) -> Sequence[CheckResult]:
 
 
 def judge_report(report: StoredTable) -> CheckResult:
-    """Say of a stored report whether the sweep deleted everything that it was to delete."""
+    """Say of a stored report whether the sweep deleted everything that it had to delete."""
     summary, passed = f"{report.manifest.rows} objects, each with its outcome", True
     try:
         engine.sweep.require_complete(report)
@@ -45,8 +52,8 @@ def judge_report(report: StoredTable) -> CheckResult:
 def asset_of(table: str) -> str:
     """Name the asset on which Dagster shows the checks of a table.
 
-    Those of the last table are about the whole mark, and one that failed must
-    not keep the verdict from being stored: they come after it.
+    The checks of the last table are about the whole mark. They come after the verdict, because a
+    failed one must not keep the verdict from being stored.
     """
     return VERDICT if table == tables.EXPIRED_ADDRESSES.name else table
 
@@ -54,22 +61,25 @@ def asset_of(table: str) -> str:
 def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
     """Show a result: the sentence, the figures behind it, its limit, and what lifts it.
 
-    What was deleted it does not say: a check may be executed again long after the sweep.
+    The result does not say what was deleted: a check may be executed again long after the sweep.
     """
-    said = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
+    limits = {"limit": result.limit, "lifted_by": result.lifted_by} if result.limit else {}
     return dg.AssetCheckResult(
         passed=result.passed,
-        severity=dg.AssetCheckSeverity.ERROR if result.name not in guards.ADVISORY else dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR
+        if result.name not in guards.ADVISORY
+        else dg.AssetCheckSeverity.WARN,
         asset_key=asset_of(result.table),
         check_name=result.name,
         description=result.summary,
-        metadata=figures_metadata({**result.figures, **said}),
+        metadata=figures_metadata({**result.figures, **limits}),
     )
 
 
 def _spec(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
-        # Dagster calls answers per partition a preview; without, the one about a repository hides that about another.
+        # Dagster calls results per partition a preview. Without partitions, the result of one
+        # repository would hide the result of another.
         warnings.simplefilter("ignore", dg.PreviewWarning)
         return dg.AssetCheckSpec(
             name,
@@ -82,13 +92,17 @@ def _spec(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
 
 def _specs_on(asset: str) -> list[dg.AssetCheckSpec]:
     return [
-        _spec(name, asset, inspect.getdoc(check)) for name, table, check in guards.CHECKS if asset_of(table) == asset
+        _spec(name, asset, inspect.getdoc(check))
+        for name, table, check in guards.CHECKS
+        if asset_of(table) == asset
     ]
 
 
 def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
-    @dg.multi_asset_check(name=f"check_{spec.name}", specs=_specs_on(spec.name))
-    def check_table(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+    @dg.multi_asset_check(name=f"check_{spec.name}", specs=_specs_on(spec.name), pool=POOL)
+    def check_table(
+        context: dg.AssetCheckExecutionContext, runs: Runs
+    ) -> Iterator[dg.AssetCheckResult]:
         with runs.opened(context.partition_key, spec.name) as run:
             results = judge(run, spec)
         runs.observer.checked(results)
@@ -97,8 +111,10 @@ def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
     return check_table
 
 
-@dg.multi_asset_check(name=f"check_{VERDICT}", specs=_specs_on(VERDICT))
-def check_verdict(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
+@dg.multi_asset_check(name=f"check_{VERDICT}", specs=_specs_on(VERDICT), pool=POOL)
+def check_verdict(
+    context: dg.AssetCheckExecutionContext, runs: Runs
+) -> Iterator[dg.AssetCheckResult]:
     """Say what the stored verdict says of the whole mark."""
     with runs.opened(context.partition_key, VERDICT) as run:
         results = judge_mark(run)
@@ -112,12 +128,16 @@ def check_verdict(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterato
         _spec(
             _NOTHING_LEFT,
             tables.DELETION_REPORT.name,
-            "Every object of the sweep is gone; one that the store kept fails the run, after the report of all is stored.",
+            "Every object of the sweep is gone. If the store kept one, the run fails after the "
+            "report is stored.",
         )
     ],
+    pool=POOL,
 )
-def check_deletion_report(context: dg.AssetCheckExecutionContext, runs: Runs) -> Iterator[dg.AssetCheckResult]:
-    """Say whether the sweep deleted everything that it was to delete."""
+def check_deletion_report(
+    context: dg.AssetCheckExecutionContext, runs: Runs
+) -> Iterator[dg.AssetCheckResult]:
+    """Say whether the sweep deleted everything that it had to delete."""
     with runs.opened(context.partition_key, tables.DELETION_REPORT.name) as run:
         result = judge_report(run.load(tables.DELETION_REPORT))
     runs.observer.checked([result])

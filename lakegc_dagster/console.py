@@ -1,4 +1,4 @@
-"""How the command line looks: steps as they end, tables, errors in one piece; colours only on a terminal."""
+"""The output of the command line: steps, tables, reports and errors; colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_core.errors import LakegcError, RefusedError, SettingsError
+from spark_core.events import Event
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
-    from spark_core.records.tables import Manifest
+    from spark_core.records.manifest import Manifest
     from spark_core.report import Group, ReferenceReport, Report
 
-# Wide enough for a table in the log of a CI run, where there is no terminal to ask.
+# Wide enough for a table in a CI log, where no terminal gives a width.
 _WIDTH_WITHOUT_TERMINAL = 140
 
 STEPS: Mapping[str, str] = {
@@ -38,14 +39,13 @@ STEPS: Mapping[str, str] = {
 
 
 class _PlainConsole(Console):
-    """Shows text for what it is: no character of it drives the terminal.
+    """Shows text as it is, so that no character of it controls the terminal.
 
-    Every string that is printed, in a table's cell or a panel too, comes by
-    here; colours are added after it.
+    Every printed string passes here, also from a table's cell or a panel. Colours are added later.
     """
 
     def render_str(self, text: str, **how: Any) -> Text:
-        """Turn a string into text to show."""
+        """Turn a string into text without control characters."""
         return super().render_str(visible(text, lines=True), **how)
 
 
@@ -53,50 +53,61 @@ def console(stream: TextIO | None = None) -> Console:
     """Make a console.
 
     Args:
-        stream: Where to; standard output when None.
+        stream: The output stream; standard output when None.
     """
     target = stream or sys.stdout
     plain = not target.isatty() and "COLUMNS" not in os.environ
-    return _PlainConsole(file=target, width=_WIDTH_WITHOUT_TERMINAL if plain else None, highlight=False, emoji=False)
+    return _PlainConsole(
+        file=target, width=_WIDTH_WITHOUT_TERMINAL if plain else None, highlight=False, emoji=False
+    )
 
 
 def bytes_text(size_bytes: int) -> str:
-    """Print bytes as people read them."""
+    """Format bytes for people."""
     from spark_core.report.values import bytes_text as text
 
     return text(size_bytes)
 
 
 def seconds_text(seconds: float) -> str:
-    """Print a duration in seconds."""
+    """Format a duration in seconds."""
     return f"{seconds:.1f} s"
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Make a table of plain text; columns whose name is a figure stand to the right.
+    """Make a table of plain text; columns of figures, such as `rows`, are aligned right.
 
     Args:
-        title: What it shows.
+        title: Title of the table.
         columns: Names of the columns.
-        rows: A text per column.
+        rows: One text for each column.
     """
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", pad_edge=False, box=None)
+    made = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        pad_edge=False,
+        box=None,
+    )
     for name in columns:
         figure = name in {"rows", "bytes", "seconds", "objects", "days", "commits"}
-        made.add_column(name, justify="right" if figure else "left", overflow="fold", no_wrap=figure)
+        made.add_column(
+            name, justify="right" if figure else "left", overflow="fold", no_wrap=figure
+        )
     for row in rows:
         made.add_row(*(escape(cell) for cell in row))
     return made
 
 
 class Steps:
-    """Shows the steps of a run while they work; `launch` calls it with each event.
+    """Shows the steps of a run; `launch` calls it with each event.
 
-    On a terminal every step turns until it ends; elsewhere a step is one line
-    when it ends, so that a log stays readable.
+    On a terminal each step has a spinner until it ends. Elsewhere each step is one line at its end,
+    so that a log stays readable.
 
     Args:
-        shown: Where to show it.
+        shown: The console that shows the steps.
     """
 
     def __init__(self, shown: Console) -> None:
@@ -104,6 +115,7 @@ class Steps:
         self._live = shown.is_terminal
         self._began: dict[str, float] = {}
         self._tasks: dict[str, TaskID] = {}
+        self._waiting: set[str] = set()
         self._progress = Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
@@ -118,34 +130,41 @@ class Steps:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._live:
             self._progress.stop()
 
-    def __call__(self, kind: str, step: str, details: Mapping[str, Any]) -> None:
-        """Show one event of a run.
-
-        Args:
-            kind: `started`, `progressed`, `stored`, `checked` or `failed`.
-            step: Name of the table.
-            details: `rows`, `size_bytes` and `seconds` of a stored table; `name`, `passed` and `summary` of a check; `summary`
-                of how far a step has come.
-        """
-        if kind == "started":
+    def __call__(self, event: Event) -> None:
+        """Show one event of a run."""
+        step = event.table
+        if event.kind == "started":
             self._start(step)
-        elif kind == "progressed":
-            self._advance(step, str(details["summary"]))
-        elif kind == "stored":
-            self._end(
-                step, f"{details['rows']:>9,} rows  {bytes_text(details['size_bytes']):>10}", details.get("seconds")
-            )
-        elif kind == "failed":
+        elif event.kind == "progressed":
+            self._advance(step, event.words)
+        elif event.kind == "stored":
+            found = f"{event.rows:>9,} rows  {bytes_text(event.size_bytes):>10}"
+            self._end(step, found, event.seconds)
+        elif event.kind == "waits":
+            self._wait(step, event.words)
+        elif event.kind == "failed":
             self._end(step, "failed", None)
-        elif kind == "checked" and not details.get("passed", True):
-            self._console.print(f"  refused by {escape(str(details.get('name', step)))}", style="red")
+        elif not event.passed:
+            self._console.print(f"  refused by {escape(event.check)}", style="red")
+
+    def _wait(self, step: str, words: str) -> None:
+        """Say once what a step waits for: it is tried again until the other process has ended."""
+        if step not in self._waiting:
+            self._waiting.add(step)
+            told = f"  {step} waits: {words}"
+            self._console.print(told, markup=False, soft_wrap=True)
 
     def _start(self, step: str) -> None:
+        if step in self._waiting:
+            return
         self._began[step] = time.monotonic()
         if self._live:
             self._tasks[step] = self._progress.add_task(self._words(step), total=1, found="")
@@ -160,7 +179,11 @@ class Steps:
         if self._live and step in self._tasks:
             self._progress.update(self._tasks[step], completed=1, found=found)
             return
-        took = seconds if seconds is not None else time.monotonic() - self._began.get(step, time.monotonic())
+        took = (
+            seconds
+            if seconds is not None
+            else time.monotonic() - self._began.get(step, time.monotonic())
+        )
         self._console.print(f"  {step:<22} {found}  {seconds_text(took):>8}", markup=False)
 
     @staticmethod
@@ -169,7 +192,7 @@ class Steps:
 
 
 def steps_table(stored: Mapping[str, Manifest]) -> Table:
-    """Make the table of the steps of a run: rows, bytes of Parquet, seconds.
+    """Make a table of a run's steps with rows, bytes of Parquet and seconds.
 
     Args:
         stored: Manifests by table.
@@ -197,7 +220,7 @@ def groups_table(title: str, groups: Iterable[Group], what: str = "why") -> Tabl
 
 
 def show_report(shown: Console, report: Report) -> None:
-    """Show a report: totals, what may go and stays and why, and what a sweep did."""
+    """Show a report: totals, what may go, what is kept, why, and what a sweep did."""
     shown.print()
     shown.print(_headline(report), soft_wrap=True)
     for title, groups, what in (
@@ -222,13 +245,17 @@ def show_report(shown: Console, report: Report) -> None:
     if report.checks:
         shown.print()
         shown.print(
-            table("Checks", ("check", "result", "limit"), [(c.name, c.standing, c.limit) for c in report.checks])
+            table(
+                "Checks",
+                ("check", "result", "limit"),
+                [(c.name, c.standing, c.limit) for c in report.checks],
+            )
         )
     _show_refusals(shown, report)
 
 
 def _show_refusals(shown: Console, report: Report) -> None:
-    """Show which checks refused a mark, what lifts that, and once what it means for the objects."""
+    """Show the checks that refused a mark, what lifts each, and that nothing was deleted."""
     lifted_by = {check.name: check.lifted_by for check in report.checks}
     for name, why in report.refused.items():
         shown.print(f"\n[red]Refused[/red] by {escape(name)}: {escape(why)}", soft_wrap=True)
@@ -239,18 +266,26 @@ def _show_refusals(shown: Console, report: Report) -> None:
 
 
 def _headline(report: Report) -> str:
-    """Say in a line what may go, and in a second one what waits for calls."""
+    """Say what may go, and what waits because branches could not be asked."""
     found = "nothing may go" if not report.expired.objects else f"{report.expired} may go"
-    also = "".join(f"; kept by a setting: {group}, {escape(group.name)}" for group in report.kept_by_setting)
-    line = f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}: {found}, of {report.listed}{also}"
+    also = "".join(
+        f"; kept by a setting: {group}, {escape(group.name)}" for group in report.kept_by_setting
+    )
+    of = f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}"
+    line = f"{of}: {found}, of {report.listed}{also}"
     return f"{line}\n[yellow]{escape(report.waiting)}.[/yellow]" if report.waiting else line
 
 
 def _show_not_deleted(shown: Console, report: Report) -> None:
-    """Name some objects that a sweep did not delete: those that the store kept, and those that something references again."""
+    """Name some objects that a sweep did not delete.
+
+    The store did not delete them, or something references them again.
+    """
     if report.failures:
         shown.print()
-        rows = [(failure.address, failure.outcome, failure.error) for failure in report.failures[:20]]
+        rows = [
+            (failure.address, failure.outcome, failure.error) for failure in report.failures[:20]
+        ]
         shown.print(table("Not deleted", ("address", "outcome", "what the store said"), rows))
     if report.spared:
         shown.print()
@@ -259,11 +294,11 @@ def _show_not_deleted(shown: Console, report: Report) -> None:
 
 
 def _show_reference(shown: Console, found: ReferenceReport) -> None:
-    """Show how the addresses of a mark of lakeFS's own job stand today, and name some of those that are kept."""
+    """Show today's standing of the addresses in a mark of lakeFS's own job; name some kept ones."""
     shown.print()
     shown.print(
-        f"The mark {found.mark_id} of the reference job names {found.addresses:,} addresses; lakegc's own would let go of "
-        f"{found.eligible}.",
+        f"The mark {found.mark_id} of the reference job names {found.addresses:,} addresses; "
+        f"lakegc's own would let go of {found.eligible}.",
         markup=False,
         soft_wrap=True,
     )
@@ -276,14 +311,18 @@ def _show_reference(shown: Console, found: ReferenceReport) -> None:
 
 
 def show_error(shown: Console, error: LakegcError) -> None:
-    """Show an error in one piece: a panel on a terminal, a line elsewhere."""
+    """Show an error as a panel on a terminal, as one line elsewhere."""
     title = (
-        "settings" if isinstance(error, SettingsError) else "refused" if isinstance(error, RefusedError) else "failed"
+        "settings"
+        if isinstance(error, SettingsError)
+        else "refused"
+        if isinstance(error, RefusedError)
+        else "failed"
     )
     if shown.is_terminal:
         shown.print(Panel(escape(str(error)), title=title, title_align="left", border_style="red"))
     else:
-        # Soft-wrapped, so that whoever reads the log finds the sentence whole.
+        # Soft-wrapped, so that a log has the whole sentence in one line.
         shown.print(f"lakegc: {title}: {error}", markup=False, soft_wrap=True)
 
 

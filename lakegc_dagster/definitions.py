@@ -1,4 +1,7 @@
-"""The code location: assets, checks, jobs, schedules, sensor and resources put together. Importing it starts nothing and asks nobody."""
+"""The code location: assets, checks, jobs, schedules, sensors and resources put together.
+
+Importing it starts nothing and sends no request.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
-from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
+from lakegc_dagster.freshness import assets_with_freshness
 from lakegc_dagster.io_managers import table_io_manager
 from lakegc_dagster.jobs import JOBS
+from lakegc_dagster.notify_sensors import build_notify_sensors
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
@@ -22,34 +26,45 @@ if TYPE_CHECKING:
 
 
 def build_defs(
-    settings: Settings | Wiring | None, *, s3: S3Resource | None = None, azure: AzureResource | None = None
+    settings: Settings | None,
+    *,
+    s3: S3Resource | None = None,
+    azure: AzureResource | None = None,
+    executor: dg.ExecutorDefinition | None = dg.in_process_executor,
 ) -> dg.Definitions:
     """Build the code location for some settings.
 
+    `dg.Definitions.merge` puts it together with others. If both have a resource (`s3`, `azure`),
+    both must be given the same object; `spark`, `runs` and `tables` are lakegc's own.
+
     Args:
-        settings: The settings; a wiring where clock or observer are not the usual ones; None when there are no
-            settings yet, then the asset graph is shown and every run says what is missing.
-        s3: The S3 resource to take credentials from; else the settings and the AWS chain are asked.
-        azure: The Azure resource to take account and credentials from; else the settings and the Azure environment are asked.
+        settings: The settings; None when there are none yet, then the asset graph is shown and
+            every run says what is missing.
+        s3: The S3 resource to take credentials from; else the settings and the AWS chain give them.
+        azure: The Azure resource to take account and credentials from; else the settings and the
+            Azure environment give them.
+        executor: The executor of what is started outside the jobs, which have their own; None if
+            the definitions to merge with have one.
 
     Raises:
-        SettingsError: If the schedule of the settings is none.
+        SettingsError: If the schedule of the settings is no schedule.
     """
-    wiring = settings if isinstance(settings, Wiring) else Wiring(settings)
+    schedules = build_schedules(
+        settings
+    )  # first: it says what is wrong with the schedule of the settings
     return dg.Definitions(
-        assets=[*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS],
+        assets=assets_with_freshness(settings),
         asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
         jobs=JOBS,
-        schedules=build_schedules(wiring.settings),
-        sensors=build_sensors(wiring.settings),
-        resources={**build_resources(wiring, s3, azure), "tables": table_io_manager},
-        # One process and one Spark session a run: the tables are frames that only Spark's own workers compute.
-        executor=dg.in_process_executor,
-        metadata={"settings": str(no_settings() if wiring.settings is None else wiring.settings.file)},
+        schedules=schedules,
+        sensors=[*build_sensors(settings), *build_notify_sensors(settings)],
+        resources={**build_resources(Wiring(settings), s3, azure), "tables": table_io_manager},
+        executor=executor,
+        metadata={"settings": str(no_settings() if settings is None else settings.file)},
     )
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Build the code location from `lakegc.toml`, when Dagster asks for it."""
+    """Build the code location from `lakegc.toml` when Dagster asks for it."""
     return build_defs(load_settings() if settings_are_given() else None)

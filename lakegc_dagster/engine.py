@@ -1,7 +1,7 @@
-"""The rooms of the engine that do the work, each imported when a run first comes to it.
+"""The modules that do the work of runs and sensors, each imported when it is first used.
 
-Dagster loads the code location in every one of its processes, most of which
-never make a table. What it shows of tables and checks needs none of these.
+Dagster loads the code location in every one of its processes, and most of them never make a table.
+What Dagster shows of tables and checks needs none of these modules.
 """
 
 from __future__ import annotations
@@ -10,21 +10,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakegc_dagster import notify, overview
     from spark_core import collect, lakefs, mark, sweep
     from spark_core.checks import verdict
-    from spark_core.upkeep import housekeeping
+    from spark_core.policies import expirations as policies
+    from spark_core.upkeep import prune
 
-__all__ = ["collect", "housekeeping", "lakefs", "mark", "sweep", "verdict"]
+__all__ = [
+    "collect",
+    "lakefs",
+    "mark",
+    "notify",
+    "overview",
+    "policies",
+    "prune",
+    "sweep",
+    "verdict",
+]
 
-_ROOMS = {"housekeeping": "upkeep.housekeeping", "verdict": "checks.verdict"}
+_ROOMS = {
+    "notify": "lakegc_dagster.notify",
+    "overview": "lakegc_dagster.overview",
+    "policies": "spark_core.policies.expirations",
+    "prune": "spark_core.upkeep.prune",
+    "verdict": "spark_core.checks.verdict",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a room.
+    """Import a module.
 
     Raises:
-        AttributeError: If it is none of those above.
+        AttributeError: If it is none of the modules above.
     """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"spark_core.{_ROOMS.get(name, name)}")
+    return import_module(_ROOMS.get(name, f"spark_core.{name}"))

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.instance import InstanceRef  # Dagster has no public way to open a home with overrides
+
+from lakegc_dagster.private_doors import instance_without_log_files
 
 _CONFIG = """\
 # Written by lakegc when it made this Dagster home; yours to change.
@@ -15,15 +16,23 @@ telemetry:
   enabled: false
 nux:
   enabled: false
+freshness:
+  # Shows when the newest mark or sweep is too old.
+  enabled: true
 concurrency:
+  # Each run brings a Spark session of its own. For more at once raise both; \
+from its first run on, the pool of lakegc's
+  # runs has a limit of its own: `dagster instance concurrency set lakegc 2`.
   runs:
-    # Each run brings a Spark session of its own.
     max_concurrent_runs: 1
+  pools:
+    granularity: run
+    default_limit: 1
 """
 
 
 def prepare_home(home: Path) -> Path:
-    """Make a Dagster home that sends no telemetry; one that is there stays as it is.
+    """Make a Dagster home that sends no telemetry; an existing home stays as it is.
 
     Args:
         home: The directory.
@@ -42,13 +51,11 @@ def prepare_home(home: Path) -> Path:
 def open_instance(home: Path) -> Iterator[dg.DagsterInstance]:
     """Open the instance of a home for a run in this process.
 
-    The run's output stays on the terminal: Dagster would redirect it to files
-    under the feet of whoever draws progress on it.
+    The run's output stays on the terminal: Dagster would redirect it to files while the terminal
+    shows progress.
 
     Args:
         home: Dagster's home; made when it is not there.
     """
-    quiet = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
-    reference = InstanceRef.from_dir(str(prepare_home(home)), overrides={"compute_logs": quiet})
-    with dg.DagsterInstance.from_ref(reference) as instance:
+    with instance_without_log_files(prepare_home(home)) as instance:
         yield instance

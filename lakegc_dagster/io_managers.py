@@ -1,4 +1,4 @@
-"""Storing a draft in the repository's own store and reading it back, with its figures as metadata."""
+"""Store a draft in the repository's own store and read it back, with its figures as metadata."""
 
 from typing import Any
 
@@ -8,7 +8,8 @@ from lakegc_dagster import engine
 from lakegc_dagster.metadata import manifest_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
-from spark_core.records.tables import Draft, StoredTable
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft
 
 
 class TableIOManager(dg.IOManager):
@@ -22,13 +23,17 @@ class TableIOManager(dg.IOManager):
         self._runs = runs
 
     def handle_output(self, context: dg.OutputContext, obj: Draft | StoredTable) -> None:
-        """Store a table; a lazy frame is computed by this, and one that is stored stays as it is."""
+        """Store a table; this computes a lazy frame, and leaves a stored table as it is."""
         spec = tables.BY_NAME[obj.manifest.table] if isinstance(obj, StoredTable) else obj.spec
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
-            metadata = manifest_metadata(stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}")
-            context.add_output_metadata({**metadata, **page, "server_calls_so_far": run.server.requests.total()})
+            metadata = manifest_metadata(
+                stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}"
+            )
+            context.add_output_metadata(
+                {**metadata, **page, "server_calls_so_far": run.server.requests.total()}
+            )
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""
@@ -38,7 +43,8 @@ class TableIOManager(dg.IOManager):
 
 
 @dg.io_manager(
-    required_resource_keys={"runs"}, description="Parquet and manifest under _lakefs/retention/gc/ of the repository."
+    required_resource_keys={"runs"},
+    description="Parquet and manifest under _lakefs/retention/gc/ of the repository.",
 )
 def table_io_manager(context: dg.InitResourceContext) -> TableIOManager:
     """Make the IO manager on the open runs that the assets use."""

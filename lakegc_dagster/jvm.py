@@ -1,4 +1,4 @@
-"""The Java process that Spark runs in, started so that its words go to a file instead of over the progress on screen."""
+"""The Java process of Spark, started so that its output goes to a file, not over the progress."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_core.errors import SettingsError
+from spark_core.spark.private_doors import running_java, start_java, started_session
 from spark_core.spark.session import check_java
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def start_quietly(settings: Settings) -> Path:
     Raises:
         SettingsError: If there is no Java that Spark can run on, or it does not start.
     """
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     check_java()
     log = settings.dagster_home / LOG_NAME
-    if SparkContext._gateway is not None:  # noqa: SLF001 - Spark has no public way to ask
+    if running_java() is not None:
         return log
     log.parent.mkdir(parents=True, exist_ok=True)
     conf = SparkConf(loadDefaults=False)
@@ -48,12 +49,14 @@ def start_quietly(settings: Settings) -> Path:
         try:
             gateway = launch(conf, {"stdout": words, "stderr": words})
         except PySparkRuntimeError as failure:
-            said = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
+            output = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
             raise SettingsError(
-                f"Spark's Java process ended before it served ({said or failure})",
-                f"The whole of what it said is in {log}; mend [spark] in the settings, or the Java installation.",
+                f"Spark's Java process ended before it served ({output or failure})",
+                f"Its whole output is in {log}; mend [spark] in the settings, or the "
+                "Java installation.",
             ) from failure
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - as above; a context would start the session
+    # A context would start the session.
+    start_java(gateway, conf)
     return log
 
 
@@ -64,17 +67,14 @@ def end(*, seconds: float) -> int | None:
         seconds: How long it may take; then it is killed.
 
     Returns:
-        Its exit code; None when there was none, or it had to be killed.
+        Its exit code; None if there was no process, or it had to be killed.
     """
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    session, gateway = SparkSession.getActiveSession(), SparkContext._gateway  # noqa: SLF001 - as above
+    session, gateway = started_session(), running_java()
     if gateway is None or gateway.proc is None:
         return None
     if session is not None:
         session.stop()
-    # It ends when nobody can write to it any more.
+    # Java ends when nobody can write to it any more.
     gateway.proc.stdin.close()
     try:
         return int(gateway.proc.wait(seconds))
@@ -84,10 +84,8 @@ def end(*, seconds: float) -> int | None:
 
 
 def kill() -> None:
-    """End the Java process of this Python process at once, whatever it does."""
-    from pyspark import SparkContext
-
-    gateway = SparkContext._gateway  # noqa: SLF001 - as above
+    """Kill the Java process of this Python process at once, whatever it is doing."""
+    gateway = running_java()
     if gateway is not None and gateway.proc is not None:
         gateway.proc.kill()
         gateway.proc.wait()

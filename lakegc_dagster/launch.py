@@ -1,8 +1,8 @@
-"""Running a job from a program: in this process, on the Dagster home that the UI shows."""
+"""Run a job from a program: in this process, on the Dagster home that the UI shows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
@@ -14,24 +14,24 @@ from lakegc_dagster.failures import RETRY_AFTER
 from lakegc_dagster.home import open_instance
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.resources import Wiring
+from lakegc_dagster.resources import Observer, Wiring, build_resources
+from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
 from spark_core.checks import CheckResult, verdict
-from spark_core.errors import DeletionFailedError, LakegcError
+from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError
+from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
-from spark_core.records.tables import DELETION_REPORT, Manifest
+from spark_core.records.manifest import Manifest
+from spark_core.records.tables import DELETION_REPORT
 from spark_core.sweep import Progress
-from spark_core.upkeep.housekeeping import House
-
-Kind = Literal["started", "progressed", "stored", "checked", "failed"]
-OnEvent = Callable[[Kind, str, Mapping[str, Any]], None]
+from spark_core.upkeep.prune import House
 
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """What became of a job.
+    """The outcome of a job.
 
     Attributes:
         success: Every table was stored and every check passed.
@@ -41,7 +41,8 @@ class LaunchResult:
         manifests: The tables that this job stored, by name.
         checks: What the checks said, in the order in which they ran.
         house: What house-keeping did and found, in words; None if there was none.
-        state: What had been done when an error ended it that is none of the engine's, in a sentence; None if nobody knows.
+        state: What had been done when an error outside the engine ended it, in a sentence; None if
+            nobody knows.
     """
 
     success: bool
@@ -55,7 +56,7 @@ class LaunchResult:
 
 
 @dataclass
-class _Recorder:
+class _Recorder(Observer):
     """Keeps what a run tells, and passes it on."""
 
     on_event: OnEvent
@@ -67,41 +68,34 @@ class _Recorder:
 
     def started(self, table: str) -> None:
         self.error = self.state = None  # a retry that begins has not failed yet
-        self.on_event("started", table, {})
+        self.on_event(Event("started", table))
 
     def progressed(self, table: str, progress: Progress) -> None:
-        self.on_event("progressed", table, {"summary": str(progress), "progress": progress})
+        self.on_event(Event("progressed", table, str(progress)))
 
     def stored(self, manifest: Manifest) -> None:
         self.manifests[manifest.table] = manifest
-        seconds = (manifest.reading_ended - manifest.reading_began).total_seconds()
-        self.on_event(
-            "stored",
-            manifest.table,
-            {"rows": manifest.rows, "size_bytes": manifest.size_bytes, "seconds": seconds, "manifest": manifest},
-        )
+        self.on_event(Event.stored(manifest))
 
     def checked(self, results: Sequence[CheckResult]) -> None:
         self.checks.extend(results)
         for result in results:
-            self.on_event(
-                "checked",
-                result.table,
-                {"name": result.name, "passed": result.allows, "summary": result.summary, "result": result},
-            )
+            self.on_event(Event.checked(result))
 
     def failed(self, table: str, error: LakegcError) -> None:
         self.error = error
-        self.on_event("failed", table, {"error": error, "message": str(error)})
+        # Dagster tries the step again until the other process has ended.
+        kind: Literal["waits", "failed"] = "waits" if isinstance(error, SameWorkError) else "failed"
+        self.on_event(Event(kind, table, error.message if kind == "waits" else str(error)))
 
-    def broke(self, table: str, state: str | None) -> None:  # noqa: ARG002 - one of what an observer hears
+    def broke(self, table: str, state: str | None) -> None:  # noqa: ARG002 - observer's signature
         self.state = state
 
     def kept_house(self, house: House) -> None:
         self.house = house.words
 
     def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
-        """Return what ended the run: what was raised, else the checks that failed."""
+        """Return what ended the run: the raised error, else the checks that failed."""
         failed = [result for result in self.checks if not result.allows]
         if self.error is not None or not failed:
             return self.error
@@ -123,46 +117,53 @@ def launch(
     reference_mark: str | None = None,
     take_over: str | None = None,
 ) -> LaunchResult:
-    """Run a job for one partition, the same assets as the UI runs.
+    """Run a job for one partition, with the same assets as the UI.
 
     Args:
         settings: The settings.
         job: Which job.
         repository_id: Repository.
         key: Run key.
-        on_event: Told of each table as it is started, progressed, stored, checked or failed, while the job works.
+        on_event: Told of each table while the job works: started, progressed, stored, checked or
+            failed.
         clock: Tells the time; the machine's when None.
         retry_after: How long a step waits before it asks a silent server or store again.
         reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
         take_over: Key of the dead run whose lease may be taken over.
 
     Returns:
-        What became of it; a refusal of the engine is in it, not raised.
+        The outcome; a refusal of the engine is in it, not raised.
 
     Raises:
         SettingsError: If the settings do not know the repository; nothing was started.
-        KeyboardInterrupt: If a person ended it; Dagster has it as a failed run, and no table is stored by halves.
+        KeyboardInterrupt: If a person ended it; Dagster has it as a failed run, and no table is
+            stored by halves.
     """
     settings.repository(repository_id)
     recorder = _Recorder(on_event or (lambda *_: None))
     wiring = Wiring(
-        settings,
-        clock=clock or SystemClock(),
-        observer=recorder,
-        retry_after=retry_after,
-        reference_mark=reference_mark,
-        take_over=take_over,
+        settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after
     )
-    definitions = build_defs(wiring)
+    definition = build_defs(settings).resolve_job_def(job)
+    asked = {"reference_mark": reference_mark, "take_over": take_over}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
-        result = definitions.resolve_job_def(job).execute_in_process(
+        result = definition.execute_in_process(
             instance=instance,
             partition_key=partition_key(repository_id, key),
-            tags={"lakegc/repository": repository_id, "lakegc/run": str(key), "lakegc/from": "command line"},
+            tags={
+                "lakegc/repository": repository_id,
+                "lakegc/run": str(key),
+                "lakegc/from": "command line",
+            },
             raise_on_error=False,
-            # What a person should see comes by `on_event`; Dagster's own lines are in its event log.
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            resources=build_resources(wiring),
+            run_config={
+                "ops": ops_config(set(definition.graph.node_dict), asked),
+                # `on_event` tells what a person should see. Dagster's own lines are in its event
+                # log.
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
         )
         if _was_interrupted(result.all_events):
             raise KeyboardInterrupt
@@ -182,15 +183,20 @@ def launch(
 
 def _was_interrupted(events: Sequence[Any]) -> bool:
     kind = dg.DagsterExecutionInterruptedError.__name__
-    return any(event.is_step_failure and event.step_failure_data.error.cls_name == kind for event in events)
+    return any(
+        event.is_step_failure and event.step_failure_data.error.cls_name == kind for event in events
+    )
 
 
 def _unforeseen(events: Sequence[Any]) -> str:
-    """Return the first failure of a run that no error of ours explains."""
+    """Return the first failure of a run that no error of lakegc explains."""
     for event in events:
         if event.is_step_failure:
             problem = event.step_failure_data.error
             while problem is not None and problem.cause is not None:
                 problem = problem.cause
-            return f"{event.step_key} failed: {problem.message.strip() if problem else 'no reason is known'}"
+            return (
+                f"{event.step_key} failed: "
+                f"{problem.message.strip() if problem else 'no reason is known'}"
+            )
     return "the run failed before its first step; the UI shows its events"

@@ -1,4 +1,4 @@
-"""What Dagster shows of a table: its columns, and the figures of its manifest in a form that it can plot."""
+"""The metadata of a table in Dagster: its columns, and its manifest's figures in plottable form."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import dagster as dg
 import pyarrow as pa
 
 from spark_core.layout import ROOT
-from spark_core.records.tables import Manifest, TableSpec
+from spark_core.records.manifest import Manifest
+from spark_core.records.tables import TableSpec
 
-# Longer lists are evidence to look up in the manifest, not something to read in a table cell.
+# Longer lists are evidence to look up in the manifest, not to read in a table cell.
 _LONGEST_LIST = 20
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
 
 def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """Translate a table's columns to what Dagster shows as its schema."""
+    """Translate a table's columns to the schema that Dagster shows."""
     return dg.TableSchema(
         [
             dg.TableColumn(
-                field.name, str(field.type), constraints=dg.TableColumnConstraints(nullable=bool(field.nullable))
+                field.name,
+                str(field.type),
+                constraints=dg.TableColumnConstraints(nullable=bool(field.nullable)),
             )
             for field in schema
         ]
@@ -38,7 +41,7 @@ def table_metadata(spec: TableSpec) -> Metadata:
 
 
 def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
-    """Describe a table that was stored; manifests carry no secrets, so everything in them may be shown.
+    """Describe a stored table; manifests carry no secrets, so everything in them may be shown.
 
     Args:
         manifest: Its manifest.
@@ -57,7 +60,7 @@ def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
 
 
 def figures_metadata(figures: Mapping[str, Any]) -> Metadata:
-    """Turn facts and figures into entries; those of an inner table are named `outer/inner`."""
+    """Turn facts and figures into entries; entries of an inner table are named `outer/inner`."""
     return dict(_entries(figures, ""))
 
 

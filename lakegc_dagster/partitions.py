@@ -1,4 +1,4 @@
-"""The two dimensions of a partition, repository and run, and the way between keys and values."""
+"""The two dimensions of a partition, repository and run, and their keys and values."""
 
 from __future__ import annotations
 
@@ -27,26 +27,33 @@ def parse_partition_key(text: str) -> tuple[str, RunKey]:
     """
     repository_id, separator, run = text.partition("|")
     if not separator:
-        raise SettingsError(f"partition {text!r} is not a repository and a run key, like my-repo|2026-11-20T02-00-00Z.")
+        raise SettingsError(
+            f"partition {text!r} is not a repository and a run key, like "
+            "my-repo|2026-11-20T02-00-00Z."
+        )
     return repository_id, RunKey.parse(run)
 
 
-def add_partitions(instance: dg.DagsterInstance, repository_ids: Iterable[str], keys: Iterable[RunKey]) -> None:
-    """Let Dagster know repositories and runs; what it knows already stays, and what is said twice is added once."""
+def add_partitions(
+    instance: dg.DagsterInstance, repository_ids: Iterable[str], keys: Iterable[RunKey]
+) -> None:
+    """Add repositories and runs to Dagster's partitions; known and repeated ones are added once."""
     instance.add_dynamic_partitions("repository", sorted(set(repository_ids)))
     instance.add_dynamic_partitions("run", sorted({str(key) for key in keys}))
 
 
-def forget_runs(instance: dg.DagsterInstance, pruned: Sequence[RunKey], keep_runs: int) -> list[str]:
+def forget_runs(
+    instance: dg.DagsterInstance, pruned: Sequence[RunKey], keep_runs: int
+) -> list[str]:
     """Take the keys of runs whose tables are pruned from Dagster's partitions.
 
-    All repositories share them, so the newest ones stay whatever was pruned. A
-    key that another repository still has tables for comes back when it is named
-    again; its events are in Dagster's log all the time.
+    All repositories share the keys, so the newest ones stay whatever was pruned. If another
+    repository still has tables for a key, the key comes back when it is named again; its events
+    stay in Dagster's log.
 
     Args:
         instance: Dagster's instance.
-        pruned: Runs of which some repository's tables were pruned.
+        pruned: Runs with pruned tables in some repository.
         keep_runs: How many of the newest keys stay: the most that any repository keeps.
 
     Returns:
@@ -54,9 +61,13 @@ def forget_runs(instance: dg.DagsterInstance, pruned: Sequence[RunKey], keep_run
     """
     if not pruned:
         return []
-    # Somebody may have added a key that is no instant; it is not ours to take away.
+    # Somebody may have added a key that is no instant. Such a key is not lakegc's to delete.
     newest = sorted(instance.get_dynamic_partitions("run"), reverse=True)[:keep_runs]
-    gone = [key for key in map(str, pruned) if key not in newest and instance.has_dynamic_partition("run", key)]
+    gone = [
+        key
+        for key in map(str, pruned)
+        if key not in newest and instance.has_dynamic_partition("run", key)
+    ]
     for key in gone:
         instance.delete_dynamic_partition("run", key)
     return gone

@@ -1,4 +1,4 @@
-"""What assets are given: the Spark session, the stores' credentials, and the open run of a partition."""
+"""The resources of assets: Spark session, stores' credentials, and the open run of a partition."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 
 from lakegc_dagster import engine
 from lakegc_dagster.azure_resources import NoAzure, with_azure
+from lakegc_dagster.environment import environment_of
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.s3_resources import NoS3, with_s3
 from lakegc_dagster.settings import Settings, no_settings
 from spark_core.checks import CheckResult
@@ -31,8 +33,9 @@ from spark_core.phases import (
     phase,
     state_of,
 )
-from spark_core.records.tables import DELETION_REPORT, Manifest, TableSpec
-from spark_core.run import Environment, Run, Storage, open_run
+from spark_core.records.manifest import Manifest
+from spark_core.records.tables import DELETION_REPORT, TableSpec
+from spark_core.run import Environment, Run, open_run
 from spark_core.spark.cluster import prepare_cluster
 from spark_core.spark.session import check_java, default_master, spark_config, with_named_classes
 
@@ -41,88 +44,53 @@ if TYPE_CHECKING:
 
     from lakegc_dagster.azure_resources import AzureResource
     from spark_core.sweep import Progress
-    from spark_core.upkeep.housekeeping import House
+    from spark_core.upkeep.prune import House
 
-# What a step has done before it is at work, or after it, where that is not simply nothing.
-_STATES = {DELETION_REPORT.name: SWEEP_STANDS, "house_keeping": NOTHING_BY_HOUSE_KEEPING}
+# What a step has done before it is at work, or after it, if that is not simply nothing.
+_STATES = {DELETION_REPORT.name: SWEEP_STANDS, HOUSE_KEEPING: NOTHING_BY_HOUSE_KEEPING}
 
 
-class Observer(Protocol):
-    """Hears what a run does while it does it, in the process that does it."""
+class Observer:
+    """Hears what a run does, in the process that does it; this class ignores everything."""
 
     def started(self, table: str) -> None:
         """A table is about to be made."""
-        ...
+
+    def progressed(self, table: str, progress: "Progress") -> None:
+        """A table that takes long reports its progress."""
 
     def stored(self, manifest: Manifest) -> None:
         """A table was stored."""
-        ...
-
-    def progressed(self, table: str, progress: "Progress") -> None:
-        """A table that takes its time has come so far."""
-        ...
 
     def checked(self, results: Sequence[CheckResult]) -> None:
         """The checks of a table were run."""
-        ...
 
     def failed(self, table: str, error: LakegcError) -> None:
         """A table or its checks raised."""
-        ...
 
     def broke(self, table: str, state: str | None) -> None:
-        """A table or its checks ended by an error that is none of lakegc's; what they had done."""
-        ...
+        """An error outside lakegc ended a table or its checks; `state` is what they had done."""
 
     def kept_house(self, house: "House") -> None:
         """House-keeping after the run has ended."""
-        ...
-
-
-class Unobserved:
-    """Nobody listens."""
-
-    def started(self, table: str) -> None:
-        """Let it pass."""
-
-    def progressed(self, table: str, progress: "Progress") -> None:
-        """Let it pass."""
-
-    def stored(self, manifest: Manifest) -> None:
-        """Let it pass."""
-
-    def checked(self, results: Sequence[CheckResult]) -> None:
-        """Let it pass."""
-
-    def failed(self, table: str, error: LakegcError) -> None:
-        """Let it pass."""
-
-    def broke(self, table: str, state: str | None) -> None:
-        """Let it pass."""
-
-    def kept_house(self, house: "House") -> None:
-        """Let it pass."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a code location is built with.
+    """The parts that a code location is built with.
 
     Attributes:
         settings: The settings; None when there are none yet, then every run says so.
         clock: Tells the time.
         observer: Hears what runs do.
-        retry_after: How long a step waits before it asks again a server or store that did not answer.
-        reference_mark: Id of a mark of lakeFS's own job that every run verifies and stays within.
-        take_over: Key of the dead run whose lease a run may take over.
+        retry_after: How long a step waits before it asks a server or store again that did not
+            answer.
     """
 
     settings: Settings | None
     clock: Clock = field(default_factory=SystemClock)
-    observer: Observer = field(default_factory=Unobserved)
+    observer: Observer = field(default_factory=Observer)
     retry_after: timedelta = RETRY_AFTER
-    reference_mark: str | None = None
-    take_over: str | None = None
 
 
 class SparkResource(LazyPySparkResource):
@@ -137,7 +105,7 @@ class SparkResource(LazyPySparkResource):
     _starting: Future[SparkSession] | None = PrivateAttr(default=None)
 
     def start_ahead(self) -> None:
-        """Begin to start the session, so that Spark gets up while the server is asked."""
+        """Begin to start the session, so that Spark starts while the server is asked."""
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lakegc-spark")
         self._starting = executor.submit(self._start)
         executor.shutdown(wait=False)
@@ -149,16 +117,12 @@ class SparkResource(LazyPySparkResource):
         Raises:
             SettingsError: If there is no Java that Spark can run on.
         """
-        session = self._start() if self._starting is None else self._starting.result()
-        # Spark looks our data sources up in the session that is active in the asking thread, not in the one that made it.
-        jvm: Any = session._jvm  # noqa: SLF001 - there is no public way to it
-        jvm.SparkSession.setActiveSession(session._jsparkSession)  # noqa: SLF001 - as above
-        return session
+        return self._start() if self._starting is None else self._starting.result()
 
     def _start(self) -> SparkSession:
         if SparkSession.getActiveSession() is None:
             check_java()
-        # Spark itself keeps one session a process, whoever asks first.
+        # Spark itself keeps one session per process, whoever asks first.
         session: SparkSession = with_named_classes(super().spark_session)
         prepare_cluster(session, ship_package=self.ship_package)
         return session
@@ -174,7 +138,9 @@ class Runs(dg.ConfigurableResource[Any]):
 
     _environment: Environment | None = PrivateAttr(default=None)
     _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
-    _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(default_factory=lambda: defaultdict(Retries))
+    _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(
+        default_factory=lambda: defaultdict(Retries)
+    )
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
         """Start Spark in the background."""
@@ -182,44 +148,55 @@ class Runs(dg.ConfigurableResource[Any]):
 
     @property
     def observer(self) -> Observer:
-        """Who hears what runs do."""
+        """The observer that hears what runs do."""
         return self.wiring.observer
 
     @contextmanager
-    def opened(self, partition_key: str, step: str) -> Iterator[Run]:
-        """Give the run of a partition to what stores, reads or checks a table; turn the engine's errors into Dagster's.
+    def opened(
+        self, partition_key: str, step: str, config: MarkConfig | LeaseConfig | None = None
+    ) -> Iterator[Run]:
+        """Give the run of a partition to a step, and turn the engine's errors into Dagster's.
 
-        The server is asked for the repository once for all tables of a Dagster
-        run; the sweep asks again by itself before it deletes.
+        The server is asked for the repository once for all tables of a Dagster run; the sweep asks
+        again by itself before it deletes.
 
         Args:
             partition_key: Repository and run key.
             step: The table, or what else is made, that this is about.
+            config: What a person asks of it.
 
         Yields:
             The run.
         """
         state = _STATES.get(step, NOTHING_DELETED)
-        with self._opened_in(state, partition_key, step) as run:
+        with self._opened_in(state, partition_key, step, config) as run:
             yield run
 
     @contextmanager
-    def making(self, partition_key: str, spec: TableSpec) -> Iterator[Run]:
+    def making(
+        self, partition_key: str, spec: TableSpec, config: MarkConfig | LeaseConfig | None = None
+    ) -> Iterator[Run]:
         """Give the run of a partition to the asset that makes a table."""
         self.observer.started(spec.name)
         before = NOTHING_BY_THIS_SWEEP if spec is DELETION_REPORT else NOTHING_DELETED
-        with self._opened_in(before, partition_key, spec.name) as run:
+        with self._opened_in(before, partition_key, spec.name, config) as run:
             yield run
 
     @contextmanager
-    def _opened_in(self, state: str, partition_key: str, step: str) -> Iterator[Run]:
+    def _opened_in(
+        self, state: str, partition_key: str, step: str, config: MarkConfig | LeaseConfig | None
+    ) -> Iterator[Run]:
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
 
         try:
             retries = self._retries[partition_key, step]
-            with raising_failures(tell, retry_after=self.wiring.retry_after, retries=retries), phase(state):
-                yield self._open(*parse_partition_key(partition_key))
+            with (
+                raising_failures(tell, retry_after=self.wiring.retry_after, retries=retries),
+                phase(state),
+            ):
+                run = self._open(*parse_partition_key(partition_key))
+                yield run if config is None else replace(run, **config.model_dump())
         except (dg.Failure, dg.RetryRequested):
             raise
         except Exception as error:
@@ -227,14 +204,18 @@ class Runs(dg.ConfigurableResource[Any]):
             raise
 
     def longest_kept(self, at_least: int) -> int:
-        """Return how many runs the repository of the settings that keeps most of them keeps."""
+        """Return the largest number of runs that any repository of the settings keeps."""
         settings = self.wiring.settings
-        others = [] if settings is None else [settings.repository(name).keep_runs for name in settings.repository_ids]
+        others = (
+            []
+            if settings is None
+            else [table.run_options().keep_runs for table in settings.repository_tables]
+        )
         return max([at_least, *others])
 
     @property
     def environment(self) -> Environment:
-        """Server, store, Spark and time, as the settings have them; made once, and nothing is asked yet.
+        """Server, store, Spark and time, as the settings have them; made once, without a request.
 
         Raises:
             SettingsError: If there are no settings, or no keys.
@@ -244,19 +225,10 @@ class Runs(dg.ConfigurableResource[Any]):
             raise no_settings()
         if self._environment is None:
             store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
-            self._environment = Environment(
-                server=engine.lakefs.LakeFSServer(settings.server_options(), clock=self.wiring.clock),
-                store_options=store_options,
-                spark=lambda: self.spark.spark_session,
-                clock=self.wiring.clock,
-                server_path=settings.storage.server_path,
-                storages={
-                    storage_id: Storage(
-                        replace(store_options, **settings.own_store_options(storage_id)),
-                        settings.storage_of(storage_id).server_path,
-                    )
-                    for storage_id in settings.storages
-                },
+            clock = self.wiring.clock
+            server = engine.lakefs.LakeFSServer(settings.server_options(), clock=clock)
+            self._environment = environment_of(
+                settings, server, store_options, lambda: self.spark.spark_session, clock
             )
         return self._environment
 
@@ -272,8 +244,6 @@ class Runs(dg.ConfigurableResource[Any]):
                 repository_id,
                 key,
                 options,
-                reference_mark=self.wiring.reference_mark,
-                take_over=self.wiring.take_over,
             )
         return found
 
@@ -281,19 +251,26 @@ class Runs(dg.ConfigurableResource[Any]):
 def build_resources(
     wiring: Wiring, s3: "S3Resource | None" = None, azure: "AzureResource | None" = None
 ) -> dict[str, Any]:
-    """Make the resources that assets name; nothing is started or asked.
+    """Make the resources that assets name; this starts nothing and sends no request.
 
     Args:
         wiring: Settings, clock, observer.
-        s3: The S3 resource of a code location that has one; else the settings and the AWS chain are asked.
-        azure: The Azure resource of a code location that has one; else the settings and Azure's usual chain are asked.
+        s3: The S3 resource of a code location that has one; else the settings and the AWS chain
+            give credentials.
+        azure: The Azure resource of a code location that has one; else the settings and Azure's
+            usual chain give credentials.
     """
     settings = wiring.settings
     session = (
         SparkResource(spark_config=spark_config(master=default_master()))
         if settings is None
-        else SparkResource(spark_config=settings.spark_config(), ship_package=settings.spark.ship_package)
+        else SparkResource(
+            spark_config=settings.spark_config(), ship_package=settings.spark.ship_package
+        )
     )
-    stores: dict[str, Any] = {"s3": NoS3() if s3 is None else s3, "azure": NoAzure() if azure is None else azure}
+    stores: dict[str, Any] = {
+        "s3": NoS3() if s3 is None else s3,
+        "azure": NoAzure() if azure is None else azure,
+    }
     runs = Runs(wiring=wiring, spark=session, **stores)
     return {"spark": session, **stores, "runs": runs}

@@ -1,4 +1,7 @@
-"""Dagster's resource for S3 as credentials of the stores: what a code location has already need not be said twice."""
+"""Dagster's resource for S3 as credentials of the stores.
+
+A code location that has such a resource need not repeat it in the settings.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ import dagster as dg
 from spark_core.storage import StoreOptions
 
 if TYPE_CHECKING:
-    # Most of a second to import, for those only who have such a resource.
+    # The import takes most of a second, so only users of such a resource pay for it.
     from dagster_aws.s3 import S3Resource
 
 
 class NoS3(dg.ConfigurableResource[Any]):
-    """Stands where no S3 resource was given: the settings and the AWS chain are asked."""
+    """Stands for no S3 resource: the settings and the AWS chain give the credentials."""
 
 
 def with_s3(options: StoreOptions, s3: S3Resource | NoS3) -> StoreOptions:
@@ -23,7 +26,8 @@ def with_s3(options: StoreOptions, s3: S3Resource | NoS3) -> StoreOptions:
 
     Args:
         options: From the settings.
-        s3: As Dagster users configure it; without keys the AWS chain is used (environment, profile, role).
+        s3: As Dagster users configure it; without keys the AWS chain is used (environment, profile,
+            role).
     """
     if isinstance(s3, NoS3):
         return options

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from lakegc_dagster.collected import collected_repositories
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.settings import Settings
@@ -27,29 +29,46 @@ class NightlyRun:
 
     @property
     def name(self) -> str:
-        """What Dagster tells runs apart by: a tick that is evaluated twice starts it once."""
+        """Dagster's key for telling runs apart: a tick that is evaluated twice starts one run."""
         return f"{self.repository_id}|{self.key}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """How people find it."""
+        """The tags by which people find it."""
         return {"lakegc/repository": self.repository_id, "lakegc/run": str(self.key)}
 
 
 def nightly_runs(settings: Settings, job: JobName, scheduled: datetime) -> list[NightlyRun]:
     """Decide which repositories a tick runs a job for.
 
-    The key is the instant that was scheduled, not the one at which somebody
-    got round to it, so every repository of a night has the same.
+    The key is the scheduled instant, not the instant of evaluation, so every repository of a night
+    has the same key.
 
     Args:
         settings: The settings.
-        job: `mark` takes the repositories that are only marked, `mark_and_sweep` those that are swept.
+        job: `mark` takes the repositories that are only marked, `mark_and_sweep` the swept ones.
         scheduled: When the tick was due.
+
+    Raises:
+        LakegcError: If the settings have a pattern, and the server does not give its list.
     """
     key = RunKey.at(scheduled)
     wanted = "sweep" if job == "mark_and_sweep" else "mark"
-    return [NightlyRun(name, key) for name in settings.repository_ids if settings.repository(name).mode == wanted]
+    return [
+        NightlyRun(name, key)
+        for name in collected_repositories(settings)
+        if settings.repository(name).mode == wanted
+    ]
+
+
+def time_windows(cron: str, timezone: str) -> dg.TimeWindowPartitionsDefinition:
+    """Return the times between ticks as partitions, which Dagster can count forth and back."""
+    return dg.TimeWindowPartitionsDefinition(
+        start=datetime(2000, 1, 1, tzinfo=ZoneInfo(timezone)),
+        fmt="%Y-%m-%dT%H:%M:%S%z",
+        cron_schedule=cron,
+        timezone=timezone,
+    )
 
 
 def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition]:
@@ -64,7 +83,8 @@ def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition
         return [_nightly(settings, "mark"), _nightly(settings, "mark_and_sweep")]
     except dg.DagsterInvalidDefinitionError as invalid:
         raise SettingsError(
-            f"{settings.file or 'the settings'}: [schedule] cron is {settings.schedule.cron!r}, wanted five fields like "
+            f"{settings.file or 'the settings'}: [schedule] cron is {settings.schedule.cron!r}, "
+            "wanted five fields like "
             '"0 2 * * *".'
         ) from invalid
 
@@ -75,16 +95,25 @@ def _nightly(settings: Settings, name: JobName) -> dg.ScheduleDefinition:
         job_name=name,
         cron_schedule=settings.schedule.cron,
         execution_timezone=settings.schedule.timezone,
-        default_status=dg.DefaultScheduleStatus.RUNNING if settings.schedule.run else dg.DefaultScheduleStatus.STOPPED,
-        description=f"Every night, `{name}` for each repository of that mode, all under one run key.",
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if settings.schedule.run
+        else dg.DefaultScheduleStatus.STOPPED,
+        description=f"Every night, `{name}` for each repository of that mode, all under one run "
+        "key.",
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         runs = nightly_runs(settings, name, context.scheduled_execution_time)
         if not runs:
             return dg.SkipReason(f"no repository of the settings has the mode that {name} is for")
-        add_partitions(context.instance, [run.repository_id for run in runs], [run.key for run in runs])
+        add_partitions(
+            context.instance, [run.repository_id for run in runs], [run.key for run in runs]
+        )
         return [
-            dg.RunRequest(run_key=run.name, partition_key=partition_key(run.repository_id, run.key), tags=run.tags)
+            dg.RunRequest(
+                run_key=run.name,
+                partition_key=partition_key(run.repository_id, run.key),
+                tags=run.tags,
+            )
             for run in runs
         ]
 

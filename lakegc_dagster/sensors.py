@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from lakegc_dagster.collected import collected_repositories
 from lakegc_dagster.partitions import REPOSITORY, RUN
+from lakegc_dagster.schedules import time_windows
 from lakegc_dagster.settings import Settings
 from spark_core.model import RunKey
 
@@ -21,16 +22,19 @@ class NewPartitions:
 
 
 def new_partitions(
-    configured: Sequence[str], known_repositories: Sequence[str], known_runs: Sequence[str], night: RunKey
+    configured: Sequence[str],
+    known_repositories: Sequence[str],
+    known_runs: Sequence[str],
+    night: RunKey,
 ) -> NewPartitions:
     """Decide which keys to add.
 
-    A repository that left the settings stays: its history is still there to
-    be looked at. Nothing is added while no repository is configured.
+    A repository that left the settings stays, because people may still look at its history. Nothing
+    is added while no repository is configured.
 
     Args:
         configured: Repositories of the settings.
-        known_repositories: Those that Dagster knows.
+        known_repositories: Repositories that Dagster knows.
         known_runs: Runs that Dagster knows.
         night: The latest night.
     """
@@ -40,13 +44,7 @@ def new_partitions(
 
 def latest_night(cron: str, timezone: str, now: datetime) -> RunKey:
     """Return the run key of the last instant that a schedule was due at or before `now`."""
-    due = dg.TimeWindowPartitionsDefinition(
-        start=datetime(2000, 1, 1, tzinfo=ZoneInfo(timezone)),
-        fmt="%Y-%m-%dT%H:%M:%S%z",
-        cron_schedule=cron,
-        timezone=timezone,
-    )
-    window = due.get_prev_partition_window(now)
+    window = time_windows(cron, timezone).get_prev_partition_window(now)
     if window is None:
         raise ValueError(f"no night of {cron!r} lies before {now.isoformat()}")
     return RunKey.at(window.end)
@@ -62,11 +60,14 @@ def build_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
         name="configured_repositories",
         minimum_interval_seconds=60,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Lets Dagster know each repository of the settings and the night's run key, as partitions.",
+        description="Lets Dagster know each repository of the settings and the night's run key, "
+        "as partitions.",
     )
-    def configured_repositories(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def configured_repositories(
+        context: dg.SensorEvaluationContext,
+    ) -> dg.SensorResult | dg.SkipReason:
         new = new_partitions(
-            settings.repository_ids,
+            collected_repositories(settings),
             context.instance.get_dynamic_partitions("repository"),
             context.instance.get_dynamic_partitions("run"),
             latest_night(schedule.cron, schedule.timezone, datetime.now(UTC)),

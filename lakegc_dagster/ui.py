@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from ipaddress import ip_address
 from types import FrameType
 
 from lakegc_dagster.home import prepare_home
@@ -19,21 +20,25 @@ _MODULE = "lakegc_dagster.definitions"
 _END_SECONDS = 20
 
 
-def serve(settings: Settings, port: int) -> None:
+def serve(settings: Settings, port: int, host: str = HOST) -> None:
     """Run `dagster dev` until it ends or is ended.
 
     Args:
-        settings: The settings; their home is what UI and command line share.
-        port: Port on loopback.
+        settings: The settings; UI and command line share their home.
+        port: Port.
+        host: Address of this machine to listen on; loopback by default, since the UI has no login.
 
     Raises:
         SettingsError: If the port is taken.
         LakegcError: If the UI ends by itself with an error.
     """
-    _require_free(port)
+    _require_free(port, host)
     prepare_home(settings.dagster_home)
-    # A session of its own: Ctrl-C reaches it through us alone, so that the sandbox outlives it and not the reverse.
-    process = subprocess.Popen(command(port), env=environment(settings, os.environ), start_new_session=True)
+    # A session of its own: Ctrl-C reaches the UI only through this process, so the sandbox outlives
+    # the UI and not the reverse.
+    process = subprocess.Popen(
+        command(port, host), env=environment(settings, os.environ), start_new_session=True
+    )
 
     def end(_number: int, _frame: FrameType | None) -> None:
         process.send_signal(signal.SIGINT)
@@ -49,15 +54,38 @@ def serve(settings: Settings, port: int) -> None:
             process.wait(_END_SECONDS)
     if code not in {0, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGINT, 128 + signal.SIGTERM}:
         raise LakegcError(
-            f"the UI ended with exit code {code}; its own words are above. Runs in the store are untouched."
+            f"the UI ended with exit code {code}; its output is above. Runs in the store are "
+            "untouched."
         )
 
 
-def command(port: int) -> list[str]:
+def command(port: int, host: str = HOST) -> list[str]:
     """Return the command that starts the UI."""
-    # Dagster points at `dg dev`, which wants a project of its own kind; this is no concern of whoever opens the UI.
+    # Dagster points at `dg dev`, which needs a project of its own kind. That does not concern a
+    # person who opens the UI.
     quiet = "ignore:Function `dev_command` is superseded"
-    return [sys.executable, "-W", quiet, "-m", "dagster", "dev", "-m", _MODULE, "-h", HOST, "-p", str(port)]
+    return [
+        sys.executable,
+        "-W",
+        quiet,
+        "-m",
+        "dagster",
+        "dev",
+        "-m",
+        _MODULE,
+        "-h",
+        host,
+        "-p",
+        str(port),
+    ]
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches a host; a name that is no address counts as others."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def environment(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
@@ -68,16 +96,23 @@ def environment(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
         env: This process's environment.
     """
     same_file = {} if settings.file is None else {FILE_VARIABLE: str(settings.file)}
-    return {**env, **same_file, "DAGSTER_HOME": str(settings.dagster_home), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+    return {
+        **env,
+        **same_file,
+        "DAGSTER_HOME": str(settings.dagster_home),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
 
 
-def _require_free(port: int) -> None:
-    with socket.socket() as probe:
+def _require_free(port: int, host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((host, port))
         except OSError as taken:
             raise SettingsError(
-                f"port {port} on {HOST} cannot be used ({taken.strerror})",
-                "Another UI may be open there; end it, or choose a port with --port.",
+                f"port {port} on {host} cannot be used ({taken.strerror})",
+                "Another UI may be open there; end it, or choose a port with --port, or an address "
+                "of this machine with --host.",
             ) from taken

@@ -1,4 +1,4 @@
-"""What later runs find ready: the archive of Spark's classes and the compiled loops, made by one small collection."""
+"""The warm-up: one small collection makes the archive of Spark's classes and the compiled loops."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lakegc_dagster import demo_sandbox, jvm
-from lakegc_dagster.demo_sandbox import REPOSITORY_ID
+from lakegc_dagster import jvm
+from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.launch import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.settings import load_settings
@@ -42,15 +43,19 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
     archive = class_archive()
     if archive is None:
         raise SettingsError(
-            "there is no place for an archive of Spark's classes: this user has no home, or its path has more than plain "
-            "letters in it",
-            "Name a directory in XDG_CACHE_HOME. Spark starts without an archive, too; it only takes longer.",
+            "there is no place for an archive of Spark's classes: this user has no home, or its "
+            "path has more than plain letters in it",
+            "Name a directory in XDG_CACHE_HOME. Spark starts without an archive, too; it only "
+            "takes longer.",
         )
     found = archive.path
     if found is not None and not objection(found) and not again:
         shown.print(f"ready    {found}", markup=False, soft_wrap=True)
         return 0
-    shown.print(f"A small repository is collected, so that Java writes down what Spark needs ({version})", markup=False)
+    shown.print(
+        f"A small repository is collected, so that Java writes down what Spark needs ({version})",
+        markup=False,
+    )
     with archive.making() as options:
         _collect(options)
     shown.print(f"ready    {archive.path}", markup=False, soft_wrap=True)
@@ -58,24 +63,26 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
 
 
 def _collect(options: str) -> None:
-    """Collect a small repository in a Java process of its own, which ends behind it.
+    """Collect a small repository in a Java process of its own, which ends afterwards.
 
     Args:
         options: Of that process.
 
     Raises:
-        LakegcError: If that failed, or Java did not end well.
+        LakegcError: If the collection failed, or Java did not end well.
     """
     with tempfile.TemporaryDirectory(prefix="lakegc-warm-up-") as parent:
         try:
             _mark_and_sweep(Path(parent, "sandbox"), options)
             code = jvm.end(seconds=_END_SECONDS)
         except BaseException:
-            # What it would write now is half of it.
+            # At this point Java would write only half of the archive.
             jvm.kill()
             raise
     if code != 0:
-        raise LakegcError(f"Java ended with code {code} while it wrote the archive of Spark's classes")
+        raise LakegcError(
+            f"Java ended with code {code} while it wrote the archive of Spark's classes"
+        )
 
 
 def _mark_and_sweep(directory: Path, options: str) -> None:

@@ -1,4 +1,7 @@
-"""The six tables, the verdict between the last two, and house-keeping as assets; each calls one function of the engine."""
+"""The assets: six tables, the verdict between the last two, what a policy names, and house-keeping.
+
+Each asset calls one function of the engine.
+"""
 
 from lakegc_dagster.assets.mark import (
     VERDICT,
@@ -9,6 +12,7 @@ from lakegc_dagster.assets.mark import (
     uncommitted_addresses,
     verdict,
 )
+from lakegc_dagster.assets.policies import policy_expirations
 from lakegc_dagster.assets.sweep import deletion_report
 from lakegc_dagster.assets.upkeep import house_keeping
 
@@ -17,6 +21,7 @@ MARK_ASSETS = [
     uncommitted_addresses,
     retained_commits,
     committed_addresses,
+    policy_expirations,
     expired_addresses,
     verdict,
 ]
@@ -33,6 +38,7 @@ __all__ = [
     "expired_addresses",
     "house_keeping",
     "namespace_slices",
+    "policy_expirations",
     "retained_commits",
     "uncommitted_addresses",
     "verdict",

@@ -5,22 +5,28 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.assets.declared import table_asset
+from lakegc_dagster.assets.arguments import table_asset
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.resources import Runs
+from lakegc_dagster.run_config import SweepConfig
 from spark_core.records import tables
 
 if TYPE_CHECKING:
     from spark_core.sweep import Progress
 
 
-@table_asset(tables.DELETION_REPORT, "sweep", deps=[verdict])
-def deletion_report(context: dg.AssetExecutionContext, runs: Runs) -> Any:  # Dagster takes no union
-    """Deletes the expired addresses of a mark whose stored verdict passed, and says what happened to each object."""
+@table_asset(tables.DELETION_REPORT, "sweep", "lakefs", deletes="objects", deps=[verdict])
+def deletion_report(
+    context: dg.AssetExecutionContext, config: SweepConfig, runs: Runs
+) -> Any:  # Dagster takes no union
+    """Deletes the expired addresses of a mark whose stored verdict passed.
+
+    It says what happened to each object.
+    """
 
     def tell(progress: "Progress") -> None:
         context.log.info(str(progress))
         runs.observer.progressed(tables.DELETION_REPORT.name, progress)
 
-    with runs.making(context.partition_key, tables.DELETION_REPORT) as run:
+    with runs.making(context.partition_key, tables.DELETION_REPORT, config) as run:
         return engine.collect.delete(run, tell, again=context.retry_number > 0)

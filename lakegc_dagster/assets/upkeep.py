@@ -1,25 +1,40 @@
-"""The asset that cleans up after a run: the only place where Dagster asks the engine to prune and to end quarantine."""
+"""The asset that cleans up after a run.
+
+It is the only place where Dagster asks the engine to prune and to end quarantine.
+"""
 
 from typing import Any
 
 import dagster as dg
 
 from lakegc_dagster import engine
+from lakegc_dagster.assets.arguments import declared
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.assets.sweep import deletion_report
 from lakegc_dagster.metadata import figures_metadata
-from lakegc_dagster.partitions import REPOSITORY_RUN, forget_runs
+from lakegc_dagster.partitions import forget_runs
 from lakegc_dagster.resources import Runs
+from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig
 
 
-@dg.asset(group_name="upkeep", partitions_def=REPOSITORY_RUN, deps=[verdict, deletion_report])
-def house_keeping(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
-    """Deletes lakegc's own tables of old runs, and objects whose days in quarantine are over, after a run that did its work."""
-    with runs.opened(context.partition_key, "house_keeping") as run:
-        house = engine.housekeeping.after_run(run)
+@dg.asset(
+    name=HOUSE_KEEPING,
+    kinds={"parquet"},
+    deps=[verdict, deletion_report],
+    **declared("upkeep", "old_tables"),
+)
+def house_keeping(
+    context: dg.AssetExecutionContext, config: LeaseConfig, runs: Runs
+) -> dg.MaterializeResult[Any]:
+    """Deletes lakegc's own tables of old runs, and objects whose days in quarantine are over.
+
+    It does so only after a run that did its work.
+    """
+    with runs.opened(context.partition_key, HOUSE_KEEPING, config) as run:
+        house = engine.prune.after_run(run)
         keep = runs.longest_kept(run.options.keep_runs)
     runs.observer.kept_house(house)
     context.log.info(house.words)
-    # Outside: what Dagster's storage raises is no word about what was deleted.
+    # Outside the block, because an error of Dagster's storage says nothing about what was deleted.
     forget_runs(context.instance, house.pruned.runs, keep)
     return dg.MaterializeResult(metadata=figures_metadata(house.facts))

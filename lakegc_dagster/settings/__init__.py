@@ -1,7 +1,7 @@
-"""`lakegc.toml` and the environment: what they may say, checked, and turned into the engine's options.
+"""`lakegc.toml` and the environment: their words, checked and turned into the engine's options.
 
-Secrets are not part of the settings: they come from the environment or from a
-file that the settings name, and only when a server is really asked.
+Secrets are not part of the settings: they come from the environment or from a file that the
+settings name, and only when a server is really asked.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from lakegc_dagster.settings import file as settings_file
+from lakegc_dagster.settings import patterns
+from lakegc_dagster.settings.metrics_and_notify import MetricsSettings, NotifySettings
 from lakegc_dagster.settings.sections import (
     DagsterSettings,
     RepositoryName,
+    RepositoryPattern,
     RepositorySettings,
     ScheduleSettings,
     Section,
@@ -27,22 +31,23 @@ from lakegc_dagster.settings.sections import (
     StorageSettings,
 )
 from spark_core.errors import SettingsError
+from spark_core.run.options import RunOptions
 
 if TYPE_CHECKING:
-    # Both import Spark; the command line's `--help` should not pay for that.
+    # Both import Spark, and the command line's `--help` should not wait for that.
     from spark_core.lakefs import ServerOptions
-    from spark_core.run import RunOptions
     from spark_core.storage import StoreOptions
 
 FILE_NAME = "lakegc.toml"
 FILE_VARIABLE = "LAKEGC_CONFIG"
 
-# Settings of a storage whose option has another name.
-_OPTIONS = {
-    "connect_timeout_seconds": "connect_timeout",
-    "read_timeout_seconds": "read_timeout",
-    "executor_credentials": "carry_credentials",
-}
+# Settings whose option has another name.
+_OPTIONS = {"executor_credentials": "carry_credentials"}
+
+# Settings that may be relative to the folder of the settings file.
+_PATHS = {"ca_certificate", "local_path", "gcs_service_account_file"}
+
+_Table = TypeVar("_Table", bound=Section)
 
 # The same two names in TOML, INI, JSON and lakectl's own YAML.
 _CREDENTIAL = re.compile(r"\b(access_key_id|secret_access_key)[\"']?\s*[:=]\s*[\"']?([^\s\"',}]+)")
@@ -57,10 +62,14 @@ class Settings(Section):
         storages: For a server with several: what differs for one of them, by its storage id.
         spark: The Spark session.
         dagster: Dagster's home.
-        throwaway_repositories: Repositories whose data may be lost: only they may have `allow_unsafe_min_age`.
+        throwaway_repositories: Repositories whose data may be lost: only they may have
+            `allow_unsafe_min_age`.
         defaults: What holds for every repository that does not say otherwise.
-        repositories: The repositories to collect; each value says only what differs.
+        repositories: The repositories to collect, by name or pattern; each value says only what
+            differs.
         schedule: The nightly run.
+        metrics: Where runs leave their metrics.
+        notify: Who is told of what.
     """
 
     server: ServerSettings
@@ -70,11 +79,13 @@ class Settings(Section):
     dagster: DagsterSettings = DagsterSettings()
     throwaway_repositories: list[RepositoryName] = Field(default_factory=list)
     defaults: RepositorySettings = RepositorySettings()
-    repositories: dict[RepositoryName, RepositorySettings] = Field(default_factory=dict)
+    repositories: dict[RepositoryPattern, RepositorySettings] = Field(default_factory=dict)
     schedule: ScheduleSettings = ScheduleSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    notify: NotifySettings = NotifySettings()
 
     _file: Path | None = PrivateAttr(default=None)
-    # None means the environment as it is when it is asked.
+    # None means the environment at the time of the question.
     _env: Mapping[str, str] | None = PrivateAttr(default=None)
 
     @property
@@ -84,28 +95,76 @@ class Settings(Section):
 
     @property
     def repository_ids(self) -> tuple[str, ...]:
-        """The repositories to collect, in the order of the file."""
-        return tuple(self.repositories)
+        """The repositories that the settings name in full, in the order of the file."""
+        return tuple(name for name in self.repositories if not patterns.is_pattern(name))
+
+    @property
+    def repository_patterns(self) -> tuple[str, ...]:
+        """The patterns of repositories, in the order of the file."""
+        return tuple(name for name in self.repositories if patterns.is_pattern(name))
+
+    @property
+    def repository_tables(self) -> tuple[RepositorySettings, ...]:
+        """What holds for each name and pattern of the file, over the defaults."""
+        return tuple(_over(self.defaults, own) for own in self.repositories.values())
 
     @property
     def dagster_home(self) -> Path:
         """Dagster's home, shared by the command line and the UI; it need not exist yet."""
-        return self._path(self.dagster.home or self._environment.get("DAGSTER_HOME") or ".lakegc/dagster_home")
+        return self._path(
+            self.dagster.home or self._environment.get("DAGSTER_HOME") or ".lakegc/dagster_home"
+        )
 
-    def repository(self, repository_id: str) -> RepositorySettings:
-        """Return what holds for a repository: its own words over the defaults.
+    @property
+    def metrics_file(self) -> Path | None:
+        """The file for the metrics, if there is one."""
+        return None if self.metrics.file is None else self._path(self.metrics.file)
+
+    def secret(self, setting: str) -> str | None:
+        """Return the secret in the environment variable that a setting names.
+
+        Args:
+            setting: Table and name, like `[notify] webhook_env`.
+
+        Returns:
+            None if the setting is left out.
 
         Raises:
-            SettingsError: If the repository is not in the settings, or may not be what its mode says.
+            SettingsError: If it names a variable that is not set.
+        """
+        table, name = setting.strip("[").split("] ")
+        variable = getattr(getattr(self, table), name)
+        if variable is None:
+            return None
+        found = self._environment.get(variable, "")
+        if not found:
+            raise SettingsError(
+                f"{setting} names {variable}, and that environment variable is not set",
+                "Set it, or take the setting out.",
+            )
+        return found
+
+    def repository(self, repository_id: str) -> RepositorySettings:
+        """Return the settings of a repository: its own words, or its pattern's, over the defaults.
+
+        Raises:
+            SettingsError: If the repository is not in the settings, or two patterns match it, or it
+                may not have its mode.
         """
         own = self.repositories.get(repository_id)
         if own is None:
-            known = ", ".join(self.repository_ids) or "none"
+            where = str(self._file or "the settings")
+            pattern = patterns.matching(repository_id, self.repository_patterns, where)
+            own = None if pattern is None else self.repositories[pattern]
+        if own is None:
+            known = ", ".join(self.repositories) or "none"
             raise SettingsError(
-                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: {known})",
-                f"Add the line `[repositories.{repository_id}]`; an empty table takes the defaults.",
+                f"repository {repository_id!r} is not in {self._file or 'the settings'} (there: "
+                f"{known})",
+                f"Add the line `[repositories.{repository_id}]`; an empty table takes the "
+                "defaults.",
             )
-        merged = self.defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+        merged: RepositorySettings = _over(self.defaults, own)
         self._refuse_unsafe_age(repository_id, merged)
         return merged
 
@@ -117,17 +176,8 @@ class Settings(Section):
         """
         from spark_core.lakefs import ServerOptions
 
-        server = self.server
-        access_key_id, secret_access_key = self._credentials()
         return ServerOptions(
-            endpoint=server.endpoint,
-            access_key_id=access_key_id,
-            secret_access_key=secret_access_key,
-            ca_certificate=None if server.ca_certificate is None else str(self._path(server.ca_certificate)),
-            connect_timeout=timedelta(seconds=server.connect_timeout_seconds),
-            read_timeout=timedelta(seconds=server.read_timeout_seconds),
-            prepare_deadline=timedelta(seconds=server.prepare_deadline_seconds),
-            longest_outage=timedelta(seconds=server.longest_outage_seconds),
+            **{**self._options(dict(self.server), ServerOptions), **self._credentials()}
         )
 
     @property
@@ -142,55 +192,34 @@ class Settings(Section):
         from spark_core.spark.session import spark_config
 
         spark = self.spark
-        return spark_config(master=self.spark_master, address_partitions=spark.address_partitions, extra=spark.config)
-
-    def store_options(self) -> StoreOptions:
-        """Return how to reach the object store; credentials come from the store's own chain (environment, profile, role)."""
-        from spark_core.spark.session import is_local
-        from spark_core.storage import StoreOptions
-
-        storage = self.storage
-        return StoreOptions(
-            local_path=None if storage.local_path is None else str(self._path(storage.local_path)),
-            s3_endpoint=storage.s3_endpoint,
-            s3_region=storage.s3_region,
-            s3_profile=storage.s3_profile,
-            s3_path_style=storage.s3_path_style,
-            s3_role_arn=storage.s3_role_arn,
-            s3_sts_endpoint=storage.s3_sts_endpoint,
-            azure_endpoint=storage.azure_endpoint,
-            azure_client_id=storage.azure_client_id,
-            azure_tenant_id=storage.azure_tenant_id,
-            gcs_endpoint=storage.gcs_endpoint,
-            gcs_service_account_file=(
-                None if storage.gcs_service_account_file is None else str(self._path(storage.gcs_service_account_file))
-            ),
-            carry_credentials="never" if is_local(self.spark_master or "") else storage.executor_credentials,
-            allow_http=storage.allow_http,
-            connect_timeout=timedelta(seconds=storage.connect_timeout_seconds),
-            read_timeout=timedelta(seconds=storage.read_timeout_seconds),
-            max_retries=storage.max_retries,
+        return spark_config(
+            master=self.spark_master,
+            address_partitions=spark.address_partitions,
+            extra=spark.config,
         )
 
+    def store_options(self) -> StoreOptions:
+        """Return how to reach the object store.
+
+        Credentials come from the store's own chain (environment, profile, role).
+        """
+        from spark_core.storage import StoreOptions
+
+        return StoreOptions(**self._store_options(dict(self.storage)))
+
     def storage_of(self, storage_id: str) -> StorageSettings:
-        """Return what holds for one storage of a server with several: its own words over `[storage]`."""
+        """Return the settings of one of a server's several storages: its words over `[storage]`."""
         own = self.storages.get(storage_id)
-        if own is None:
-            return self.storage
-        return self.storage.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+        return self.storage if own is None else _over(self.storage, own)
 
     def own_store_options(self, storage_id: str) -> dict[str, Any]:
         """Return the options of the store that the table of one storage sets by itself, by name.
 
-        What it leaves open is not in it, so it can be put over options that
-        come from elsewhere, too. A profile of its own takes its keys with it.
+        Options that the table leaves open are left out, so the result can also be put over options
+        from elsewhere. A profile of its own takes its keys with it.
         """
-        whole = self.model_copy(update={"storage": self.storage_of(storage_id)}).store_options()
-        own = {
-            option: getattr(whole, option)
-            for name in self.storages[storage_id].model_fields_set
-            if hasattr(whole, option := _OPTIONS.get(name, name))
-        }
+        table = self.storages[storage_id]
+        own = self._store_options({name: getattr(table, name) for name in table.model_fields_set})
         if "s3_profile" in own:
             own |= dict.fromkeys(("s3_access_key_id", "s3_secret_access_key", "s3_session_token"))
         return own
@@ -199,55 +228,46 @@ class Settings(Section):
         """Return what a run over a repository may do.
 
         Raises:
-            SettingsError: If the repository is not in the settings, or may not be what its mode says.
+            SettingsError: If the repository is not in the settings, or may not have its mode.
         """
-        from spark_core.run import RunOptions
+        return self.repository(repository_id).run_options()
 
-        chosen = self.repository(repository_id)
-        return RunOptions(
-            may_sweep=chosen.mode == "sweep",
-            min_age=timedelta(hours=chosen.min_age_hours),
-            allow_unsafe_min_age=chosen.allow_unsafe_min_age,
-            flat=chosen.flat,
-            tags_protect=chosen.tags_protect,
-            clock_margin=timedelta(minutes=chosen.clock_margin_minutes),
-            twin_calls=chosen.twin_calls,
-            hidden_entries=chosen.hidden_entries,
-            longest_upload=timedelta(days=chosen.longest_upload_days),
-            branches_at_once=chosen.branches_at_once,
-            strangers=chosen.strangers,
-            inherited=chosen.inherited,
-            explain_ranges=chosen.explain_ranges,
-            max_expired_share=chosen.max_expired_share,
-            max_missing_share=chosen.max_missing_share,
-            share_from_objects=chosen.share_from_objects,
-            max_sudden_drop=chosen.max_sudden_drop,
-            max_expired_rise=chosen.max_expired_rise,
-            max_clock_skew=timedelta(seconds=chosen.max_clock_skew_seconds),
-            max_mark_age=timedelta(days=chosen.max_mark_age_days),
-            max_deletes_per_second=chosen.max_deletes_per_second,
-            reread_every=timedelta(minutes=chosen.reread_minutes),
-            quarantine=chosen.quarantine,
-            quarantine_days=chosen.quarantine_days,
-            repository_cache=timedelta(seconds=chosen.repository_cache_seconds),
-            range_partitions=chosen.range_partitions,
-            read_threads=chosen.read_threads,
-            write_reference_mark=chosen.write_reference_mark,
-            exclusive=chosen.exclusive,
-            lease_ttl=timedelta(seconds=chosen.lease_ttl_seconds),
-            keep_runs=chosen.keep_runs,
-        )
+    def _store_options(self, section: Mapping[str, Any]) -> dict[str, Any]:
+        from spark_core.spark.session import is_local
+        from spark_core.storage import StoreOptions
+
+        found = self._options(section, StoreOptions)
+        if "carry_credentials" in found and is_local(self.spark_master or ""):
+            found["carry_credentials"] = "never"
+        return found
+
+    def _options(self, section: Mapping[str, Any], known: type) -> dict[str, Any]:
+        """Turn a table into options of the engine: durations and whole paths.
+
+        Settings that the engine has no option for are left out.
+        """
+        options = {each.name for each in fields(known)}
+        found: dict[str, Any] = {}
+        for name, value in section.items():
+            option = _OPTIONS.get(name, name.removesuffix("_seconds"))
+            if option in options and name.endswith("_seconds"):
+                found[option] = timedelta(seconds=value)
+            elif option in options:
+                found[option] = (
+                    str(self._path(value)) if value is not None and name in _PATHS else value
+                )
+        return found
 
     @property
     def _environment(self) -> Mapping[str, str]:
         return os.environ if self._env is None else self._env
 
     def _path(self, text: str) -> Path:
-        """Resolve a path of the settings; relative ones start at the settings file, so that any folder will do."""
+        """Resolve a path of the settings; relative paths start at the settings file."""
         base = Path.cwd() if self._file is None else self._file.parent
         return (base / Path(text).expanduser()).resolve()
 
-    def _credentials(self) -> tuple[str, str]:
+    def _credentials(self) -> dict[str, str]:
         server, env = self.server, self._environment
         found = {
             "access_key_id": env.get(server.access_key_id_env, ""),
@@ -258,16 +278,15 @@ class Settings(Section):
             if not found["access_key_id"]:
                 there, absent = absent, there
             raise SettingsError(f"{there} is set and {absent} is not", "Set both, or neither.")
-        if not all(found.values()):
-            found = self._credentials_file()
-        return found["access_key_id"], found["secret_access_key"]
+        return found if all(found.values()) else self._credentials_file()
 
     def _credentials_file(self) -> dict[str, str]:
         server = self.server
         if server.credentials_file is None:
             raise SettingsError(
-                f"no keys for {server.endpoint}: {server.access_key_id_env} and {server.secret_access_key_env} are not "
-                "set, and [server] names no credentials_file",
+                f"no keys for {server.endpoint}: {server.access_key_id_env} and "
+                f"{server.secret_access_key_env} are not set, and [server] names no "
+                "credentials_file",
                 'Set both variables, or write credentials_file = "~/.lakectl.yaml".',
             )
         path = self._path(server.credentials_file)
@@ -292,20 +311,30 @@ class Settings(Section):
     def _refuse_unsafe_age(self, repository_id: str, merged: RepositorySettings) -> None:
         if merged.allow_unsafe_min_age and repository_id not in self.throwaway_repositories:
             raise SettingsError(
-                f"{self._file or 'the settings'}: [repositories.{repository_id}] has allow_unsafe_min_age, and {repository_id} is "
-                "not in throwaway_repositories",
-                "Uploads in flight could look old. Take it out, or name the repository there if its data may be lost.",
+                f"{self._file or 'the settings'}: [repositories.{repository_id}] has "
+                f"allow_unsafe_min_age, and {repository_id} is not in throwaway_repositories",
+                "Uploads in flight could look old. Take it out, or name the repository there if "
+                "its data may be lost.",
             )
+
+
+def _over(usual: _Table, own: _Table) -> _Table:
+    """Return a table with the words of another table over its own."""
+    return usual.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def settings_are_given(env: Mapping[str, str] | None = None) -> bool:
     """Say whether there is a settings file to find, or a server named in the environment."""
     env = os.environ if env is None else env
-    return bool(env.get(FILE_VARIABLE)) or Path(FILE_NAME).exists() or f"{settings_file.PREFIX}SERVER__ENDPOINT" in env
+    return (
+        bool(env.get(FILE_VARIABLE))
+        or Path(FILE_NAME).exists()
+        or f"{settings_file.PREFIX}SERVER__ENDPOINT" in env
+    )
 
 
 def no_settings() -> SettingsError:
-    """Return the refusal of whoever needs settings and finds none."""
+    """Return the refusal for callers that need settings and find none."""
     return SettingsError(
         f"no settings: there is no {FILE_NAME} in {Path.cwd()}, and {FILE_VARIABLE} names no other",
         'Write one that begins with\n[server]\nendpoint = "https://lakefs.example.com"\n'
@@ -317,8 +346,8 @@ def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None
     """Read the settings file and the environment, and check every word of them.
 
     Args:
-        path: The file; else the one that `LAKEGC_CONFIG` names; else `./lakegc.toml`, which may be absent
-            when the environment says everything.
+        path: The file; else the one that `LAKEGC_CONFIG` names; else `./lakegc.toml`, which may be
+            absent if the environment says everything.
         env: Environment; this process's own when None.
 
     Raises:
@@ -332,7 +361,7 @@ def load_settings(path: Path | None = None, env: Mapping[str, str] | None = None
         raise SettingsError(
             "\n".join(settings_file.describe(error, source, Settings) for error in invalid.errors())
         ) from None
-    settings._file = source.path  # noqa: SLF001 - pydantic's constructor takes no private attributes
+    settings._file = source.path  # noqa: SLF001 - pydantic's constructor does not take it
     settings._env = env  # noqa: SLF001 - as above
     for repository_id in settings.repository_ids:
         settings.repository(repository_id)

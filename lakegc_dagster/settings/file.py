@@ -1,4 +1,4 @@
-"""Reading `lakegc.toml` under the environment's overrides, and telling where a wrong word stands."""
+"""Read `lakegc.toml` under the environment's overrides, and tell where a wrong word stands."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from spark_core.errors import SettingsError
 
 PREFIX = "LAKEGC__"
 
-# Names that only ever hold secrets; `..._env` and `..._file` name where one is.
-_SECRET = re.compile(r"secret|password|passwd|token|account_?key|private_?key|^access_?key", re.IGNORECASE)
+# Names that only ever hold secrets. Names in `..._env` and `..._file` say where a secret is.
+_SECRET = re.compile(
+    r"secret|password|passwd|token|account_?key|private_?key|^access_?key", re.IGNORECASE
+)
 _POINTER = re.compile(r"_(env|file)$")
 
-# Settings that there were, and what to do without them.
+# Former settings, and what to do without them.
 _GONE = {
-    "table_parts": "is gone: a table is written in as many parts as there is work for. Take it out.",
+    "table_parts": "is gone: a table is written in as many parts as there is work for. Take it "
+    "out.",
 }
 
 Place = tuple[str | int, ...]
@@ -92,8 +95,8 @@ def read(path: Path | None, env: Mapping[str, str], model: type[BaseModel]) -> S
 def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str:
     """Say in one line what is wrong with a value, where, and what was wanted.
 
-    The value itself is shown only where it cannot be a secret: a number, a
-    switch, or one of a few words.
+    The value itself is shown only if it cannot be a secret: a number, a switch, or one of a few
+    words.
 
     Args:
         error: What pydantic found.
@@ -109,8 +112,8 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
         )
     if loc[-1] == "[key]":
         return (
-            f"{source.place(loc[:-1])}: {loc[-2]!r} is not the name of a lakeFS repository (lower-case letters, digits "
-            "and dashes, 3 to 63 of them)."
+            f"{source.place(loc[:-1])}: {loc[-2]!r} is not the name of a lakeFS repository "
+            "(lower-case letters, digits and dashes, 3 to 63 of them), nor a pattern with * and ?."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
     if kind == "extra_forbidden" and loc[-1] in _GONE:
@@ -121,7 +124,11 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
         advice = f"did you mean {close[0]}?" if close else f"known there: {', '.join(names)}."
         return f"{where} is not a setting; {advice}"
     value = error["input"]
-    found = f" is {value!r}," if isinstance(value, bool | int | float) or kind == "literal_error" else ":"
+    found = (
+        f" is {value!r},"
+        if isinstance(value, bool | int | float) or kind == "literal_error"
+        else ":"
+    )
     if isinstance(value, str) and kind.startswith(("float", "int", "bool")):
         found = f" is {value[:40]!r},"
     wanted = re.sub(r"^(Input should be |Value error, )", "", error["msg"])
@@ -143,10 +150,14 @@ def _fields(model: type[BaseModel], loc: Place) -> Iterator[str]:
 
 
 def _child(annotation: Any, part: str) -> Any:
-    """Return the type of one member of a table, None when it has no such member."""
+    """Return the type of one member of a table; None if it has no such member."""
     if get_origin(annotation) is dict:
         return get_args(annotation)[1]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and part in annotation.model_fields:
+    if (
+        isinstance(annotation, type)
+        and issubclass(annotation, BaseModel)
+        and part in annotation.model_fields
+    ):
         info = annotation.model_fields[part]
         return info.annotation
     return None
@@ -170,7 +181,8 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
             raise SettingsError(f"{variable} {_GONE[part]}")
         if annotation is None or not part:
             raise SettingsError(
-                f"{variable} names no setting: there is no {'.'.join([*place, part])}", "Mend or unset it."
+                f"{variable} names no setting: there is no {'.'.join([*place, part])}",
+                "Mend or unset it.",
             )
         place.append(part)
         if depth < len(parts) - 1:
@@ -184,7 +196,7 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
 
 
 def _value(annotation: Any, text: str) -> Any:
-    """Read a variable's text as the setting's type; what cannot be read so is left for the model to refuse."""
+    """Read a variable's text as the setting's type; the model refuses what cannot be read so."""
     if str in {annotation, *get_args(annotation)} and get_origin(annotation) not in {dict, list}:
         return text
     try:
@@ -201,9 +213,11 @@ def _refuse_secrets(source: Source) -> None:
     for loc in _places(source.document):
         if _is_secret(str(loc[-1])):
             raise SettingsError(
-                f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in this file",
+                f"{source.place(loc)}: {_title(loc)} is a secret, and secrets do not belong in "
+                "this file",
                 "Take the line out (and change the secret if others could read it), then set "
-                "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or name a credentials_file.",
+                "LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY (AWS_... for the store), or "
+                "name a credentials_file.",
             )
 
 
@@ -215,7 +229,7 @@ def _places(table: Mapping[str, Any], above: Place = ()) -> Iterator[Place]:
 
 
 def _line_of(text: str, loc: Place) -> int | None:
-    """Find the line of a key, or of its table when the key is not there; None when neither is."""
+    """Find the line of a key, or of its table if the key is not there; None if neither is."""
     table: Place = ()
     fallback = None
     for number, line in enumerate(text.splitlines(), start=1):
@@ -224,10 +238,12 @@ def _line_of(text: str, loc: Place) -> int | None:
         if not header and "=" not in written:
             continue
         try:
-            # The parser itself tells what a header or a key names: quotes, dots and spaces included.
-            named = _only_path(tomllib.loads(written if header else f"{written.partition('=')[0]} = 0"))
+            # The parser itself tells what a header or a key names, with quotes, dots and spaces.
+            named = _only_path(
+                tomllib.loads(written if header else f"{written.partition('=')[0]} = 0")
+            )
         except tomllib.TOMLDecodeError:
-            # A line of a list or a string that goes over several lines.
+            # A line of a list or a string that spans several lines.
             continue
         if header:
             table = named

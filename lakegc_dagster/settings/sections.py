@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, field_validator
 
-_DAY_HOURS = 24
-# A century; anything longer is a slip of the keyboard, and datetime cannot subtract it.
-_LONGEST_HOURS = 36_500 * _DAY_HOURS
+from spark_core.run.options import OPTIONS, RunOptions
 
 _KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
 _SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
 
 RepositoryName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{2,62}$")]
+# A name, or a pattern with `*` for any letters and `?` for one.
+RepositoryPattern = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^([a-z0-9][a-z0-9-]{2,62}|[a-z0-9*?-]{0,62}[*?][a-z0-9*?-]{0,62})$"
+    ),
+]
 
 
 class Section(BaseModel):
@@ -24,8 +29,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _plain_url(url: str | None) -> str | None:
-    # pydantic shows a ValueError's text and, in our messages, no input: the URL may carry a password.
+def plain_url(url: str | None) -> str | None:
+    """Refuse what is no plain URL, and one with a password in it."""
+    # pydantic shows a ValueError's text. It shows no input in our messages, because the URL may
+    # carry a password.
     if url is None:
         return None
     try:
@@ -53,7 +60,8 @@ class ServerSettings(Section):
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one answer; a page of prepare_uncommitted works for a minute.
         prepare_deadline_seconds: For a task that the server prepares, altogether.
-        longest_outage_seconds: How long a server that answered before may be away, such as for a restart.
+        longest_outage_seconds: How long a server that answered before may be away, such as for a
+            restart.
     """
 
     endpoint: str
@@ -66,28 +74,38 @@ class ServerSettings(Section):
     prepare_deadline_seconds: float = Field(default=1200, gt=0, le=7 * 86_400)
     longest_outage_seconds: float = Field(default=60, ge=0, le=86_400)
 
-    _endpoint = field_validator("endpoint")(_plain_url)
+    _endpoint = field_validator("endpoint")(plain_url)
 
 
 class StorageSettings(Section):
     """The `[storage]` table: how this machine reaches the object store.
 
     Attributes:
-        local_path: Where this machine sees the server's local blockstore.
+        local_path: Where this machine sees the server's local blockstore; required there.
         server_path: Where the server sees it, when that differs.
-        s3_endpoint: URL of an S3-compatible store; left out, AWS.
-        s3_region: Region of the bucket.
-        s3_profile: Profile of the AWS configuration files.
-        s3_path_style: Whether the bucket stands in the path of the URL.
-        s3_role_arn: Role to assume for the bucket.
-        s3_sts_endpoint: URL of the token service that knows the role; left out, AWS's.
-        azure_endpoint: URL of the account when it is not where its namespaces say, such as an emulator's.
-        azure_client_id: Which managed identity or service principal is meant.
-        azure_tenant_id: Tenant of the service principal.
-        gcs_endpoint: URL of a GCS emulator or private endpoint; left out, Google's.
-        gcs_service_account_file: Key file of a service account; left out, the usual Google chain.
-        executor_credentials: What Spark's executors on other machines get of the credentials found here: `auto` all but
-            machine identities, `always` those too (as temporary keys), `never` nothing.
+        s3_endpoint: URL of MinIO, Ceph, a VPC endpoint; left out, `AWS_ENDPOINT_URL_S3` or
+            `AWS_ENDPOINT_URL`, else AWS.
+        s3_region: Region of the bucket; left out, the bucket is asked. A wrong one is told with the
+            right one.
+        s3_profile: Profile of the AWS configuration files; left out, `AWS_PROFILE`.
+        s3_path_style: Whether the bucket stands in the path of the URL; false puts it into the host
+            (`BUCKET.HOST`).
+        s3_role_arn: Role to assume for the bucket with those credentials.
+        s3_sts_endpoint: URL of the token service that knows the role, for stores with one of their
+            own; left out, `AWS_ENDPOINT_URL_STS`, else AWS's.
+        azure_endpoint: URL of the account when it is reached elsewhere, such as a private endpoint
+            or an emulator; left out, its host in the namespace, always over TLS.
+        azure_client_id: Which managed identity is meant; with tenant and secret a service
+            principal; left out, `AZURE_CLIENT_ID`.
+        azure_tenant_id: Tenant of the service principal; left out, `AZURE_TENANT_ID`.
+        gcs_endpoint: URL of a private endpoint or an emulator; left out, that of the credentials'
+            universe, usually `https://storage.googleapis.com`.
+        gcs_service_account_file: Key file of a service account, or of a user login; left out,
+            `GOOGLE_APPLICATION_CREDENTIALS`, `gcloud auth application-default login`, or the
+            account attached to the machine.
+        executor_credentials: What Spark's executors on other machines get of the credentials found
+            here: `auto` all but machine identities, `always` those too (as temporary keys), `never`
+            nothing.
         allow_http: Whether an endpoint without TLS is accepted.
         connect_timeout_seconds: For one connection.
         read_timeout_seconds: For one request.
@@ -113,7 +131,9 @@ class StorageSettings(Section):
     read_timeout_seconds: float = Field(default=120, gt=0, le=86_400)
     max_retries: int = Field(default=8, ge=0, le=100)
 
-    _endpoints = field_validator("s3_endpoint", "s3_sts_endpoint", "azure_endpoint", "gcs_endpoint")(_plain_url)
+    _endpoints = field_validator(
+        "s3_endpoint", "s3_sts_endpoint", "azure_endpoint", "gcs_endpoint"
+    )(plain_url)
 
 
 class SparkSettings(Section):
@@ -121,8 +141,10 @@ class SparkSettings(Section):
 
     Attributes:
         master: Spark master; left out, `local[*]`, and under `spark-submit` what that was given.
-        address_partitions: Partitions in which addresses are compared; left out, 200 on a cluster and 4 on a laptop.
-        ship_package: Send lakegc's own code to the executors; else they must have this very version installed.
+        address_partitions: Partitions in which addresses are compared; left out, 200 on a cluster
+            and 4 on a laptop.
+        ship_package: Send lakegc's own code to the executors; else they must have this very version
+            installed.
         config: Spark properties; they win over lakegc's own.
     """
 
@@ -136,7 +158,8 @@ class DagsterSettings(Section):
     """The `[dagster]` table.
 
     Attributes:
-        home: Dagster's home; left out, `DAGSTER_HOME`, else `.lakegc/dagster_home` beside the settings.
+        home: Dagster's home; left out, `DAGSTER_HOME`, else `.lakegc/dagster_home` beside the
+            settings.
     """
 
     home: str | None = None
@@ -165,75 +188,36 @@ class ScheduleSettings(Section):
         return timezone
 
 
-class RepositorySettings(Section):
-    """The `[defaults]` table and each `[repositories.NAME]`: what a run may do and how far it goes.
+def _run_fields() -> dict[str, Any]:
+    """Return a field for each option of a run."""
+    found: dict[str, Any] = {}
+    for option in OPTIONS:
+        kind = Literal[option.words] if option.words else float if option.unit else option.type
+        default = option.write(option.default)
+        found[option.setting] = (
+            kind,
+            Field(default=default, ge=option.ge, gt=option.gt, le=option.le),
+        )
+    return found
 
-    Attributes:
-        mode: `mark` shows what would go, `sweep` also deletes it.
-        min_age_hours: An object younger than this, and what clocks may differ by, is never considered.
-        allow_unsafe_min_age: Accept less than the server's grace period; for throw-away repositories.
-        flat: Also consider the flat 32-hex names of old lakeFS versions.
-        tags_protect: Every tag keeps the commit it names.
-        clock_margin_minutes: How much more generous than the rules our own retention is.
-        twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000 or ten for each branch.
-        hidden_entries: `by_time` asks a branch only about objects that can have been staged since its head was made;
-            `ask_all` asks every branch about all.
-        longest_upload_days: How long an upload through the server may take: its object's name and date are of its beginning.
-        branches_at_once: Branches that the server is asked about side by side.
-        strangers: What becomes of objects below `data/` whose names lakeFS did not give: `keep` or `collect`. An entry that
-            names one by another name of the store, such as an access point, does not keep it; put a hold on those.
-        inherited: What becomes of objects that are older than the repository: `keep` or `collect`.
-        explain_ranges: Ranges of expired commits read to tell why an object may go.
-        max_expired_share: Refuse when more than this share of the objects would go ...
-        max_missing_share: ... or when more than this share of what branches reach is not in the store ...
-        share_from_objects: ... but only from this many objects on.
-        max_sudden_drop: Refuse when objects, live objects or retained commits are fewer by more than this share than at the last
-            run that passed ...
-        max_expired_rise: ... or when this much more of the objects would go than then (0.25 means 25 points of a hundred).
-        max_clock_skew_seconds: Refuse when the clock of server or store is further from this machine's; it cannot be raised.
-        max_mark_age_days: A mark whose reading began longer ago than this is not swept.
-        max_deletes_per_second: Objects that a sweep deletes in a second at most; left out, as fast as the store takes it.
-        reread_minutes: How old the second look at what is referenced may be when a batch is deleted; what is staged may be older
-            where reading it takes longer than a quarter of that.
-        quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore` brings them back.
-        quarantine_days: Days that they stay there, counted from the end of the sweep.
-        repository_cache_seconds: How long the server may go on answering for a repository that was just deleted.
-        range_partitions: Spark partitions for reading metaranges and ranges.
-        read_threads: Reads that one Spark task keeps under way.
-        write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that job sweeps it unseen.
-        exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour create-if-absent, too.
-        lease_ttl_seconds: How long the lease of a sweep is good for without a sign of life of its holder.
-        keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports stay.
-    """
 
-    mode: Literal["mark", "sweep"] = "mark"
-    min_age_hours: float = Field(default=24, ge=0, le=_LONGEST_HOURS)
-    allow_unsafe_min_age: bool = False
-    flat: bool = False
-    tags_protect: bool = True
-    clock_margin_minutes: float = Field(default=60, ge=0, le=7 * _DAY_HOURS * 60)
-    twin_calls: int | None = Field(default=None, ge=0)
-    hidden_entries: Literal["by_time", "ask_all"] = "by_time"
-    longest_upload_days: float = Field(default=7, ge=0, le=36_500)
-    branches_at_once: int = Field(default=16, ge=1, le=256)
-    strangers: Literal["keep", "collect"] = "keep"
-    inherited: Literal["keep", "collect"] = "keep"
-    explain_ranges: int = Field(default=1_000, ge=0)
-    max_expired_share: float = Field(default=0.5, ge=0, le=1)
-    max_missing_share: float = Field(default=0.01, ge=0, le=1)
-    share_from_objects: int = Field(default=1_000, ge=0)
-    max_sudden_drop: float = Field(default=0.5, ge=0, le=1)
-    max_expired_rise: float = Field(default=0.25, ge=0, le=1)
-    max_clock_skew_seconds: float = Field(default=300, ge=5, le=300)
-    max_mark_age_days: float = Field(default=7, gt=0, le=36_500)
-    max_deletes_per_second: float | None = Field(default=None, gt=0)
-    reread_minutes: float = Field(default=10, gt=0, le=10)
-    quarantine: bool = False
-    quarantine_days: float = Field(default=30, ge=1, le=36_500)
-    repository_cache_seconds: float = Field(default=8, ge=0, le=3600)
-    range_partitions: int = Field(default=50, ge=1, le=100_000)
-    read_threads: int = Field(default=8, ge=1, le=256)
-    write_reference_mark: bool = False
-    exclusive: bool = False
-    lease_ttl_seconds: float = Field(default=300, ge=30, le=3600)
-    keep_runs: int = Field(default=14, ge=1, le=100_000)
+# mypy does not look into a class that is made at run time. Code that needs types uses
+# `run_options`.
+class RepositorySettings(create_model("_Run", __base__=Section, **_run_fields())):  # type: ignore[misc]
+    """The `[defaults]` table and each `[repositories.NAME]`: options of a run, see `RunOptions`."""
+
+    @field_validator("policies", mode="before")
+    @classmethod
+    def _shown_only(cls, policies: Any) -> Any:
+        if policies == "sweep":
+            raise ValueError(
+                '"off" or "mark": this version shows what a retention policy names, and deletes '
+                "none of it"
+            )
+        return policies
+
+    def run_options(self) -> RunOptions:
+        """Return what a run may do."""
+        return RunOptions(
+            **{option.name: option.read(getattr(self, option.setting)) for option in OPTIONS}
+        )

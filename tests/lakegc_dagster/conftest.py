@@ -11,7 +11,7 @@ import pytest
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.resources import Wiring
+from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from lakegc_dagster.settings import Settings
 from spark_core import layout
@@ -51,22 +51,28 @@ class Ground:
         document["repositories"][self.repository_id] |= own
         settings = Settings.model_validate(document)
         settings._env = self.settings._env
-        return Ground(self.sandbox, self.repository_id, settings, self.instance, self.garbage, self.alive)
+        return Ground(
+            self.sandbox, self.repository_id, settings, self.instance, self.garbage, self.alive
+        )
 
     def job(self, name, key, **more) -> dg.ExecuteInProcessResult:
         """Run a job for the repository and a run key."""
         add_partitions(self.instance, [self.repository_id], [key])
         wiring = more.pop("wiring", None) or Wiring(self.settings, retry_after=timedelta(0))
-        return (
-            build_defs(wiring)
-            .resolve_job_def(name)
-            .execute_in_process(
-                instance=self.instance,
-                partition_key=partition_key(self.repository_id, key),
-                raise_on_error=False,
-                run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-                **more,
-            )
+        built = build_defs(wiring.settings)
+        # The assets of a selection take no other resources than those they were built with.
+        definitions = dg.Definitions(
+            assets=built.assets,
+            asset_checks=built.asset_checks,
+            jobs=built.jobs,
+            resources={**(built.resources or {}), **build_resources(wiring)},
+        )
+        return definitions.resolve_job_def(name).execute_in_process(
+            instance=self.instance,
+            partition_key=partition_key(self.repository_id, key),
+            raise_on_error=False,
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            **more,
         )
 
     def only(self, key, *assets: str, job="mark_and_sweep") -> dg.ExecuteInProcessResult:
@@ -75,12 +81,16 @@ class Ground:
 
     @property
     def store(self) -> ObjectStore:
-        namespace = Namespace.parse(f"local://{self.repository_id}", server_path=str(self.sandbox.blockstore))
+        namespace = Namespace.parse(
+            f"local://{self.repository_id}", server_path=str(self.sandbox.blockstore)
+        )
         return open_store(namespace, StoreOptions(local_path=str(self.sandbox.blockstore)))
 
     def objects(self) -> set[str]:
         """What lies under data/ now."""
-        return {key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()}
+        return {
+            key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()
+        }
 
     def has_verdict(self, key) -> bool:
         return self.store.exists(layout.verdict_key(key))
@@ -91,7 +101,11 @@ def failure(result) -> str:
     for event in result.all_events:
         if event.is_step_failure:
             data = event.step_failure_data
-            return data.user_failure_data.description if data.user_failure_data else data.error.to_string()
+            return (
+                data.user_failure_data.description
+                if data.user_failure_data
+                else data.error.to_string()
+            )
     return "no step failed"
 
 
@@ -129,7 +143,10 @@ def settings_of(sandbox: Sandbox, repository_ids: Sequence[str], **own) -> Setti
 
 @contextmanager
 def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
-    """Stand in for `open_instance` where no test looks at the home: making one and writing to its files takes longer than a mark."""
+    """Stand in for `open_instance` where no test looks at the home.
+
+    Making one and writing to its files takes longer than a mark.
+    """
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
@@ -144,8 +161,8 @@ def no_home(monkeypatch):
 def no_pictures():
     """Draw nothing for reports: the tests of reports do, those of hostile text and the demo."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("stored", "page"):
-            patch.setattr(import_module(f"spark_core.report.{module}"), "chart", lambda _report, _form: b"<svg></svg>")
+        stored = import_module("spark_core.report.stored")
+        patch.setattr(stored, "chart", lambda _report: b"no picture")
         yield
 
 

@@ -1,4 +1,7 @@
-"""The look for known vulnerabilities: what could not be looked up is never taken for "nothing found"."""
+"""The look for known vulnerabilities.
+
+What could not be looked up is never taken for "nothing found".
+"""
 
 import json
 import subprocess
@@ -25,16 +28,22 @@ def audit(tmp_path):
         python.write_text(f"#!/bin/sh\ncat {tmp_path}/pins\n")
         python.chmod(0o755)
         for service, (document, code) in zip(("pypi", "osv"), answers, strict=False):
-            (tmp_path / f"{service}.json").write_text("" if document is None else json.dumps(document))
+            (tmp_path / f"{service}.json").write_text(
+                "" if document is None else json.dumps(document)
+            )
             (tmp_path / f"{service}.code").write_text(str(code))
         tool = tmp_path / ".audit/bin/pip-audit"
         tool.write_text(
-            "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --output) out=$2;; --vulnerability-service) s=$2;; esac; shift; done\n"
-            f'[ -s {tmp_path}/$s.json ] && cp {tmp_path}/$s.json "$out"\necho "$s cannot be reached" >&2\n'
+            "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --output) out=$2;; "
+            "--vulnerability-service) s=$2;; esac; shift; done\n"
+            f'[ -s {tmp_path}/$s.json ] && cp {tmp_path}/$s.json "$out"\n'
+            'echo "$s cannot be reached" >&2\n'
             f"exit $(cat {tmp_path}/$s.code)\n"
         )
         tool.chmod(0o755)
-        return subprocess.run([str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False
+        )
 
     return run
 
@@ -42,7 +51,11 @@ def audit(tmp_path):
 def _answer(pins, **vulnerable):
     return {
         "dependencies": [
-            {"name": pin.partition("==")[0], "version": pin.partition("==")[2], "vulns": vulnerable.get(pin[:9], [])}
+            {
+                "name": pin.partition("==")[0],
+                "version": pin.partition("==")[2],
+                "vulns": vulnerable.get(pin[:9], []),
+            }
             for pin in pins
         ]
     }
@@ -68,12 +81,24 @@ def test_where_the_first_service_does_not_answer_the_second_is_asked(audit):
     assert "looked up at osv" in done.stdout
 
 
-_SKIPPED = {"dependencies": [*_answer(PINS[1:])["dependencies"], {"name": "package-0", "skip_reason": "not found"}]}
+_SKIPPED = {
+    "dependencies": [
+        *_answer(PINS[1:])["dependencies"],
+        {"name": "package-0", "skip_reason": "not found"},
+    ]
+}
 
 
 @pytest.mark.parametrize(
     "answer",
-    [(None, 1), (None, 0), (_SKIPPED, 0), (_answer(PINS[1:]), 0), ({"dependencies": []}, 0), ({"oops": 1}, 0)],
+    [
+        (None, 1),
+        (None, 0),
+        (_SKIPPED, 0),
+        (_answer(PINS[1:]), 0),
+        ({"dependencies": []}, 0),
+        ({"oops": 1}, 0),
+    ],
     ids=["nothing", "nothing and success", "one skipped", "one missing", "none", "another form"],
 )
 def test_a_version_that_was_not_looked_up_fails_and_is_never_nothing_found(answer, audit):

@@ -1,4 +1,4 @@
-"""What a code location's Azure resource says reaches the stores, and what it cannot say is refused."""
+"""What a code location's Azure resource says reaches the stores; what it cannot say is refused."""
 
 import dagster as dg
 import pytest
@@ -38,11 +38,11 @@ def adls(credential, **more):
     ("resource", "said"),
     [
         (blob(AzureBlobStorageKeyCredential(key=KEY)), {"azure_account_key": KEY}),
-        (blob(AzureBlobStorageSASTokenCredential(token="sig=hush")), {"azure_sas_token": "sig=hush"}),
-        (blob(AzureBlobStorageAnonymousCredential(), f"{URL}/?sp=r&sig=hush"), {"azure_sas_token": "sp=r&sig=hush"}),
+        (blob(AzureBlobStorageSASTokenCredential(token="sig=hush")), {"azure_sas_token": "sig=hush"}),  # noqa: E501 - a row of data
+        (blob(AzureBlobStorageAnonymousCredential(), f"{URL}/?sp=r&sig=hush"), {"azure_sas_token": "sp=r&sig=hush"}),  # noqa: E501 - a row of data
         (blob(AzureBlobStorageDefaultCredential()), {}),
         (
-            blob(AzureBlobStorageDefaultCredential(kwargs={"managed_identity_client_id": "own"}), "lake.blob.core.windows.net"),
+            blob(AzureBlobStorageDefaultCredential(kwargs={"managed_identity_client_id": "own"}), "lake.blob.core.windows.net"),  # noqa: E501 - a row of data
             {"azure_client_id": "own"},
         ),
         (adls(ADLS2Key(key=KEY)), {"azure_account_key": KEY}),
@@ -50,7 +50,9 @@ def adls(credential, **more):
         (adls(ADLS2DefaultAzureCredential(kwargs={})), {}),
     ],
 )  # fmt: skip
-def test_an_azure_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not_say(resource, said):
+def test_an_azure_resource_wins_over_the_settings_and_leaves_alone_what_it_does_not_say(
+    resource, said
+):
     options = with_azure(SETTINGS, resource)
     expected = {
         "azure_endpoint": URL,
@@ -65,7 +67,9 @@ def test_an_azure_resource_wins_over_the_settings_and_leaves_alone_what_it_does_
 
 
 def test_a_national_cloud_is_reached_where_it_is():
-    options = with_azure(StoreOptions(), adls(ADLS2Key(key=KEY), endpoint_suffix="core.chinacloudapi.cn"))
+    options = with_azure(
+        StoreOptions(), adls(ADLS2Key(key=KEY), endpoint_suffix="core.chinacloudapi.cn")
+    )
     assert options.azure_endpoint == "https://lake.blob.core.chinacloudapi.cn"
 
 
@@ -74,19 +78,35 @@ def test_without_an_azure_resource_the_settings_hold():
 
 
 def test_credentials_of_the_resource_take_the_place_of_those_of_the_options():
-    said = StoreOptions(azure_sas_token="sig=old", azure_tenant_id="t", azure_client_id="c", azure_client_secret="old")
+    said = StoreOptions(
+        azure_sas_token="sig=old",
+        azure_tenant_id="t",
+        azure_client_id="c",
+        azure_client_secret="old",
+    )
     options = with_azure(said, blob(AzureBlobStorageKeyCredential(key=KEY)))
-    assert (options.azure_account_key, options.azure_sas_token, options.azure_client_secret) == (KEY, None, None)
+    assert (options.azure_account_key, options.azure_sas_token, options.azure_client_secret) == (
+        KEY,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
     ("resource", "text"),
     [
-        (blob(AzureBlobStorageAnonymousCredential()), "is anonymous, and lakegc reads no store as nobody"),
+        (
+            blob(AzureBlobStorageAnonymousCredential()),
+            "is anonymous, and lakegc reads no store as nobody",
+        ),
         (blob(AzureBlobStorageKeyCredential()), "is to use a key and has none"),
         (blob(AzureBlobStorageSASTokenCredential()), "is to use a sas and has none"),
         (
-            blob(AzureBlobStorageDefaultCredential(kwargs={"exclude_cli_credential": True, "authority": "x"})),
+            blob(
+                AzureBlobStorageDefaultCredential(
+                    kwargs={"exclude_cli_credential": True, "authority": "x"}
+                )
+            ),
             "the arguments authority, exclude_cli_credential to Azure's usual chain",
         ),
         (
@@ -107,7 +127,9 @@ def test_what_a_resource_cannot_hand_on_is_refused_by_name(resource, text):
 def test_a_namespace_in_another_account_is_refused_and_not_looked_for_in_the_resources_own():
     options = with_azure(StoreOptions(), blob(AzureBlobStorageKeyCredential(key=KEY)))
     open_store(Namespace.parse(f"{URL}/container"), options)
-    with pytest.raises(SettingsError, match="leads to the account 'lake', the namespace lies in 'other'"):
+    with pytest.raises(
+        SettingsError, match="leads to the account 'lake', the namespace lies in 'other'"
+    ):
         open_store(Namespace.parse("https://other.blob.core.windows.net/container"), options)
 
 

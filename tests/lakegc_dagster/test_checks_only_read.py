@@ -1,4 +1,7 @@
-"""Checks are what people run to look: executing them, on whatever run, writes and deletes nothing."""
+"""Checks are what people run to look.
+
+Executing them, on whatever run, writes and deletes nothing.
+"""
 
 import os
 import time
@@ -24,10 +27,13 @@ MONTH = timedelta(days=31).total_seconds()
 def execute_every_check(ground, key):
     """Execute the checks alone, as the button in the UI does."""
     selection = dg.define_asset_job("every_check", selection=dg.AssetSelection.all_asset_checks())
-    code_location = dg.Definitions.merge(build_defs(ground.settings), dg.Definitions(jobs=[selection]))
+    code_location = dg.Definitions.merge(
+        build_defs(ground.settings), dg.Definitions(jobs=[selection])
+    )
     return code_location.resolve_job_def("every_check").execute_in_process(
         instance=ground.instance,
-        # A job of checks alone has no partitions of its own to choose from; the UI's button says it by tags, too.
+        # A job of checks alone has no partitions of its own to choose from; the UI's button says it
+        # by tags, too.
         tags={
             "dagster/partition": str(partition_key(ground.repository_id, key)),
             "dagster/partition/repository": ground.repository_id,
@@ -41,7 +47,9 @@ def execute_every_check(ground, key):
 def files(ground):
     """Every file of the namespace with its bytes."""
     root = ground.sandbox.blockstore / ground.repository_id
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def age(ground, key):
@@ -78,23 +86,32 @@ def test_looking_at_the_checks_of_an_old_run_pruned_tables(ground, refused_write
         done = ground.job("mark_and_sweep", each)
         assert done.success, failure(done)
     age(ground, older)
-    # Tables of the older run are beyond those that are kept now, and the mark was not written for the reference job.
+    # Tables of the older run are beyond those that are kept now, and the mark was not written for
+    # the reference job.
     ground = ground.with_settings(keep_runs=1, write_reference_mark=True)
     before, tried = files(ground), refused_writes()
     looked = execute_every_check(ground, key)
     assert tried == []
     assert looked.success, failure(looked)
-    assert answers(looked) == {name: True for name, _, _ in guards.CHECKS} | {"every_object_was_deleted": True}
+    assert answers(looked) == {name: True for name, _, _ in guards.CHECKS} | {
+        "every_object_was_deleted": True
+    }
     assert files(ground) == before
 
 
-def test_looking_at_the_checks_of_a_mark_stored_its_verdict_and_closed_the_run(ground, refused_writes):
+def test_looking_at_the_checks_of_a_mark_stored_its_verdict_and_closed_the_run(
+    ground, refused_writes
+):
     key = new_key()
     made = ground.only(key, *[spec.name for spec in tables.MARK_TABLES])
     assert made.success or "verdict" in failure(made), failure(made)
-    (ground.sandbox.blockstore / ground.repository_id / layout.verdict_key(key)).unlink(missing_ok=True)
+    (ground.sandbox.blockstore / ground.repository_id / layout.verdict_key(key)).unlink(
+        missing_ok=True
+    )
     tried = refused_writes()
     looked = execute_every_check(ground, key)
     assert tried == []
-    assert "Materialize the run from its beginning" in failure(looked) or "has no verdict" in failure(looked)
+    assert "Materialize the run from its beginning" in failure(
+        looked
+    ) or "has no verdict" in failure(looked)
     assert not ground.has_verdict(key)

@@ -58,7 +58,10 @@ def test_an_error_is_shown_with_its_class_and_whole_message_and_is_not_tried_aga
 
 def test_a_broken_table_is_shown_with_its_name_and_offset():
     result, _, _ = run_raising(CorruptTableError("abc", 17, "checksum differs"))
-    assert "CorruptTableError: abc at offset 17: checksum differs" in failure_of(result).user_failure_data.description
+    assert (
+        "CorruptTableError: abc at offset 17: checksum differs"
+        in failure_of(result).user_failure_data.description
+    )
 
 
 def test_a_passing_error_is_tried_again_and_may_pass():
@@ -75,7 +78,9 @@ def test_a_passing_error_that_stays_ends_with_its_message_after_the_last_try():
 
 
 def test_the_same_work_elsewhere_is_waited_for_up_to_a_bound():
-    result, attempts, _ = run_raising(SameWorkError("the lease is that of the sweep of this run"), heals_after=5)
+    result, attempts, _ = run_raising(
+        SameWorkError("the lease is that of the sweep of this run"), heals_after=5
+    )
     assert result.success
     assert attempts == 6
     result, attempts, _ = run_raising(SameWorkError("the lease is that of the sweep of this run"))
@@ -112,7 +117,9 @@ def test_a_long_wait_for_the_same_work_takes_no_try_from_a_server_that_is_silent
     wiring = Wiring(settings=None, retry_after=timedelta(0))
     runs = build_resources(wiring)["runs"]
     with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([table], instance=instance, resources={"runs": runs}, raise_on_error=False)
+        result = dg.materialize(
+            [table], instance=instance, resources={"runs": runs}, raise_on_error=False
+        )
     assert result.success == (heals_after <= RETRIES)
     assert len(list(tries)) == 0
 
@@ -144,6 +151,8 @@ def test_every_class_of_the_tree_is_translated():
             yield from classes(below)
 
     for kind in classes(LakegcError):
-        error = kind("name", 0, "problem") if issubclass(kind, CorruptTableError) else kind("message")
+        error = (
+            kind("name", 0, "problem") if issubclass(kind, CorruptTableError) else kind("message")
+        )
         with pytest.raises((dg.Failure, dg.RetryRequested)), raising_failures(lambda _: None):
             raise error

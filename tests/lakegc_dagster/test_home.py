@@ -12,7 +12,13 @@ def test_a_new_home_sends_no_telemetry_and_runs_one_thing_at_a_time(tmp_path):
     assert written["telemetry"]["enabled"] is False
     with dg.DagsterInstance.from_config(str(home)) as instance:
         assert not instance.telemetry_enabled
-        assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 1
+        concurrency = instance.get_concurrency_config()
+        assert concurrency.run_queue_config.max_concurrent_runs == 1
+        # A step of the command line never waits for the place of a run that was killed: whole runs
+        # wait, in the queue.
+        pools = concurrency.pool_config
+        assert (pools.default_pool_limit, pools.pool_granularity.value) == (1, "run")
+        assert instance.freshness_enabled
 
 
 def test_a_home_that_is_there_stays_as_it_is(tmp_path):

@@ -1,9 +1,11 @@
-"""House-keeping as an asset: what it pruned is forgotten by Dagster too, told to who listens, and shown with the asset."""
+"""House-keeping as an asset: what it pruned is forgotten by Dagster too, told to who listens, and
+shown with the asset.
+"""
 
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -16,8 +18,8 @@ from lakegc_dagster.settings import Settings
 from spark_core import layout
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
-from spark_core.upkeep import housekeeping
-from spark_core.upkeep.housekeeping import House, Left, Pruned
+from spark_core.upkeep import prune
+from spark_core.upkeep.prune import House, Left, Pruned
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]
@@ -25,11 +27,21 @@ HOUSE = House(Pruned([KEYS[0]], objects=5, size_bytes=1_000), Left(1, 136, 1, 1_
 KEPT_RUNS = {"one": {"keep_runs": 2}, "other": {"keep_runs": 4}}
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """What house-keeping asks of a run, where it is not opened."""
+
+    options: RunOptions
+    take_over: str | None = None
+
+
 @pytest.mark.parametrize(("repositories", "left"), [(["one"], 3), (["one", "other"], 4)])
-def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(monkeypatch, repositories, left):
-    run = SimpleNamespace(options=RunOptions(keep_runs=2))
+def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
+    monkeypatch, repositories, left
+):
+    run = _Opened(RunOptions(keep_runs=2))
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
-    monkeypatch.setattr(housekeeping, "after_run", lambda _run: HOUSE)
+    monkeypatch.setattr(prune, "after_run", lambda _run: HOUSE)
     told = _Recorder(lambda *_: None)
     settings = Settings.model_validate(
         {
@@ -40,11 +52,14 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(mo
     runs = build_resources(Wiring(settings, observer=told))["runs"]
     with dg.DagsterInstance.ephemeral() as instance:
         add_partitions(instance, ["one", "other"], KEYS)
-        context = dg.build_asset_context(instance=instance, partition_key=partition_key("one", KEYS[3]))
+        context = dg.build_asset_context(
+            instance=instance, partition_key=partition_key("one", KEYS[3])
+        )
         shown = house_keeping(context, runs=runs).metadata
         assert len(instance.get_dynamic_partitions("run")) == left
     assert told.house == (
-        "the server keeps files of every collection: 2 files, 1.1 kB; and this one's dump of refs: 6 files, 10.0 kB; "
+        "the server keeps files of every collection: 2 files, 1.1 kB; and this one's dump of "
+        "refs: 6 files, 10.0 kB; "
         "tables of 1 old runs pruned (5 files, 1.0 kB)"
     )
     assert shown["pruned_objects"].value == 5
@@ -54,15 +69,21 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(mo
 def parts(ground, key):
     """Parquet of a run's tables, but for the record of what is gone."""
     root = ground.sandbox.blockstore / ground.repository_id / layout.ROOT
-    return [path for path in root.glob(f"*/run_id={key}/part-*.parquet") if path.parts[-3] != "reports"]
+    return [
+        path for path in root.glob(f"*/run_id={key}/part-*.parquet") if path.parts[-3] != "reports"
+    ]
 
 
 @pytest.mark.spark
-def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before_the_run_is_done(ground):
+def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before_the_run_is_done(
+    ground,
+):
     older, key = new_key(ago=timedelta(hours=1)), new_key()
     assert ground.job("mark_and_sweep", older).success
     then = time.time() - timedelta(days=31).total_seconds()
-    for path in (ground.sandbox.blockstore / ground.repository_id / layout.ROOT).rglob(f"run_id={older}/*"):
+    for path in (ground.sandbox.blockstore / ground.repository_id / layout.ROOT).rglob(
+        f"run_id={older}/*"
+    ):
         os.utime(path, (then, then))
     strict = ground.with_settings(keep_runs=1)
     # Its mode is sweep, and this is a mark: house is kept when it was swept.

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakegc_dagster.assets.arguments import POOL
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
@@ -20,8 +21,8 @@ from spark_core.errors import (
     TransientError,
     VerdictError,
 )
-from spark_core.records import tables
-from spark_core.reference_job import reference
+from spark_core.records import reading, tables
+from spark_core.reference_job import marks
 from tests.lakegc_dagster.conftest import new_key
 from tests.support.clock import FakeClock
 
@@ -40,7 +41,10 @@ def home(tmp_path, ground):
 
 @pytest.mark.usefixtures("no_home")
 def test_a_mark_of_the_reference_job_is_verified_and_ours_is_written_for_it(home, ground):
-    """It names what is alive beside what is dead; ours, written after the verdict, names the dead alone."""
+    """It names what is alive beside what is dead.
+
+    Ours, written after the verdict, names the dead alone.
+    """
     named = sorted(ground.garbage | ground.alive)
     put_reference_mark(ground, "ft6s0e1ksdufuaulm34g", named)
     document = home.model_dump(exclude_unset=True)
@@ -48,42 +52,62 @@ def test_a_mark_of_the_reference_job_is_verified_and_ours_is_written_for_it(home
     settings = Settings.model_validate(document)
     settings._env = home._env
     key = new_key()
-    result = launch(settings, "mark_and_sweep", ground.repository_id, key, reference_mark="ft6s0e1ksdufuaulm34g")
+    result = launch(
+        settings, "mark_and_sweep", ground.repository_id, key, reference_mark="ft6s0e1ksdufuaulm34g"
+    )
     assert result.success, result.message
     assert ground.objects() == ground.alive
-    assert result.manifests["expired_addresses"].facts["reference"]["num_deleted_objects"] == len(named)
+    assert result.manifests["expired_addresses"].facts["reference"]["num_deleted_objects"] == len(
+        named
+    )
     own = result.manifests["uncommitted_addresses"].facts["server_runs"][-1]
-    assert reference.load(ground.store, own).summary.num_deleted_objects == len(ground.garbage)
+    assert marks.load(ground.store, own).summary.num_deleted_objects == len(ground.garbage)
 
     missing = launch(
-        settings, "mark", ground.repository_id, new_key(ago=timedelta(minutes=1)), reference_mark="no-such"
+        settings,
+        "mark",
+        ground.repository_id,
+        new_key(ago=timedelta(minutes=1)),
+        reference_mark="no-such",
     )
     assert "mark no-such does not exist in" in missing.message
 
 
 def put_reference_mark(ground, mark_id, addresses):
     """Put a mark into the repository as the reference job writes one."""
-    folder = ground.sandbox.blockstore / ground.repository_id / f"_lakefs/retention/gc/unified/{mark_id}"
+    folder = (
+        ground.sandbox.blockstore / ground.repository_id / f"_lakefs/retention/gc/unified/{mark_id}"
+    )
     (folder / "deleted").mkdir(parents=True)
     pq.write_table(pa.table({"address": addresses}), folder / "deleted/part-00000-x.snappy.parquet")
-    summary = reference.Summary(mark_id, True, "", "2026-11-21T07:05:39Z", "2026-11-21T07:05:38Z", len(addresses))
+    summary = marks.Summary(
+        mark_id, True, "", "2026-11-21T07:05:39Z", "2026-11-21T07:05:38Z", len(addresses)
+    )
     (folder / "summary.json").write_bytes(summary.to_json())
 
 
 def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground, tmp_path, capfd):
     told = []
     key = new_key()
-    result = launch(home, "mark_and_sweep", ground.repository_id, key, on_event=lambda *event: told.append(event))
+    result = launch(
+        home,
+        "mark_and_sweep",
+        ground.repository_id,
+        key,
+        on_event=told.append,
+    )
     assert (result.success, result.error, result.message) == (True, None, None), result.message
     assert ground.objects() == ground.alive
 
-    assert [(kind, table) for kind, table, _ in told if kind not in {"checked", "progressed"}] == [
+    ended = [event for event in told if event.kind not in {"checked", "progressed"}]
+    assert [(event.kind, event.table) for event in ended] == [
         (kind, spec.name) for spec in tables.ALL_TABLES for kind in ("started", "stored")
     ]
-    ((table, swept),) = [(table, details["summary"]) for kind, table, details in told if kind == "progressed"]
-    assert table == "deletion_report"
-    assert f"{len(ground.garbage)} of {len(ground.garbage)} objects done, 0 kept, 0 failed" in swept
-    assert [details["name"] for kind, _, details in told if kind == "checked"] == [
+    (swept,) = [event for event in told if event.kind == "progressed"]
+    assert swept.table == "deletion_report"
+    done = f"{len(ground.garbage)} of {len(ground.garbage)} objects done, 0 kept, 0 failed"
+    assert done in swept.words
+    assert [event.check for event in told if event.kind == "checked"] == [
         *[name for name, _, _ in guards.CHECKS],
         "every_object_was_deleted",
     ]
@@ -96,6 +120,8 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
         assert (run.job_name, run.status) == ("mark_and_sweep", dg.DagsterRunStatus.SUCCESS)
         assert run.tags["lakegc/repository"] == ground.repository_id
         assert run.tags["lakegc/run"] == run.tags["dagster/partition/run"] == str(key)
+        # The queue of the UI counts what runs on the command line.
+        assert run.run_op_concurrency.all_pools == {POOL}
         assert instance.get_dynamic_partitions("repository") == [ground.repository_id]
         seen = instance.get_latest_materialization_event(dg.AssetKey("deletion_report"))
         assert seen.run_id == result.dagster_run_id
@@ -114,13 +140,18 @@ def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
     name, table, _ = guards.CHECKS[0]
 
     def failing(run, manifests):
-        return guards.CheckResult(name, table, passed=False, summary="a repository lies inside data/.", figures={})
+        return guards.CheckResult(
+            name, table, passed=False, summary="a repository lies inside data/.", figures={}
+        )
 
     monkeypatch.setattr(guards, "CHECKS", ((name, table, failing), *guards.CHECKS[1:]))
     result = launch(home, "mark_and_sweep", ground.repository_id, new_key())
     assert not result.success
     assert isinstance(result.error, VerdictError)
-    assert "did not pass its checks: listing_lies_in_one_repository: a repository lies inside data/" in result.message
+    assert (
+        "did not pass its checks: listing_lies_in_one_repository: a repository lies inside data/"
+        in result.message
+    )
     # A failed check does not hide its table's other ones.
     assert [(check.name, check.passed) for check in result.checks] == [
         (check, check != name) for check, owner, _ in guards.CHECKS if owner == table
@@ -129,7 +160,9 @@ def test_checks_that_fail_are_the_error(home, ground, monkeypatch):
 
 
 @pytest.mark.usefixtures("no_home")
-def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(home, ground, monkeypatch):
+def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored(
+    home, ground, monkeypatch
+):
     def incomplete(report):
         raise DeletionFailedError("1 of 2 objects were not deleted")
 
@@ -139,7 +172,9 @@ def test_an_object_that_the_store_keeps_fails_the_job_after_its_report_is_stored
     assert not result.success
     assert isinstance(result.error, DeletionFailedError)
     assert "deletion_report" in result.manifests
-    assert tables.load_table(ground.store, tables.DELETION_REPORT, key).manifest.rows == len(ground.garbage)
+    assert reading.load_table(ground.store, tables.DELETION_REPORT, key).manifest.rows == len(
+        ground.garbage
+    )
 
 
 @pytest.mark.usefixtures("no_home")
@@ -155,7 +190,7 @@ def test_a_server_that_does_not_answer_is_asked_again_and_then_named(home, groun
         "mark",
         ground.repository_id,
         key,
-        on_event=lambda *event: told.append(event[:2]),
+        on_event=lambda event: told.append((event.kind, event.table)),
         clock=FakeClock(key.instant + timedelta(seconds=5)),
         retry_after=timedelta(0),
     )
@@ -179,8 +214,8 @@ def test_a_repository_that_the_settings_do_not_know_starts_nothing(home, tmp_pat
 
 
 def test_a_person_who_ends_it_gets_the_interrupt_and_dagster_a_failed_run(home, ground, tmp_path):
-    def end(kind, table, _):
-        if (kind, table) == ("stored", "namespace_slices"):
+    def end(event):
+        if (event.kind, event.table) == ("stored", "namespace_slices"):
             signal.raise_signal(signal.SIGINT)
 
     key = new_key()
@@ -197,7 +232,7 @@ def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     def broken(run):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(mark, "namespace_slices", broken)
+    monkeypatch.setitem(mark._MAKERS, tables.NAMESPACE_SLICES, broken)
     result = launch(home, "mark", ground.repository_id, new_key())
     assert not result.success
     assert result.error is None

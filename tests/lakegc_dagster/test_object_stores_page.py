@@ -18,7 +18,9 @@ BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_example_of_the_page_is_a_valid_settings_file(block, tmp_path):
     file = tmp_path / "lakegc.toml"
-    file.write_text(f'{block}\n[server]\nendpoint = "https://lakefs.example.com"\n[repositories.one]\n')
+    file.write_text(
+        f'{block}\n[server]\nendpoint = "https://lakefs.example.com"\n[repositories.one]\n'
+    )
     settings = load_settings(file, env={})
     said = tomllib.loads(block)
     for name, value in said.get("storage", {}).items():
@@ -29,8 +31,14 @@ def test_every_example_of_the_page_is_a_valid_settings_file(block, tmp_path):
 
 
 def test_every_setting_that_the_page_names_exists_and_every_one_of_a_store_is_named():
-    named = set(re.findall(r"`((?:s3|azure|gcs|local|server|max|allow|connect|read)_[a-z0-9_]+)`", PAGE))
+    named = set(
+        re.findall(r"`((?:s3|azure|gcs|local|server|max|allow|connect|read)_[a-z0-9_]+)`", PAGE)
+    )
     known = StorageSettings.model_fields.keys() | RepositorySettings.model_fields.keys()
     assert named - known == set()
-    ours = {name for name in StorageSettings.model_fields if name.startswith(("s3_", "azure_", "gcs_", "local_"))}
+    ours = {
+        name
+        for name in StorageSettings.model_fields
+        if name.startswith(("s3_", "azure_", "gcs_", "local_"))
+    }
     assert ours - named == set()

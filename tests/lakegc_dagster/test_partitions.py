@@ -5,7 +5,13 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from lakegc_dagster.partitions import REPOSITORY_RUN, add_partitions, forget_runs, parse_partition_key, partition_key
+from lakegc_dagster.partitions import (
+    REPOSITORY_RUN,
+    add_partitions,
+    forget_runs,
+    parse_partition_key,
+    partition_key,
+)
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 
@@ -18,9 +24,13 @@ def test_a_partition_key_is_read_back_as_it_was_made():
 
 
 def test_a_run_that_is_not_an_instant_is_refused():
-    with pytest.raises(SettingsError, match="run key 'tonight' is not an instant like 2026-11-20T02-00-00Z"):
+    with pytest.raises(
+        SettingsError, match="run key 'tonight' is not an instant like 2026-11-20T02-00-00Z"
+    ):
         parse_partition_key("my-repo|tonight")
-    with pytest.raises(SettingsError, match="partition 'my-repo' is not a repository and a run key"):
+    with pytest.raises(
+        SettingsError, match="partition 'my-repo' is not a repository and a run key"
+    ):
         parse_partition_key("my-repo")
 
 
@@ -29,7 +39,10 @@ def test_keys_that_were_added_make_partitions_and_adding_them_again_changes_noth
         add_partitions(instance, ["one", "two"], [KEY])
         add_partitions(instance, ["two", "two"], [KEY, KEY])
         with dg.partition_loading_context(dynamic_partitions_store=instance):
-            assert set(REPOSITORY_RUN.get_partition_keys()) == {partition_key("one", KEY), partition_key("two", KEY)}
+            assert set(REPOSITORY_RUN.get_partition_keys()) == {
+                partition_key("one", KEY),
+                partition_key("two", KEY),
+            }
 
 
 def _days(*days):

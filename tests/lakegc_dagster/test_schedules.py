@@ -47,7 +47,9 @@ def test_each_repository_runs_in_the_job_of_its_mode_and_in_no_other():
 
 
 def test_the_run_key_is_the_scheduled_instant_in_utc_whatever_the_time_zone():
-    (run, *_) = nightly_runs(settings(), "mark", datetime(2026, 7, 1, 2, tzinfo=ZoneInfo("Europe/Berlin")))
+    (run, *_) = nightly_runs(
+        settings(), "mark", datetime(2026, 7, 1, 2, tzinfo=ZoneInfo("Europe/Berlin"))
+    )
     assert str(run.key) == "2026-07-01T00-00-00Z"
 
 
@@ -58,7 +60,9 @@ def tick(name, **more):
     with (
         dg.instance_for_test() as instance,
         dg.build_schedule_context(
-            instance=instance, scheduled_execution_time=NIGHT, repository_def=code_location.get_repository_def()
+            instance=instance,
+            scheduled_execution_time=NIGHT,
+            repository_def=code_location.get_repository_def(),
         ) as context,
     ):
         yield code_location.resolve_schedule_def(name).evaluate_tick(context), instance
@@ -68,7 +72,8 @@ def test_a_tick_asks_for_one_run_per_repository_with_partition_and_tags():
     with tick("nightly_mark") as (answer, instance):
         asked = answer.run_requests
         assert [(request.run_key, request.partition_key) for request in asked] == [
-            (f"{name}|2026-11-20T02-00-00Z", f"{name}|2026-11-20T02-00-00Z") for name in ("first", "second")
+            (f"{name}|2026-11-20T02-00-00Z", f"{name}|2026-11-20T02-00-00Z")
+            for name in ("first", "second")
         ]
         assert asked[0].tags["lakegc/repository"] == "first"
         assert asked[0].tags["lakegc/run"] == "2026-11-20T02-00-00Z"
@@ -79,7 +84,10 @@ def test_a_tick_asks_for_one_run_per_repository_with_partition_and_tags():
 def test_a_night_without_repositories_of_a_mode_is_skipped_and_says_so():
     with tick("nightly_mark_and_sweep", repositories={"first": {}}) as (answer, instance):
         assert not answer.run_requests
-        assert "no repository of the settings has the mode that mark_and_sweep is for" in answer.skip_message
+        assert (
+            "no repository of the settings has the mode that mark_and_sweep is for"
+            in answer.skip_message
+        )
         assert instance.get_dynamic_partitions("run") == []
 
 
@@ -97,5 +105,7 @@ def test_the_settings_say_when_and_in_whose_hours():
 
 
 def test_a_cron_that_is_none_is_refused_with_its_place():
-    with pytest.raises(SettingsError, match=r"\[schedule\] cron is 'every night', wanted five fields like"):
+    with pytest.raises(
+        SettingsError, match=r"\[schedule\] cron is 'every night', wanted five fields like"
+    ):
         build_defs(settings(schedule={"cron": "every night"}))

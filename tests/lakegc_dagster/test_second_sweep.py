@@ -1,19 +1,21 @@
-"""A second sweep of one mark, such as a run that Dagster starts anew, while the first one is still at work."""
+"""A second sweep of one mark, such as a run that Dagster starts anew, while the first one is still
+at work.
+"""
 
 from datetime import timedelta
 
 import pytest
 
-from lakegc_dagster.resources import Unobserved, Wiring, build_resources
+from lakegc_dagster.resources import Observer, Wiring, build_resources
 from spark_core import collect
 from spark_core.lock import lease
-from spark_core.records import tables
+from spark_core.records import reading, tables
 from tests.lakegc_dagster.conftest import failure, new_key
 
 pytestmark = pytest.mark.spark
 
 
-class AtFirstFailure(Unobserved):
+class AtFirstFailure(Observer):
     """Does something when a step was refused for the first time, and remembers why it was."""
 
     def __init__(self, act):
@@ -35,8 +37,10 @@ def test_a_second_sweep_failed_while_the_first_one_held_the_lease_of_the_same_ma
     key = new_key()
     assert ground.job("mark", key).success
     first = lease.acquire(engine_run(ground, key))
-    told = AtFirstFailure(lambda: first.close(clean=True))
-    second = ground.job("sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0)))
+    told = AtFirstFailure(first.close)
+    second = ground.job(
+        "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
+    )
     assert second.success, failure(second)
     assert [type(error).__name__ for error in told.seen] == ["SameWorkError"]
     assert ground.objects() == ground.alive
@@ -49,15 +53,17 @@ def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its
     first = lease.acquire(run)
 
     def finish():
-        first.close(clean=True)
+        first.close()
         collect.sweep(run, lambda *_: None)
 
     told = AtFirstFailure(finish)
-    second = ground.job("sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0)))
+    second = ground.job(
+        "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
+    )
     assert second.success, failure(second)
     assert ground.objects() == ground.alive
     (event,) = second.asset_materializations_for_node("deletion_report")
-    stored = tables.load_table(run.store, tables.DELETION_REPORT, key).manifest
+    stored = reading.load_table(run.store, tables.DELETION_REPORT, key).manifest
     assert event.metadata["manifest_sha256"].value == stored.sha256
     assert stored.rows == len(ground.garbage)
 
@@ -67,14 +73,18 @@ def test_the_lease_of_another_marks_sweep_fails_a_sweep_at_once(ground):
     assert ground.job("mark", key).success
     told = AtFirstFailure(lambda: None)
     with lease.acquire(engine_run(ground, other)):
-        swept = ground.job("sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0)))
+        swept = ground.job(
+            "sweep", key, wiring=Wiring(ground.settings, observer=told, retry_after=timedelta(0))
+        )
     assert not swept.success
     assert failure(swept).startswith("LeaseHeldError: ")
     assert len(told.seen) == 1
     assert ground.objects() == ground.alive | ground.garbage
 
 
-def test_of_two_sweeps_that_report_the_same_journal_the_slower_one_takes_the_report_that_stands(ground):
+def test_of_two_sweeps_that_report_the_same_journal_the_slower_one_takes_the_report_that_stands(
+    ground,
+):
     key = new_key()
     assert ground.job("mark", key).success
     run = engine_run(ground, key)

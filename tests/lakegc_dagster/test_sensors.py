@@ -22,7 +22,9 @@ def test_what_dagster_does_not_know_is_added():
 
 
 @given(NAMES, NAMES, st.booleans())
-def test_afterwards_every_configured_repository_is_known_and_nothing_is_added_twice(configured, known, night_known):
+def test_afterwards_every_configured_repository_is_known_and_nothing_is_added_twice(
+    configured, known, night_known
+):
     runs = [str(NIGHT)] if night_known else []
     new = new_partitions(configured, known, runs, NIGHT)
     assert set(known) | set(new.repositories) == set(known) | set(configured)
@@ -38,7 +40,10 @@ def test_afterwards_every_configured_repository_is_known_and_nothing_is_added_tw
 )
 def test_the_night_begins_at_the_instant_that_the_schedule_is_due(seconds, expected):
     due = datetime(2026, 11, 20, 1, tzinfo=UTC)  # 2 o'clock in Berlin
-    assert str(latest_night("0 2 * * *", "Europe/Berlin", due + timedelta(seconds=seconds))) == expected
+    assert (
+        str(latest_night("0 2 * * *", "Europe/Berlin", due + timedelta(seconds=seconds)))
+        == expected
+    )
 
 
 def test_the_night_of_the_sensor_never_lies_in_the_future():
@@ -47,7 +52,9 @@ def test_the_night_of_the_sensor_never_lies_in_the_future():
 
 
 def evaluate(instance, repositories):
-    settings = Settings.model_validate({"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": repositories})
+    settings = Settings.model_validate(
+        {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": repositories}
+    )
     (sensor,) = build_defs(settings).sensors
     return sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
 
@@ -55,12 +62,16 @@ def evaluate(instance, repositories):
 def test_the_sensor_adds_repositories_and_the_nights_run_and_then_rests():
     with dg.DagsterInstance.ephemeral() as instance:
         asked = evaluate(instance, {"one": {}}).dynamic_partitions_requests
-        assert [(request.partitions_def_name, list(request.partition_keys)) for request in asked] == [
+        assert [
+            (request.partitions_def_name, list(request.partition_keys)) for request in asked
+        ] == [
             ("repository", ["one"]),
             ("run", [str(latest_night("0 2 * * *", "UTC", datetime.now(UTC)))]),
         ]
         for request in asked:
-            instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+            instance.add_dynamic_partitions(
+                request.partitions_def_name, list(request.partition_keys)
+            )
         rest = evaluate(instance, {"one": {}})
         assert not rest.dynamic_partitions_requests
         assert "are known" in rest.skip_message

@@ -72,13 +72,17 @@ def test_addresses_are_compared_in_as_many_partitions_as_the_settings_say(write,
     ],
 )
 def test_credentials_go_to_executors_that_are_other_machines(write, words, carried):
-    assert load_settings(write(f"{SERVER}{words}"), env={}).store_options().carry_credentials == carried
+    assert (
+        load_settings(write(f"{SERVER}{words}"), env={}).store_options().carry_credentials
+        == carried
+    )
 
 
 def test_a_repository_takes_the_defaults_and_says_only_what_differs(write):
     settings = load_settings(
         write(
-            f"{SERVER}[defaults]\nmin_age_hours = 48\nflat = true\n[repositories.one]\n[repositories.two]\nflat = false"
+            f"{SERVER}[defaults]\nmin_age_hours = 48\nflat = true\n[repositories.one]\n"
+            "[repositories.two]\nflat = false"
         ),
         env={},
     )
@@ -90,14 +94,16 @@ def test_a_repository_takes_the_defaults_and_says_only_what_differs(write):
 
 def test_an_own_value_equal_to_the_built_in_default_still_beats_the_files_defaults(write):
     settings = load_settings(
-        write(f"{SERVER}[defaults]\nmin_age_hours = 48\n[repositories.one]\nmin_age_hours = 24"), env={}
+        write(f"{SERVER}[defaults]\nmin_age_hours = 48\n[repositories.one]\nmin_age_hours = 24"),
+        env={},
     )
     assert settings.run_options("one").min_age == timedelta(hours=24)
 
 
 def test_the_built_in_defaults_are_those_of_the_engine(write):
     settings = load_settings(
-        write(f"{SERVER}[repositories.one]"), env={"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "secret"}
+        write(f"{SERVER}[repositories.one]"),
+        env={"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "secret"},
     )
     assert settings.run_options("one") == RunOptions()
     assert settings.store_options() == StoreOptions()
@@ -113,7 +119,10 @@ def test_a_storage_of_a_server_with_several_takes_what_it_does_not_say_from_the_
     cold = settings.storage_of("cold")
     assert (cold.s3_region, cold.s3_endpoint, cold.max_retries) == ("us-1", "http://cold:9000", 3)
     assert settings.storage_of("hot") == settings.storage
-    assert settings.own_store_options("cold") == {"s3_region": "us-1", "s3_endpoint": "http://cold:9000"}
+    assert settings.own_store_options("cold") == {
+        "s3_region": "us-1",
+        "s3_endpoint": "http://cold:9000",
+    }
     assert settings.own_store_options("disk 2") == {"local_path": str(file.parent / "blocks")}
 
 
@@ -133,11 +142,15 @@ def test_how_patient_to_be_with_the_server_can_be_set(write):
         "prepare_deadline_seconds": 3.5,
         "longest_outage_seconds": 0.0,
     }
-    assert said.keys() == {name for name in ServerSettings.model_fields if name.endswith("_seconds")}
+    assert said.keys() == {
+        name for name in ServerSettings.model_fields if name.endswith("_seconds")
+    }
     lines = "".join(f"{name} = {value}\n" for name, value in said.items())
     keys = {"LAKEGC_ACCESS_KEY_ID": "key", "LAKEGC_SECRET_ACCESS_KEY": "secret"}
     options = load_settings(write(SERVER + lines), env=keys).server_options()
-    assert {name: getattr(options, name.removesuffix("_seconds")).total_seconds() for name in said} == said
+    assert {
+        name: getattr(options, name.removesuffix("_seconds")).total_seconds() for name in said
+    } == said
 
 
 def test_every_option_of_a_run_can_be_set(write):
@@ -154,7 +167,9 @@ def test_every_option_of_a_run_can_be_set(write):
         "branches_at_once": 1,
         "strangers": "collect",
         "inherited": "collect",
-        "explain_ranges": 1,
+        "policies": "mark",
+        "max_policy_share": 0.1,
+        "explain": "short",
         "max_expired_share": 0.1,
         "max_missing_share": 0.1,
         "share_from_objects": 1,
@@ -172,16 +187,22 @@ def test_every_option_of_a_run_can_be_set(write):
         "write_reference_mark": True,
         "exclusive": True,
         "lease_ttl_seconds": 30,
+        "price_per_gb_month": 0.5,
         "keep_runs": 1,
     }
     assert said.keys() == RepositorySettings.model_fields.keys()
     lines = "\n".join(
-        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}" for name, value in said.items()
+        f"{name} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for name, value in said.items()
     )
     options = load_settings(
         write(f'throwaway_repositories = ["one"]\n{SERVER}[repositories.one]\n{lines}'), env={}
     ).run_options("one")
-    unchanged = [f.name for f in fields(RunOptions) if getattr(options, f.name) == getattr(RunOptions(), f.name)]
+    unchanged = [
+        f.name
+        for f in fields(RunOptions)
+        if getattr(options, f.name) == getattr(RunOptions(), f.name)
+    ]
     assert unchanged == []
 
 
@@ -215,10 +236,16 @@ def test_every_value_can_be_overridden_by_the_environment(write):
 
 
 def test_the_name_of_every_setting_leads_to_itself_as_a_variable():
-    for section, model in (("server", ServerSettings), ("storage", StorageSettings), ("defaults", RepositorySettings)):
+    for section, model in (
+        ("server", ServerSettings),
+        ("storage", StorageSettings),
+        ("defaults", RepositorySettings),
+    ):
         for name in model.model_fields:
             source = settings_file.Source(None, "", {})
-            settings_file._override(source, f"LAKEGC__{section.upper()}__{name.upper()}", "1", Settings)
+            settings_file._override(
+                source, f"LAKEGC__{section.upper()}__{name.upper()}", "1", Settings
+            )
             assert list(source.document[section]) == [name]
 
 
@@ -249,10 +276,15 @@ def test_paths_start_at_the_settings_file_wherever_it_is_read_from(write, tmp_pa
 
 
 def test_dagsters_home_is_the_files_else_the_environments_else_beside_the_file(write, tmp_path):
-    assert load_settings(write(SERVER), env={}).dagster_home == tmp_path / ".lakegc" / "dagster_home"
+    assert (
+        load_settings(write(SERVER), env={}).dagster_home == tmp_path / ".lakegc" / "dagster_home"
+    )
     env = {"DAGSTER_HOME": "/srv/dagster"}
     assert load_settings(write(SERVER), env=env).dagster_home == Path("/srv/dagster")
-    assert load_settings(write(f'{SERVER}[dagster]\nhome = "mine"'), env=env).dagster_home == tmp_path / "mine"
+    assert (
+        load_settings(write(f'{SERVER}[dagster]\nhome = "mine"'), env=env).dagster_home
+        == tmp_path / "mine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,7 +293,10 @@ def test_dagsters_home_is_the_files_else_the_environments_else_beside_the_file(w
         'access_key_id = "AKIA1"\nsecret_access_key = "s3cr3t/+="\n',
         "[default]\naccess_key_id=AKIA1\nsecret_access_key=s3cr3t/+=\n",
         '{"access_key_id": "AKIA1", "secret_access_key": "s3cr3t/+="}',
-        "credentials:\n    access_key_id: AKIA1\n    secret_access_key: s3cr3t/+=\nserver:\n    endpoint_url: http://x\n",
+        (
+            "credentials:\n    access_key_id: AKIA1\n    secret_access_key: s3cr3t/+=\nserver:\n"
+            "    endpoint_url: http://x\n"
+        ),
     ],
     ids=["toml", "ini", "json", "lakectl"],
 )
@@ -274,7 +309,10 @@ def test_keys_are_read_from_a_file_that_the_settings_name(write, tmp_path, text)
 def test_keys_of_the_environment_beat_those_of_a_file_and_may_have_other_names(write, tmp_path):
     (tmp_path / "keys").write_text('access_key_id = "file"\nsecret_access_key = "file"')
     settings = load_settings(
-        write(f'{SERVER}credentials_file = "keys"\naccess_key_id_env = "MY_KEY"\nsecret_access_key_env = "MY_SECRET"'),
+        write(
+            f'{SERVER}credentials_file = "keys"\naccess_key_id_env = "MY_KEY"\n'
+            'secret_access_key_env = "MY_SECRET"'
+        ),
         env={"MY_KEY": "mine", "MY_SECRET": "hidden"},
     )
     assert settings.server_options().access_key_id == "mine"
@@ -285,14 +323,22 @@ def test_no_secret_shows_in_the_settings(write, tmp_path):
     env = {"AWS_SECRET_ACCESS_KEY": "s3cr3t", "LAKEGC_SECRET_ACCESS_KEY": ""}
     settings = load_settings(write(f'{SERVER}credentials_file = "keys"'), env=env)
     assert settings.server_options().secret_access_key == "s3cr3t"
-    for shown in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.server_options())):
+    for shown in (
+        repr(settings),
+        str(settings),
+        settings.model_dump_json(),
+        repr(settings.server_options()),
+    ):
         assert "s3cr3t" not in shown
 
 
 @given(
-    st.lists(st.sampled_from(["one", "two", "three"]), unique=True), st.sets(st.sampled_from(["one", "two", "three"]))
+    st.lists(st.sampled_from(["one", "two", "three"]), unique=True),
+    st.sets(st.sampled_from(["one", "two", "three"])),
 )
-def test_every_repository_may_be_swept_and_only_throwaway_ones_with_an_unsafe_age(listed, throwaway):
+def test_every_repository_may_be_swept_and_only_throwaway_ones_with_an_unsafe_age(
+    listed, throwaway
+):
     document = {
         "server": {"endpoint": "http://127.0.0.1"},
         "throwaway_repositories": sorted(throwaway),

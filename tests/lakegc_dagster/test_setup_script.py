@@ -47,7 +47,10 @@ def _set_up(path, tmp_path, **env):
 def test_without_java_it_says_so_and_how_to_get_one(path, tmp_path):
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
-    assert "no `java` is on the PATH. Spark needs Java 17 or newer; nothing was set up." in answer.stderr
+    assert (
+        "no `java` is on the PATH. Spark needs Java 17 or newer; nothing was set up."
+        in answer.stderr
+    )
     assert "apt-get install openjdk-17-jre-headless" in answer.stderr
     assert not (tmp_path / "venv").exists()
 
@@ -58,7 +61,9 @@ def test_a_java_home_without_java_is_named(path, tmp_path):
     assert "JAVA_HOME is '/nowhere', and there is no bin/java in it" in answer.stderr
 
 
-@pytest.mark.parametrize("line", ['openjdk version "11.0.2" 2019-01-15', 'java version "1.8.0_201"', "no runtime here"])
+@pytest.mark.parametrize(
+    "line", ['openjdk version "11.0.2" 2019-01-15', 'java version "1.8.0_201"', "no runtime here"]
+)
 def test_a_java_that_is_too_old_is_shown_as_it_answers(path, tmp_path, line):
     _program(path, "java", f"echo '{line}' >&2")
     answer = _set_up(path, tmp_path)
@@ -71,7 +76,10 @@ def test_without_a_fitting_python_it_says_so_and_how_to_get_one(path, tmp_path):
     _program(path, "python3", "exit 1")
     answer = _set_up(path, tmp_path)
     assert answer.returncode == 2
-    assert "none of python3.11, python3.12, python3 is a Python 3.11 or 3.12; nothing was set up" in answer.stderr
+    assert (
+        "none of python3.11, python3.12, python3 is a Python 3.11 or 3.12; nothing was set up"
+        in answer.stderr
+    )
     assert not (tmp_path / "venv").exists()
 
 
@@ -84,7 +92,11 @@ def test_an_environment_of_another_python_is_left_alone(path, tmp_path):
 
 
 def test_every_dependency_has_one_pinned_version_and_no_address():
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    ]
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_]+", line) for line in lines)
     pinned = {re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines}
     assert len(pinned) == len(lines)
@@ -98,8 +110,22 @@ def test_every_dependency_has_one_pinned_version_and_no_address():
 
 @pytest.mark.parametrize(
     "target",
-    ["help", "setup", "demo", "test", "test-deep", "bench", "test-live", "lint", "format", "ui", "clean"],
+    [
+        "help",
+        "setup",
+        "demo",
+        "test",
+        "test-deep",
+        "bench",
+        "test-live",
+        "lint",
+        "format",
+        "ui",
+        "clean",
+    ],
 )
 def test_make_lists_its_targets(target):
-    answer = subprocess.run(["make", "-C", ROOT], capture_output=True, text=True, check=True, env=dict(os.environ))
+    answer = subprocess.run(
+        ["make", "-C", ROOT], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
     assert re.search(rf"make {target} +\S", answer.stdout)

@@ -13,11 +13,12 @@ from spark_core.checks.history import nothing_changed_suddenly
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.upkeep import housekeeping
+from spark_core.upkeep import prune
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run
 
-# What lakeFS's own job wrote before it had `unified/`, what its server writes, and what is no instant.
+# What lakeFS's own job wrote before it had `unified/`, what its server writes, and what is no
+# instant.
 FOREIGN = (
     "addresses/mark_id=ft6s0e1ksdufuaulm34g/part-00000.snappy.parquet",
     "addresses/run_id=ft6s0e1ksdufuaulm34g/part-00000.snappy.parquet",
@@ -65,7 +66,9 @@ def test_a_mark_that_broke_off_is_not_the_newest_marked_run(place):
     settings, opened = place
     run, later = opened(timedelta(hours=2)), opened(timedelta(hours=1))
     passing_mark(run)
-    later.store.put(f"{tables.folder(tables.EXPIRED_ADDRESSES, later.key)}part-00000-000-x.parquet", b"")
+    later.store.put(
+        f"{tables.folder(tables.EXPIRED_ADDRESSES, later.key)}part-00000-000-x.parquet", b""
+    )
     assert open_stored(settings, "repo").key == run.key
 
 
@@ -82,7 +85,11 @@ def test_everybody_knows_the_same_runs(place):
     verdict.conclude(earlier)
     compared = nothing_changed_suddenly(run, passing_mark(run))
     assert compared.figures["compared_with"] == str(earlier.key)
-    assert tables.runs(run.store) == sorted(housekeeping._by_run(run.store), reverse=True) == [run.key, earlier.key]
+    assert (
+        tables.runs(run.store)
+        == sorted(prune._by_run(run.store), reverse=True)
+        == [run.key, earlier.key]
+    )
 
 
 @pytest.mark.parametrize("name", FOREIGN)

@@ -7,7 +7,7 @@ import pytest
 
 from lakegc_dagster.metadata import figures_metadata, manifest_metadata, table_metadata
 from spark_core.records import tables
-from spark_core.records.tables import Manifest, Part
+from spark_core.records.manifest import Manifest, Part
 
 BEGAN = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
@@ -23,14 +23,25 @@ def test_every_table_shows_its_columns_and_where_it_lies(spec):
     assert [(column.name, column.type) for column in columns] == [
         (field.name, str(field.type)) for field in spec.schema
     ]
-    assert [column.constraints.nullable for column in columns] == [field.nullable for field in spec.schema]
+    assert [column.constraints.nullable for column in columns] == [
+        field.nullable for field in spec.schema
+    ]
     assert shown["folder"].value == f"_lakefs/retention/gc/{spec.folder}/run_id=<run>/"
 
 
 def test_a_stored_table_shows_rows_bytes_seconds_and_where_it_lies():
     parts = (Part("a.parquet", 3, 100, "0"), Part("b.parquet", 4, 50, "1"))
     manifest = Manifest(
-        "namespace_slices", "r", "i", "k", "a", BEGAN, BEGAN + timedelta(seconds=1.5), {}, parts, {"objects": 7}
+        "namespace_slices",
+        "r",
+        "i",
+        "k",
+        "a",
+        BEGAN,
+        BEGAN + timedelta(seconds=1.5),
+        {},
+        parts,
+        {"objects": 7},
     )
     shown = manifest_metadata(manifest, "s3://bucket/ns/_lakefs/")
     assert plain(shown) == {
@@ -45,15 +56,27 @@ def test_a_stored_table_shows_rows_bytes_seconds_and_where_it_lies():
 
 
 def test_numbers_stay_numbers_so_that_dagster_plots_them():
-    shown = figures_metadata({"count": 3, "share": 0.25, "flag": True, "inner": {"list": 2, "deeper": {"head": 1}}})
-    assert plain(shown) == {"count": 3, "share": 0.25, "flag": True, "inner/list": 2, "inner/deeper/head": 1}
+    shown = figures_metadata(
+        {"count": 3, "share": 0.25, "flag": True, "inner": {"list": 2, "deeper": {"head": 1}}}
+    )
+    assert plain(shown) == {
+        "count": 3,
+        "share": 0.25,
+        "flag": True,
+        "inner/list": 2,
+        "inner/deeper/head": 1,
+    }
     assert isinstance(shown["count"], dg.IntMetadataValue)
     assert isinstance(shown["share"], dg.FloatMetadataValue)
     assert isinstance(shown["flag"], dg.BoolMetadataValue)
 
 
 def test_lists_are_counted_and_only_their_beginning_is_shown():
-    shown = plain(figures_metadata({"ids": [f"c{number}" for number in range(100)], "none": [], "nothing": None}))
+    shown = plain(
+        figures_metadata(
+            {"ids": [f"c{number}" for number in range(100)], "none": [], "nothing": None}
+        )
+    )
     assert shown["ids/count"] == 100
     assert shown["ids"] == [f"c{number}" for number in range(20)]
     assert shown["none/count"] == 0

@@ -81,7 +81,9 @@ def test_a_place_that_others_can_write_is_refused_before_anything_starts(cache, 
 def test_java_maps_what_a_real_collection_left(cache, tmp_path):
     script = "from lakegc_dagster.cli.main import main; main(['warm-up'])"
     env = os.environ | {"TMPDIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     [made] = cache.iterdir()
     assert made == class_archive().path
@@ -91,7 +93,13 @@ def test_java_maps_what_a_real_collection_left(cache, tmp_path):
         "chosen = {'spark.driver.extraJavaOptions': '-Xlog:class+load'}\n"
         "start_session(spark_config(master='local[1]', extra=chosen)).range(10).count()"
     )
-    loaded = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=True).stdout
-    spark = [line for line in loaded.splitlines() if " org.apache.spark." in line and "Lambda" not in line]
+    loaded = subprocess.run(
+        [sys.executable, "-c", start], capture_output=True, text=True, check=True
+    ).stdout
+    spark = [
+        line
+        for line in loaded.splitlines()
+        if " org.apache.spark." in line and "Lambda" not in line
+    ]
     mapped = [line for line in spark if "shared objects file (top)" in line]
     assert len(mapped) > len(spark) / 2

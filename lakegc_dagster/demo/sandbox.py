@@ -1,0 +1,155 @@
+"""The demo's sandbox on disk: made fresh, locked while in use, started again by later commands."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from lakegc_dagster.settings import Settings, load_settings
+from spark_core.errors import SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.sandbox import Sandbox
+
+DIRECTORY = Path(".sandbox")
+REPOSITORY_ID = "lakegc-demo"
+
+# A port of its own keeps the address the same from one demo to the next.
+_PORT = 8742
+# This file marks the directory as lakegc's to remove. The process that serves the sandbox keeps it
+# locked.
+_MARKER = ".made-by-lakegc-demo"
+
+# A real server goes on answering for a repository that was just deleted, and a sweep waits for
+# that. The sandbox forgets at once, so its cache is 0.
+_SETTINGS = """\
+# Written by `lakegc demo`, and again by the next one. Commands that use it wake \
+the sandbox up by themselves.
+throwaway_repositories = ["{repository}"]
+
+[server]
+endpoint = "{endpoint}"
+credentials_file = "credentials.json"
+
+[storage]
+local_path = "blockstore"
+
+[dagster]
+home = "dagster_home"
+
+[repositories.{repository}]
+mode = "sweep"
+min_age_hours = 24
+repository_cache_seconds = 0
+"""
+
+
+@contextmanager
+def fresh(directory: Path) -> Iterator[Sandbox]:
+    """Serve a new, empty sandbox; an earlier sandbox of the demo is deleted.
+
+    Args:
+        directory: Where it keeps everything, its settings file included.
+
+    Raises:
+        SettingsError: If the directory holds something else, or is in use.
+    """
+    if directory.exists():
+        if not is_ours(directory):
+            raise SettingsError(
+                f"{directory.resolve()} exists and was not made by `lakegc demo`; nothing in it "
+                "was touched. Move it away, or name another place with --directory."
+            )
+        with _held(directory) as held:
+            if not held:
+                raise SettingsError(
+                    f"the sandbox in {directory.resolve()} is in use by another lakegc (a demo or "
+                    "the UI); nothing in it was touched. End that one first, or name another "
+                    "place with --directory."
+                )
+            shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    (directory / _MARKER).write_text(
+        "`lakegc demo` may remove this directory and everything in it.\n"
+    )
+    with _held(directory), _serving(directory, _PORT) as sandbox:
+        settings = _SETTINGS.format(
+            repository=REPOSITORY_ID,
+            endpoint=sandbox.endpoint,
+        )
+        settings_file(directory).write_text(settings)
+        yield sandbox
+
+
+@contextmanager
+def awake(settings: Settings) -> Iterator[Settings]:
+    """Serve the sandbox of some settings while the block lasts; other servers are left alone.
+
+    If another program has taken its port meanwhile, the sandbox moves to a free one and its
+    settings file says so.
+
+    Args:
+        settings: The settings of a command.
+
+    Yields:
+        The settings that lead to the server.
+    """
+    file = settings.file
+    if file is None or not is_ours(file.parent) or settings.server.endpoint not in file.read_text():
+        yield settings
+        return
+    with _held(file.parent) as held:
+        if not held:
+            # Another command serves it.
+            yield settings
+            return
+        with _serving(file.parent, urlsplit(settings.server.endpoint).port or _PORT) as sandbox:
+            if sandbox.endpoint == settings.server.endpoint:
+                yield settings
+                return
+            file.write_text(file.read_text().replace(settings.server.endpoint, sandbox.endpoint))
+            yield load_settings(file)
+
+
+def is_ours(directory: Path) -> bool:
+    """Say whether a directory was made by the demo."""
+    return not directory.is_symlink() and (directory / _MARKER).is_file()
+
+
+def settings_file(directory: Path) -> Path:
+    """Return where the settings of a demo's sandbox lie."""
+    return directory / "lakegc.toml"
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[bool]:
+    """Lock the directory for this process; False when another process holds it."""
+    with (directory / _MARKER).open() as marker:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+@contextmanager
+def _serving(directory: Path, port: int) -> Iterator[Sandbox]:
+    """Serve on a port, or on any other if that one is taken."""
+    from lakegc_dagster.sandbox import Sandbox
+
+    sandbox = Sandbox(directory, port=port)
+    try:
+        sandbox.start()
+    except OSError:
+        sandbox = Sandbox(directory)
+        sandbox.start()
+    try:
+        yield sandbox
+    finally:
+        sandbox.stop()

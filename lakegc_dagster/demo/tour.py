@@ -1,0 +1,288 @@
+"""The demo: make a repository with a past, mark and sweep it, prove it by the lakeFS API."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from lakegc_dagster import console
+from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.demo.proof import ApiReader, Proof, prove
+from lakegc_dagster.demo.sandbox import REPOSITORY_ID
+from lakegc_dagster.jobs import JobName
+from lakegc_dagster.jvm import start_quietly
+from lakegc_dagster.launch import LaunchResult, launch
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.sandbox.story import Story, StoryFile
+from lakegc_dagster.settings import Settings, load_settings
+from lakegc_dagster.stored_runs import expired, load_report, local_path
+from spark_core import layout
+from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.model import RunKey
+from spark_core.phases import SWEEP_STANDS, phase
+from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures
+from spark_core.report import Report
+from spark_core.run import Run
+from spark_core.spark.session import check_java
+
+# The first characters are enough to know the id of a commit or an object.
+_ID_SHOWN = 10
+_COMMIT_ID_LENGTH = 64
+# Where a line has room for an address as well.
+_WIDE = 120
+# The digits that differ between the members of a numbered series.
+_NUMBER = re.compile(r"\d+$")
+
+
+def run_demo(directory: Path, *, every: bool = False, shown: Console | None = None) -> int:
+    """Run the whole demo.
+
+    Args:
+        directory: Where the sandbox keeps everything; an earlier demo's sandbox is deleted.
+        every: Name every object instead of groups of them.
+        shown: Where to show it; standard output when None.
+
+    Returns:
+        0 if the proof holds, else 1.
+
+    Raises:
+        SettingsError: If there is no Java, or the directory is not lakegc's.
+        LakegcError: If the mark or the sweep is refused or fails.
+    """
+    shown = shown or console.console()
+    began = time.monotonic()
+    check_java()
+    shown.print(
+        "[bold]lakegc demo[/bold]: a whole garbage collection of a repository that was made for it"
+    )
+    with demo_sandbox.fresh(directory) as sandbox:
+        key = RunKey.at(datetime.now(UTC))
+        story = _tell(shown, sandbox, key)
+        settings = load_settings(demo_sandbox.settings_file(directory))
+        start_quietly(settings)
+
+        _heading(shown, "2", "Mark: find what may go; nothing is deleted yet")
+        marked = _run(shown, settings, "mark", key)
+        run, found, _ = load_report(settings, REPOSITORY_ID, key)
+        _show_plan(shown, story, found, set(expired(run)), every=every)
+
+        _heading(shown, "3", "Sweep: delete it")
+        with phase(SWEEP_STANDS):
+            swept = _run(shown, settings, "sweep", key)
+            _show_sweep(shown, marked, swept)
+
+            _heading(
+                shown,
+                "4",
+                "Proof: every object is asked for through the lakeFS API, and looked for in the "
+                "store",
+            )
+            proof = prove(story, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
+            _show_proof(shown, proof)
+            _, _, page = load_report(settings, REPOSITORY_ID, key)
+    _show_next(shown, directory, run, page)
+    seconds = time.monotonic() - began
+    verdict = (
+        "[green]The proof holds[/green]" if proof.holds else "[red]The proof does not hold[/red]"
+    )
+    shown.print(
+        f"\n{verdict}: {len(story.deleted)} of {len(story.files)} objects were to go, "
+        f"{len(story.kept)} to stay. {seconds:.0f} seconds in all."
+    )
+    return 0 if proof.holds else 1
+
+
+def make_history(directory: Path) -> None:
+    """Make the demo's sandbox with its repository, uncollected, for the UI to begin with.
+
+    Args:
+        directory: Where the sandbox keeps everything.
+    """
+    with demo_sandbox.fresh(directory) as sandbox:
+        documents_history(sandbox, REPOSITORY_ID, now=datetime.now(UTC))
+
+
+def _tell(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
+    _heading(shown, "1", "A repository with a past, on a sandbox server")
+    story = documents_history(sandbox, REPOSITORY_ID, now=key.instant)
+    days = ", ".join(f"{branch} {kept}" for branch, kept in story.branch_retention_days.items())
+    oldest = max(commit.age for commit in story.commits)
+    shown.print(
+        f"  {story.repository_id} at {sandbox.endpoint}: {len(story.commits)} commits in "
+        f"{oldest.days} days, {len(story.files)} objects in the store\n"
+        f"  days to keep: {days}, every other branch {story.default_retention_days} (the example "
+        "of the lakeFS documents)\n"
+        "  beside the commits: staged, overwritten, reset and linked objects, deleted branches, a "
+        "tag, half-done and young uploads"
+    )
+    return story
+
+
+def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> LaunchResult:
+    """Run a job through Dagster and show its steps as they end.
+
+    Raises:
+        LakegcError: If it was refused or failed.
+    """
+    with console.Steps(shown) as steps:
+        result = launch(settings, job, REPOSITORY_ID, key, on_event=steps)
+    if not result.success:
+        raise result.error or LakegcError(f"the job {job} failed: {result.message}")
+    return result
+
+
+def _show_plan(shown: Console, story: Story, found: Report, plan: set[str], *, every: bool) -> None:
+    """Show what the mark names and what it keeps, beside the fate that the story wrote down before.
+
+    Raises:
+        UnsafePlanError: If the mark names an object that is to be kept.
+    """
+    going = [file for file in story.files if file.address in plan]
+    staying = [file for file in story.files if file.address not in plan]
+    for title, files, groups in (
+        ("To be deleted, and why", going, found.by_reason),
+        ("Kept, and why", staying, found.kept),
+    ):
+        shown.print()
+        shown.print(_files_table(shown, title, files, every=every))
+        shown.print()
+        shown.print(console.groups_table("The mark's own reasons", groups))
+    wrong = [file for file in going if not file.deleted]
+    missed = [file for file in staying if file.deleted]
+    shown.print(
+        f"\n  {len(going)} objects ({console.bytes_text(_size(going))}) may go, {len(staying)} "
+        f"stay; {len(story.files) - len(wrong) - len(missed)} of {len(story.files)} are as the "
+        "history foretold"
+    )
+    for file in missed:
+        shown.print(
+            f"  [yellow]kept, although it ought to go:[/yellow] {escape(file.path)}, "
+            f"{escape(file.reason)}"
+        )
+    if wrong:
+        named = "; ".join(f"{file.path} ({file.reason})" for file in wrong[:5])
+        raise UnsafePlanError(
+            f"the mark names {len(wrong)} objects that are to be kept: {named}",
+            "This is a fault of lakegc: please report it with the run's report.",
+        )
+
+
+def _files_table(shown: Console, title: str, files: Sequence[StoryFile], *, every: bool) -> Table:
+    """Make the table of files; without `every`, a numbered series with one fate shares a row."""
+    series: dict[tuple[str, ...], list[StoryFile]] = {}
+    for file in sorted(files, key=lambda file: file.path):
+        key = (
+            (file.address,) if every else (_NUMBER.sub("#", file.path), file.ref or "", file.reason)
+        )
+        series.setdefault(key, []).append(file)
+    wide = shown.width >= _WIDE
+    return console.table(
+        title,
+        ["path", "at", *(["address"] if wide else []), "objects", "bytes", "expected", "why"],
+        [
+            [
+                _paths(row),
+                _ref(row[0].ref),
+                *([_address(row)] if wide else []),
+                str(len(row)),
+                console.bytes_text(_size(row)),
+                "deleted" if row[0].deleted else "kept",
+                row[0].reason,
+            ]
+            for row in series.values()
+        ],
+    )
+
+
+def _paths(files: Sequence[StoryFile]) -> str:
+    if files[0].path == files[0].address:
+        return "(no path)"
+    first, last = files[0].path, files[-1].path
+    return first if len(files) == 1 else f"{first} to {last.rpartition('/')[2]}"
+
+
+def _ref(ref: str | None) -> str:
+    if ref is None:
+        return "-"
+    return ref[:_ID_SHOWN] if len(ref) == _COMMIT_ID_LENGTH else ref
+
+
+def _address(files: Sequence[StoryFile]) -> str:
+    """Return what tells the first object: the xid of its address, without a link's signature."""
+    more = "" if len(files) == 1 else ", ..."
+    return f"{files[0].address.rpartition('/')[2].partition(',')[0]}{more}"
+
+
+def _size(files: Iterable[StoryFile]) -> int:
+    return sum(len(file.data) for file in files)
+
+
+def _show_sweep(shown: Console, marked: LaunchResult, swept: LaunchResult) -> None:
+    figures = DeletionFigures.of(swept.manifests[tables.DELETION_REPORT.name])
+    shown.print(
+        f"\n  {figures.deleted_objects or 0} of {figures.planned_objects} objects deleted, "
+        f"{console.bytes_text(figures.deleted_bytes)} freed"
+    )
+    checks = [*marked.checks, *swept.checks]
+    shown.print(f"  {sum(check.passed for check in checks)} of {len(checks)} checks passed\n")
+    shown.print(console.steps_table({**marked.manifests, **swept.manifests}))
+
+
+def _show_proof(shown: Console, proof: Proof) -> None:
+    shown.print(
+        f"  {proof.answered_gone:>4} deleted objects answer 410 Gone where a path still leads to "
+        "them\n"
+        f"  {proof.absent:>4} deleted objects that no path leads to are not in the store any more\n"
+        f"  {proof.read:>4} kept objects were read through the API, each from its address, byte "
+        "by byte as uploaded\n"
+        f"  {proof.read_from_store:>4} kept objects that no path leads to yet are in the store as "
+        "they were written\n"
+        f"  {proof.listed:>4} objects are listed under data/, and no others"
+    )
+    for failure in proof.failures[:20]:
+        shown.print(f"  [red]not so:[/red] {escape(failure)}", soft_wrap=True)
+
+
+def _show_next(shown: Console, directory: Path, run: Run, page: str) -> None:
+    config = f"--config {demo_sandbox.settings_file(directory)}"
+    command = _command()
+    ui = "make ui" if directory == demo_sandbox.DIRECTORY else f"{command} ui --sandbox {config}"
+    _heading(shown, "5", "Where it lies, and what to try next")
+    shown.print(
+        f"  Parquet  {local_path(run, layout.ROOT)}*/run_id={run.key}/\n"
+        f"  report   {page}\n"
+        f"  UI       {ui}  (it shows the two runs above, and serves the sandbox as long as it is "
+        "open)\n"
+        f"  next     {command} run {config}\n"
+        "             a second run finds nothing more\n"
+        f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}\n"
+        f"           {command} run {config}\n"
+        "             shorter rules let more expire\n"
+        "           your own server: see the README",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _command() -> str:
+    """Return how this person calls lakegc: by name, or from a clone's virtual environment."""
+    if shutil.which("lakegc"):
+        return "lakegc"
+    return os.path.relpath(Path(sys.executable).with_name("lakegc"))
+
+
+def _heading(shown: Console, number: str, text: str) -> None:
+    shown.print()
+    shown.print(f"[bold]{number} {escape(text)}[/bold]")

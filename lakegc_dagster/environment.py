@@ -1,0 +1,49 @@
+"""The outside world of a run as the settings have it, for Dagster's runs and `spark-submit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakegc_dagster.settings import Settings
+from spark_core.clocks import Clock
+from spark_core.run import Environment, Storage
+from spark_core.storage import StoreOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_core.lakefs import LakeFSServer
+
+
+def environment_of(
+    settings: Settings,
+    server: LakeFSServer,
+    store_options: StoreOptions,
+    spark: Callable[[], SparkSession],
+    clock: Clock,
+) -> Environment:
+    """Put server, stores, Spark and time together; no request is sent.
+
+    Args:
+        settings: Those of `[storage]`, and of each of a server's several storages.
+        server: The server.
+        store_options: How stores are reached that the settings say nothing else of.
+        spark: Gives the session.
+        clock: Tells the time.
+    """
+    return Environment(
+        server=server,
+        store_options=store_options,
+        spark=spark,
+        clock=clock,
+        server_path=settings.storage.server_path,
+        storages={
+            storage_id: Storage(
+                replace(store_options, **settings.own_store_options(storage_id)),
+                settings.storage_of(storage_id).server_path,
+            )
+            for storage_id in settings.storages
+        },
+    )

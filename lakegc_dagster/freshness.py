@@ -1,0 +1,62 @@
+"""The age of the newest mark and sweep from which Dagster shows that the collector has stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import dagster as dg
+
+from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
+from lakegc_dagster.schedules import time_windows
+from lakegc_dagster.settings import Settings
+from lakegc_dagster.settings.sections import ScheduleSettings
+from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
+
+# So many ticks show each pause of a schedule, such as a weekend.
+_TICKS = 60
+
+
+def longest_pause(schedule: ScheduleSettings) -> timedelta:
+    """Return the longest time between two ticks of a schedule."""
+    windows = time_windows(schedule.cron, schedule.timezone)
+    ticks = [datetime(2024, 1, 1, tzinfo=UTC)]
+    for _ in range(_TICKS):
+        window = windows.get_next_partition_window(ticks[-1], respect_bounds=False)
+        assert window is not None  # noqa: S101 - without bounds there is always another
+        ticks.append(window.end)
+    return max(later - earlier for earlier, later in pairwise(ticks[1:]))
+
+
+def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:
+    """Return the policy of what each night makes.
+
+    It warns after half a night too many, and fails after a whole one.
+    """
+    pause = longest_pause(schedule)
+    return dg.FreshnessPolicy.time_window(fail_window=2 * pause, warn_window=1.5 * pause)
+
+
+def assets_with_freshness(settings: Settings | None) -> Sequence[dg.AssetsDefinition]:
+    """Return all assets; the mark's last table and the report of a due sweep get a policy.
+
+    Args:
+        settings: The schedule, and whether any repository is swept; None when there are none yet.
+    """
+    policy = freshness_policy(ScheduleSettings() if settings is None else settings.schedule)
+    names = {EXPIRED_ADDRESSES.name}
+    if settings and any(table.mode == "sweep" for table in settings.repository_tables):
+        names.add(DELETION_REPORT.name)
+
+    def with_policy(spec: dg.AssetSpec) -> dg.AssetSpec:
+        return (
+            spec.replace_attributes(freshness_policy=policy)
+            if spec.key.to_user_string() in names
+            else spec
+        )
+
+    return [
+        asset.map_asset_specs(with_policy)
+        for asset in [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS]
+    ]

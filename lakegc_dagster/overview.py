@@ -1,0 +1,96 @@
+"""What happened to the repositories of the settings: their runs and their states, from the store.
+
+Nothing here starts Spark. One repository costs a few requests to server and store, and two or three
+for each of its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakegc_dagster.collected import collected_repositories
+from lakegc_dagster.freshness import longest_pause
+from lakegc_dagster.resources import Wiring, build_resources
+from lakegc_dagster.settings import Settings
+from spark_core.clocks import Clock, SystemClock
+from spark_core.errors import LakegcError
+from spark_core.model import RunKey
+from spark_core.report.past_runs import PastRun, past_runs
+from spark_core.report.status import RepositoryStatus, status_of
+from spark_core.run import Environment, Run, open_run
+
+
+@dataclass(frozen=True)
+class Past:
+    """The runs of one repository.
+
+    Attributes:
+        repository: Repository id.
+        runs: Its runs, newest first.
+        status: What they come to.
+        error: Why neither is known; None if they are.
+    """
+
+    repository: str
+    runs: Sequence[PastRun]
+    status: RepositoryStatus
+    error: LakegcError | None = None
+
+
+def overview(
+    settings: Settings,
+    repositories: Sequence[str] = (),
+    *,
+    clock: Clock | None = None,
+    newest: int | None = None,
+) -> Iterator[Past]:
+    """Read what happened to repositories, one after the other.
+
+    Args:
+        settings: The settings.
+        repositories: Repository names; those that the settings collect when empty.
+        clock: Tells the time; the machine's when None.
+        newest: Only so many of the newest runs of each.
+
+    Yields:
+        One for each repository. An error of one is part of it and keeps no other from its turn.
+
+    Raises:
+        SettingsError: If the settings do not know a repository, or have no keys.
+        LakegcError: If the settings have a pattern, and the server does not give its list.
+    """
+    clock = clock or SystemClock()
+    environment = build_resources(Wiring(settings, clock=clock))["runs"].environment
+    pause = longest_pause(settings.schedule)
+    chosen = repositories or collected_repositories(settings, environment.server)
+    for repository_id in chosen:
+        settings.repository(repository_id)
+    for repository_id in chosen:
+        options = settings.run_options(repository_id)
+        now = clock.now()
+        try:
+            runs = past_runs(opened(settings, environment, repository_id, now).store, newest=newest)
+        except LakegcError as error:
+            yield Past(
+                repository_id, (), RepositoryStatus(repository_id, problem=error.message), error
+            )
+            continue
+        yield Past(
+            repository_id,
+            runs,
+            status_of(
+                repository_id,
+                runs,
+                now,
+                pause=pause,
+                may_sweep=options.may_sweep,
+                price_per_gb_month=options.price_per_gb_month,
+            ),
+        )
+
+
+def opened(settings: Settings, environment: Environment, repository_id: str, now: datetime) -> Run:
+    """Open a repository to look at it."""
+    return open_run(environment, repository_id, RunKey.at(now), settings.run_options(repository_id))

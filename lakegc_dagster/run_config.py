@@ -1,0 +1,60 @@
+"""What a person may ask of one run, as config of the assets that it concerns.
+
+The launchpad offers it, and the run keeps it.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES
+
+HOUSE_KEEPING = "house_keeping"
+
+# The assets that take each option as config.
+_ASKED_OF = {
+    "reference_mark": (NAMESPACE_SLICES.name, EXPIRED_ADDRESSES.name, DELETION_REPORT.name),
+    "take_over": (DELETION_REPORT.name, HOUSE_KEEPING),
+}
+
+
+class MarkConfig(dg.Config):
+    """Config of the tables that begin and end a mark; both must be given the same."""
+
+    reference_mark: str | None = Field(
+        default=None,
+        description="Id of a mark of lakeFS's own job to verify: only what it names and this run "
+        "finds expired may go. "
+        "namespace_slices and expired_addresses must be given the same one.",
+    )
+
+
+class LeaseConfig(dg.Config):
+    """Config of what deletes under the lease."""
+
+    take_over: str | None = Field(
+        default=None,
+        description="Run key of the dead run whose lease may be taken over; refused while it may "
+        "still be alive.",
+    )
+
+
+class SweepConfig(MarkConfig, LeaseConfig):
+    """Config of the sweep."""
+
+
+def ops_config(assets: Collection[str], asked: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the `ops` of a run config that asks the same of each asset that takes it.
+
+    Args:
+        assets: Names of the assets of the job.
+        asked: Option -> value; None where nothing is asked.
+    """
+    ops: dict[str, Any] = {}
+    for option, value in asked.items():
+        for name in _ASKED_OF[option]:
+            if value is not None and name in assets:
+                ops.setdefault(name, {"config": {}})["config"][option] = value
+    return ops

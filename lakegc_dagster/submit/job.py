@@ -1,0 +1,228 @@
+"""The command line of lakeFS's own collection job, done by lakegc's engine in this process.
+
+Exit codes are that job's: 0 done, 1 refused, wrong or failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from lakegc_dagster import console
+from lakegc_dagster.environment import environment_of
+from lakegc_dagster.submit.keys import OWN, Job, read_job
+from spark_core import collect, layout
+from spark_core import report as reports
+from spark_core.clocks import SystemClock
+from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
+from spark_core.lakefs import LakeFSServer
+from spark_core.model import RunKey
+from spark_core.phases import (
+    NOTHING_BY_THIS_SWEEP,
+    NOTHING_DELETED,
+    NOTHING_STARTED,
+    SWEEP_STANDS,
+    phase,
+)
+from spark_core.reference_job.writer import mark_id
+from spark_core.run import Environment, Run, open_run
+from spark_core.spark.private_doors import hadoop_configuration, running_java, start_java
+from spark_core.spark.session import check_java
+from spark_core.sweep import require_complete
+from spark_core.upkeep import prune
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+FAILED = 1
+
+# `spark-submit` sets this for the Python programs that it starts: Java runs already.
+GATEWAY = "PYSPARK_GATEWAY_PORT"
+
+# The keys that somebody may have set for the job or a store; Hadoop's own defaults are nobody's
+# wish.
+_MEANT = r"^(lakefs|fs\.s3a|fs\.azure|fs\.gs|google\.cloud)\..*"
+_DEFAULTS = ("-default.xml", "default values")
+# Spark copies these keys from the environment. The AWS chain finds them itself, with what belongs
+# to them.
+_COPIED = "from AWS_"
+
+
+def run(arguments: Sequence[str], pairs: Mapping[str, str] | None = None) -> int:
+    """Do what a command line of the reference job asks for.
+
+    Args:
+        arguments: `REPOSITORY [REGION]`.
+        pairs: Properties of Spark over those that `spark-submit` or Spark's own files set.
+
+    Returns:
+        0 when it was done, 1 when it was refused or failed.
+    """
+    shown = console.console()
+    try:
+        with phase(NOTHING_STARTED):
+            conf = configuration(pairs or {})
+            job = read_job(arguments, read_keys(conf))
+        _say(shown, job)
+        # A mark that exists may have been swept in part.
+        with phase(NOTHING_DELETED if job.mark else NOTHING_BY_THIS_SWEEP):
+            _collect(shown, job, lambda: _session(job, conf))
+    except LakegcError as error:
+        console.show_error(console.console(sys.stderr), error)
+        return FAILED
+    return 0
+
+
+def configuration(pairs: Mapping[str, str]) -> SparkConf:
+    """Return Spark's configuration as `spark-submit` left it, with pairs put over it.
+
+    It starts Java if nobody has.
+    """
+    from pyspark import SparkConf
+
+    if running_java() is None and GATEWAY not in os.environ:
+        check_java()
+    # Without Java a SparkConf knows no file and no `--conf`.
+    start_java()
+    conf = SparkConf()
+    for name, value in pairs.items():
+        conf.set(name, value)
+    return conf
+
+
+def read_keys(conf: SparkConf) -> dict[str, str]:
+    """Return the keys for the job: Hadoop's keys as the job would see them, and ours among Spark's.
+
+    Hadoop's configuration files count as much as `spark.hadoop.` properties, as they do for the
+    reference job; its built-in defaults do not.
+
+    Args:
+        conf: Spark's configuration.
+    """
+    hadoop = hadoop_configuration(conf)
+    keys = {}
+    for key, value in dict(hadoop.getValByRegex(_MEANT)).items():
+        sources = [str(source) for source in hadoop.getPropertySources(key) or ()]
+        if not any(mark in source for source in sources[-1:] for mark in (*_DEFAULTS, _COPIED)):
+            keys[str(key)] = str(value)
+    own = {
+        name: value
+        for name, value in conf.getAll()
+        if name.startswith(OWN) or name == "spark.master"
+    }
+    return keys | own
+
+
+def _say(shown: Console, job: Job) -> None:
+    """Print what the keys became, before anything is asked."""
+    doing = " and ".join(word for word, on in (("mark", job.mark), ("sweep", job.sweep)) if on)
+    of = f" mark {job.mark_id}" if job.mark_id else ""
+    shown.print(
+        f"{doing}{of} of {job.repository_id}, as the reference job's keys say", markup=False
+    )
+    for note in job.notes:
+        shown.print(f"  note     {note}", markup=False, soft_wrap=True)
+    because: dict[str, list[str]] = {}
+    for key, reason in job.ignored.items():
+        because.setdefault(reason, []).append(key)
+    for reason, keys in because.items():
+        shown.print(f"  ignored  {', '.join(keys)}: {reason}", markup=False, soft_wrap=True)
+
+
+def _session(job: Job, conf: SparkConf) -> SparkSession:
+    """Return the session that `spark-submit` configured, with what lakegc needs where unset."""
+    from spark_core.spark.cluster import prepare_cluster
+    from spark_core.spark.session import start_session
+
+    # Instants are compared in UTC, whatever the cluster's time zone.
+    session = start_session(
+        {**job.settings.spark_config(), **dict(conf.getAll()), "spark.sql.session.timeZone": "UTC"}
+    )
+    prepare_cluster(session, ship_package=job.settings.spark.ship_package)
+    return session
+
+
+def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> None:
+    environment = _environment(job, spark)
+    options = job.settings.run_options(job.repository_id)
+    own_key = _run_key(job.mark_id)
+    if job.mark:
+        _require_rules(environment, job.repository_id)
+    key = own_key or RunKey.at(environment.clock.now())
+    verifying = job.mark_id if job.mark_id and own_key is None else None
+    opened = open_run(
+        environment,
+        job.repository_id,
+        key,
+        options,
+        reference_mark=verifying,
+        take_over=job.take_over,
+    )
+    shown.print(f"run {key}", markup=False)
+    with console.Steps(shown) as steps:
+        if own_key is None:
+            found = collect.mark_and_conclude(opened, steps)
+            if not found.passed or not job.sweep:
+                _report(shown, opened)
+            collect.require_passed(opened, found)
+        stored = collect.sweep(opened, steps) if job.sweep else None
+    if stored is not None:
+        with phase(SWEEP_STANDS):
+            _report(shown, opened)
+            require_complete(stored)
+    shown.print(f"house    {prune.after_run(opened).words}", markup=False, soft_wrap=True)
+
+
+def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:
+    settings = job.settings
+    server = LakeFSServer(settings.server_options())
+    # The credentials depend on where the repository lies, and only the server knows that.
+    namespace = server.repository(job.repository_id).storage_namespace
+    store_options = job.stores.over(settings.store_options(), namespace)
+    return environment_of(settings, server, store_options, spark, SystemClock())
+
+
+def _require_rules(environment: Environment, repository_id: str) -> None:
+    """Refuse to mark a repository without rules, as the reference job does on today's servers.
+
+    Raises:
+        RepositoryStateError: If it has none.
+    """
+    if environment.server.retention_rules(repository_id) is None:
+        raise RepositoryStateError(
+            f"repository {repository_id} has no garbage-collection rules, which the reference job "
+            "needs",
+            "Set them (`lakegc rules set`), or use `lakegc run`: there, a repository without "
+            "rules keeps every commit.",
+        )
+
+
+def _run_key(mark_id: str) -> RunKey | None:
+    """Return the run key that a mark id is; None for an id in the reference job's form.
+
+    A new mark verifies a mark with such an id.
+    """
+    try:
+        return RunKey.parse(mark_id)
+    except SettingsError:
+        return None
+
+
+def _report(shown: Console, opened: Run) -> None:
+    found = reports.load(opened)
+    console.show_report(shown, found)
+    page = layout.report_keys(opened.key, swept=found.swept)["html"]
+    shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)
+    if not found.swept and found.passed:
+        shown.print(f"mark id  {opened.key}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)
+        if opened.options.write_reference_mark:
+            shown.print(
+                f"         {mark_id(opened)}  (the same mark, for the reference job)",
+                markup=False,
+                soft_wrap=True,
+            )

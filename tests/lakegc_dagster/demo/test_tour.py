@@ -1,0 +1,190 @@
+"""The whole demo, as `make demo` runs it.
+
+It proves itself, and does not when something is wrong.
+"""
+
+import io
+import re
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from lakegc_dagster.demo import tour
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.settings import load_settings
+from spark_core.errors import SettingsError, UnsafePlanError
+from spark_core.report import Group, Report
+
+pytestmark = pytest.mark.spark
+
+
+def _told(directory):
+    stream = io.StringIO()
+    code = tour.run_demo(directory, shown=_console(stream))
+    return code, stream.getvalue()
+
+
+EMPTY = Report(
+    repository="repo",
+    run="2026-11-20T02-00-00Z",
+    place="local://repo/",
+    cutoff=datetime(2026, 11, 19, 2, tzinfo=UTC),
+    mark="",
+    listed=Group("listed", 0, 0),
+    expired=Group("may go", 0, 0),
+    by_reason=(),
+    by_age=(),
+    by_slice=(),
+    kept=(),
+    commits={},
+    largest=(),
+    passed=True,
+    refused={},
+)
+
+
+def _console(stream, width=140):
+    return Console(file=stream, width=width, highlight=False)
+
+
+def _objects(directory):
+    return {
+        str(path.relative_to(directory / "blockstore" / "lakegc-demo"))
+        for path in (directory / "blockstore" / "lakegc-demo" / "data").rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pictures():
+    """The demo is whole: it draws."""
+
+
+@pytest.fixture(scope="module")
+def finished(spark, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("demo") / ".sandbox"
+    code, text = _told(directory)
+    return directory, code, text
+
+
+def test_the_demo_ends_with_a_proof_that_holds(finished):
+    _, code, text = finished
+    assert code == 0, text
+    assert re.search(
+        r"The proof holds: \d+ of \d+ objects were to go, \d+ to stay\. \d+ seconds in all\.",
+        text,
+    )
+    assert "not so:" not in text
+
+
+def test_it_shows_each_step_with_rows_bytes_and_seconds(finished):
+    _, _, text = finished
+    table = text[text.index("\nSteps") :]
+    for name in (
+        "namespace_slices",
+        "uncommitted_addresses",
+        "retained_commits",
+        "committed_addresses",
+        "expired_addresses",
+        "deletion_report",
+    ):
+        assert re.search(rf"{name} .* [\d,]+ +[\d.]+ (bytes|kB) +[\d.]+\n", table), name
+
+
+def test_it_shows_what_goes_and_what_stays_and_why_before_it_deletes(finished):
+    _, _, text = finished
+    before, after = text[: text.index("3 Sweep")], text[text.index("3 Sweep") :]
+    going, staying = before.split("Kept, and why")
+    assert "only in the commit of 2022-02-27" in going
+    assert "in no commit, and not staged" in going
+    assert "the rules" in staying
+    assert "identical content uploaded again" in staying
+    planned, told, as_told = re.search(
+        r"(\d+) objects \(.*\) may go, \d+ stay; (\d+) of (\d+) are as the history foretold", before
+    ).groups()
+    assert told == as_told
+    assert f"{planned} of {planned} objects deleted" in after
+
+
+def test_it_says_where_everything_lies_and_all_of_it_is_there(finished):
+    directory, _, text = finished
+    deleted = int(re.search(r"(\d+) of \d+ objects deleted", text)[1])
+    parquet = re.search(r"Parquet +(\S+)\*/run_id=(\S+)/", text)
+    assert (
+        pq.ParquetDataset(f"{parquet[1]}addresses/run_id={parquet[2]}/").read().num_rows == deleted
+    )
+    page = re.search(r"report +(\S+_report\.html)", text)[1]
+    assert f"{deleted} objects deleted" in (directory / page).read_text()
+    config = directory / "lakegc.toml"
+    assert str(config) in text
+    assert load_settings(config, env={}).repository_ids == ("lakegc-demo",)
+
+
+def test_the_runs_are_in_the_home_that_the_ui_opens(finished):
+    import dagster as dg
+
+    from lakegc_dagster.home import open_instance
+
+    directory, _, _ = finished
+    with open_instance(directory / "dagster_home") as instance:
+        runs = instance.get_runs()
+        assert [(run.job_name, run.status) for run in runs] == [
+            ("sweep", dg.DagsterRunStatus.SUCCESS),
+            ("mark", dg.DagsterRunStatus.SUCCESS),
+        ]
+
+
+def test_without_a_wide_terminal_the_tables_leave_the_addresses_out():
+    stream = io.StringIO()
+    narrow = _console(stream, width=80)
+    narrow.print(tour._files_table(narrow, "Kept", [], every=False))
+    assert "address" not in stream.getvalue()
+
+
+@pytest.mark.deep
+def test_a_lost_object_breaks_the_proof_and_the_exit_code(spark, tmp_path, monkeypatch):
+    directory = tmp_path / ".sandbox"
+    launch = tour.launch
+
+    def launch_and_lose(settings, job, *arguments, **options):
+        result = launch(settings, job, *arguments, **options)
+        if job == "sweep":
+            lost = min(_objects(directory))
+            (directory / "blockstore" / "lakegc-demo" / lost).unlink()
+        return result
+
+    monkeypatch.setattr(tour, "launch", launch_and_lose)
+    code, text = _told(directory)
+    assert code == 1
+    assert "The proof does not hold" in text
+    assert re.search(r"not so: .*it was to be kept", text)
+
+
+def test_a_mark_that_names_a_kept_object_is_refused_before_the_sweep(tmp_path):
+    with Sandbox(tmp_path) as sandbox:
+        story = documents_history(sandbox, "repo", now=datetime.now(UTC))
+    kept = story.kept[0]
+    plan = {file.address for file in story.deleted} | {kept.address}
+    with pytest.raises(UnsafePlanError, match=r"names 1 objects that are to be kept: keep/readme "):
+        tour._show_plan(_console(io.StringIO()), story, EMPTY, plan, every=False)
+
+
+def test_what_the_mark_missed_is_shown_and_is_no_refusal(tmp_path):
+    with Sandbox(tmp_path) as sandbox:
+        story = documents_history(sandbox, "repo", now=datetime.now(UTC))
+    missed, *others = story.deleted
+    stream = io.StringIO()
+    tour._show_plan(_console(stream), story, EMPTY, {file.address for file in others}, every=True)
+    assert f"kept, although it ought to go: {missed.path}" in stream.getvalue()
+    for file in others:
+        assert file.address.rpartition("/")[2] in stream.getvalue()
+
+
+def test_without_java_nothing_is_made(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(SettingsError, match=r"Spark needs Java 17 or newer"):
+        _told(tmp_path / ".sandbox")
+    assert not (tmp_path / ".sandbox").exists()

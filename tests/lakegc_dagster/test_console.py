@@ -1,0 +1,51 @@
+"""What the command line shows of the steps of a run."""
+
+import io
+
+import pytest
+
+from lakegc_dagster.console import Steps, console
+from lakegc_dagster.launch import _Recorder
+from spark_core.errors import LeaseHeldError, SameWorkError
+from spark_core.events import Event
+
+
+def shown_of(*events):
+    stream = io.StringIO()
+    with Steps(console(stream)) as steps:
+        for event in events:
+            steps(event)
+    return stream.getvalue()
+
+
+def test_a_sweep_that_waits_for_a_lease_says_once_until_when_and_then_how_it_ended():
+    held = SameWorkError("the lease is good until 02:05", "If it is dead: run again at 02:10.")
+    began = Event("started", "deletion_report")
+    again = [began, Event("waits", "deletion_report", held.message)]
+    stored = Event("stored", "deletion_report", rows=3, size_bytes=900, seconds=1.0)
+    waits, ended = shown_of(*again, *again, began, stored).splitlines()
+    assert waits.strip() == (
+        "deletion_report waits: the lease is good until 02:05. If it is dead: run again at 02:10."
+    )
+    assert "3 rows" in ended
+
+
+def test_what_nobody_waits_for_is_shown_as_failed():
+    held = LeaseHeldError("another run has it")
+    (line,) = shown_of(Event("failed", "deletion_report", str(held))).splitlines()
+    assert "failed" in line
+    assert "waits" not in line
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (SameWorkError("the lease is good until 02:05"), "waits"),
+        (LeaseHeldError("another run has it"), "failed"),
+    ],
+)
+def test_a_run_tells_apart_what_it_waits_for_and_what_failed(error, kind):
+    told = []
+    _Recorder(told.append).failed("deletion_report", error)
+    (event,) = told
+    assert (event.kind, event.words) == (kind, error.message)

@@ -1,0 +1,92 @@
+"""The files of deploy/ name commands, options, settings and files that there are."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+MANIFESTS = [
+    document
+    for file in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+    for document in yaml.safe_load_all(file.read_text())
+]
+
+
+def pods():
+    for each in MANIFESTS:
+        if each["kind"] == "CronJob":
+            yield each["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        if each["kind"] == "Deployment":
+            yield each["spec"]["template"]["spec"]
+
+
+def test_every_container_runs_a_command_that_there_is():
+    for pod in pods():
+        for container in pod["containers"]:
+            name, *options = container["args"]
+            known = {option for each in main.commands[name].params for option in each.opts}
+            assert {option for option in options if option.startswith("--")} <= known
+
+
+def test_every_name_that_a_pod_refers_to_is_made():
+    made = {(each["kind"], each["metadata"]["name"]) for each in MANIFESTS}
+    for pod in pods():
+        assert ("ServiceAccount", pod["serviceAccountName"]) in made
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in made
+            else:
+                assert (
+                    "PersistentVolumeClaim",
+                    volume["persistentVolumeClaim"]["claimName"],
+                ) in made
+        for container in pod["containers"]:
+            for source in container["envFrom"]:
+                assert ("Secret", source["secretRef"]["name"]) in made
+            mounted = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounted == {volume["name"] for volume in pod["volumes"]}
+
+
+def test_the_settings_of_the_manifests_are_settings(tmp_path):
+    (settings,) = [each for each in MANIFESTS if each["kind"] == "ConfigMap"]
+    (tmp_path / "lakegc.toml").write_text(settings["data"]["lakegc.toml"])
+    assert load_settings(tmp_path / "lakegc.toml", {}).repository_patterns == ("team-*",)
+
+
+def test_the_image_copies_what_there_is_and_what_the_package_needs():
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    copied = {
+        word
+        for line in lines
+        if line.startswith("COPY ") and "--from" not in line
+        for word in line.split()[1:-1]
+    }
+    assert {"pyproject.toml", "README.md", "LICENSE", "spark_core", "lakegc_dagster"} <= copied
+    assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_units_but_that_nothing_is_installed():
+    units = sorted((DEPLOY / "systemd").iterdir())
+    told = subprocess.run(
+        ["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False
+    )
+    lines = [
+        line for line in told.stderr.splitlines() if "/opt/lakegc/bin/lakegc is not" not in line
+    ]
+    assert [line for line in lines if "lakegc" in line] == []
+
+
+def test_the_units_run_commands_that_there_are():
+    unit = (DEPLOY / "systemd" / "lakegc.service").read_text()
+    named = re.findall(r"^Exec\w+=-?/opt/lakegc/bin/lakegc (\w+)$", unit, re.MULTILINE)
+    assert named == ["run", "notify"]
+    assert set(named) <= main.commands.keys()

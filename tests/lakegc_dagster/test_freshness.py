@@ -1,0 +1,53 @@
+"""When Dagster shows that the collector has stopped."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.freshness import longest_pause
+from lakegc_dagster.settings import Settings
+from lakegc_dagster.settings.sections import ScheduleSettings
+
+
+def policies(settings):
+    specs = build_defs(settings).resolve_all_asset_specs()
+    return {
+        spec.key.to_user_string(): spec.freshness_policy
+        for spec in specs
+        if spec.freshness_policy is not None
+    }
+
+
+def settings(**more):
+    document = {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": {"one": {}}}
+    return Settings.model_validate(document | more)
+
+
+@pytest.mark.parametrize(
+    ("cron", "hours"),
+    [
+        ("0 2 * * *", 24),
+        ("0 2 * * 1-5", 72),
+        ("0 2 * * 1,5", 96),
+        ("0 */6 * * *", 6),
+        ("0 2 1 * *", 31 * 24),
+    ],
+)
+def test_the_longest_pause_of_a_schedule_is_found_although_its_ticks_are_not_alike(cron, hours):
+    assert longest_pause(ScheduleSettings(cron=cron)) == timedelta(hours=hours)
+
+
+def test_a_mark_is_late_after_half_a_pause_too_many_and_has_stopped_after_a_whole_one():
+    policy = policies(settings(schedule={"cron": "0 2 * * 1-5"}))["expired_addresses"]
+    assert policy == dg.FreshnessPolicy.time_window(
+        fail_window=timedelta(days=6), warn_window=timedelta(hours=108)
+    )
+
+
+def test_a_report_of_a_sweep_is_waited_for_only_where_a_repository_is_swept():
+    assert set(policies(settings())) == {"expired_addresses"}
+    assert set(policies(None)) == {"expired_addresses"}
+    swept = settings(repositories={"one": {}, "two": {"mode": "sweep"}})
+    assert set(policies(swept)) == {"expired_addresses", "deletion_report"}

@@ -1,0 +1,168 @@
+"""What the pages say of settings, checks, commands and each other is true."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from lakegc_dagster.cli import reference as commands
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.settings import Settings, reference
+from lakegc_dagster.settings.sections import RepositorySettings
+from spark_core.checks import CHECKS
+from spark_core.run.options import OPTIONS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)\)")
+# Words that stand for something on a command line, and something of their kind.
+PLACEHOLDERS = dict.fromkeys(("KEY", "RUN", "NEW"), "2026-11-20T02-00-00Z")
+# Files that the pages name.
+FILES = (
+    "certificate.json",
+    "lakegc-certificate-my-repo-2026-11-20T02-00-00Z.json",
+    "key.pem",
+    "key.pub",
+    "operator.pem",
+    "policy.json",
+    "policy.yml",
+    "retention.json",
+    "retention.yml",
+    "rules.json",
+    "shorter.json",
+)
+# The name of a command, such as `lakegc confirm`, which is more than nothing and less than a line.
+NAMED = re.compile(r"lakegc(?: [a-z-]+)+")
+
+
+def test_the_page_of_the_settings_is_what_the_settings_say():
+    told = "run `python -m lakegc_dagster.settings.reference`"
+    assert reference.PAGE.read_text() == reference.page(), told
+
+
+def test_every_setting_has_a_row_with_its_default():
+    rows = dict(
+        re.findall(r"^\| `([a-z_0-9]+)` \| [^|]+ \| ([^|]+) \|", reference.page(), re.MULTILINE)
+    )
+    tables = [
+        each.annotation
+        for each in Settings.model_fields.values()
+        if hasattr(each.annotation, "model_fields")
+    ]
+    assert len(tables) == 8
+    assert {name for table in tables for name in table.model_fields} - rows.keys() == set()
+    for name, info in RepositorySettings.model_fields.items():
+        default, said = info.default, rows[name].strip("`")
+        words = {True: "true", False: "false", None: "none"}
+        shown = words[default] if default is None or isinstance(default, bool) else default
+        assert said == str(shown) or float(said) == float(shown), name
+
+
+def test_settings_lift_the_checks_that_the_page_about_checks_says():
+    page = (ROOT / "docs" / "checks.md").read_text()
+    rows = re.findall(r"^\| `([a-z_]+)` \| [^|]+ \| ([^|]+ \| [^|]+) \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == [name for name, _, _ in CHECKS]
+    names = {option.setting for option in OPTIONS}
+    said = {
+        (name, setting)
+        for name, cells in rows
+        for setting in re.findall(r"`([a-z_]+)`", cells)
+        if setting in names
+    }
+    declared = {
+        (check, option.setting)
+        for option in OPTIONS
+        for check in option.lifts
+        if check.isidentifier()
+    }
+    assert declared == said
+
+
+def test_the_page_of_the_commands_is_what_click_says():
+    told = "run `python -m lakegc_dagster.cli.reference`"
+    assert commands.PAGE.read_text() == commands.page(), told
+    titles = re.findall(r"^## (.+)$", commands.page(), re.MULTILINE)
+    assert {title.split()[1] for title in titles} == main.commands.keys()
+
+
+def command_lines(text: str) -> Iterator[str]:
+    """Yield what a page says to type, in its text and its blocks of code (not those of `text`)."""
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        prompt = r"\$ " if kind == "console" else r"(?:\$ )?"
+        for line in block.replace("\\\n", " ").splitlines() if kind != "text" else ():
+            typed = re.match(rf"{prompt}((?:[A-Z_]+=\S+ )*lakegc .*)", line)
+            if typed:
+                yield typed[1]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for code in re.findall(r"`(lakegc\s[^`]+)`", prose):
+        yield " ".join(code.split())
+
+
+def parse(line: str) -> None:
+    """Parse a command line as click would, up to where the command would begin to work."""
+    words = shlex.split(line.partition(" > ")[0], comments=True)
+    while not words[0].endswith("lakegc"):
+        words.pop(0)
+    arguments = [PLACEHOLDERS.get(word, word) for word in words[1:]]
+    command: click.Command = main
+    while isinstance(command, click.Group) and arguments:
+        assert arguments[0] in command.commands, f"{line}: there is no {arguments[0]}"
+        command = command.commands[arguments.pop(0)]
+    if arguments or not NAMED.fullmatch(line):
+        command.make_context("lakegc", arguments)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_line_of_a_page_is_one(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in FILES:
+        (tmp_path / name).write_text("{}")
+    for line in command_lines(page.read_text()):
+        parse(line)
+
+
+def test_a_command_line_that_is_none_is_found():
+    text = "```sh\n$ lakegc mark my-repo --sweep\n```\nand `lakegc holds my-repo`"
+    wrong, absent = command_lines(text)
+    with pytest.raises(click.NoSuchOption):
+        parse(wrong)
+    with pytest.raises(AssertionError, match="there is no holds"):
+        parse(absent)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_heading_that_is_there(page):
+    for target, anchor in LINK.findall(page.read_text()):
+        if target.startswith("http"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+            assert anchor in anchors, f"{target}#{anchor}"
+
+
+def test_the_site_names_every_page_once():
+    def pages(entry: object) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for each in entry.values() if isinstance(entry, dict) else entry:
+                yield from pages(each)
+
+    named = sorted(pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    assert named == sorted(str(page.relative_to(DOCS)) for page in PAGES[1:])
+
+
+def test_the_readme_is_short():
+    lines = PAGES[0].read_text().splitlines()
+    assert len(lines) < 120
+    assert max(map(len, lines)) <= 100
