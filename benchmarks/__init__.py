@@ -1,1 +1,1 @@
-"""Measurements: `make bench` runs `decoder` and `mark`, `make bench-large` runs `large`."""
+"""Measurements: `make bench` runs `decoder` and `mark`; `make bench-large` runs `large`."""

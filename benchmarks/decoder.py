@@ -1,13 +1,13 @@
-"""How fast one core reads a range: entries a second, checksums, decompression and Arrow building included.
+"""Measure how many entries of a range one core reads in a second.
 
     python -m benchmarks.decoder [--entries 50000] [--runs 31]
 
-Rates are per second of processor time, so that other work on the machine
-does not count; the rate by the clock on the wall is printed beside it.
+Checksums, decompression and building of Arrow arrays are included. Rates are per second of
+processor time, so that other work on the machine does not count. The rate by wall-clock time is
+printed beside it.
 
-The range is written here by the project's own writer, whose files are byte
-for byte those of a lakeFS server. The first read, which loads or compiles the
-machine code, is shown apart.
+The project's own writer writes the range; its files are byte for byte those of a lakeFS server. The
+first read loads or compiles the machine code and is shown separately.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ TARGET = 1.5
 
 
 def entries(count: int) -> list[Entry]:
-    """Make entries as a table of Parquet files has them: long shared prefixes, random addresses and checksums."""
+    """Make entries of Parquet files: long shared prefixes, random addresses and checksums."""
     written = datetime(2026, 11, 1, tzinfo=UTC)
     made = []
     for number in range(count):
         digest = hashlib.sha256(str(number).encode()).hexdigest()
+        name = f"day={number // 500:05d}/part-{number % 500:05d}-{digest[:8]}.parquet"
         made.append(
             Entry(
-                path=f"tables/events/day={number // 500:05d}/part-{number % 500:05d}-{digest[:8]}.parquet".encode(),
+                path=f"tables/events/{name}".encode(),
                 address=f"data/ft6rgj9ksdue1420d2a0/{digest[8:28]}",
                 address_type=1,
                 size_bytes=int(digest[28:35], 16),
@@ -49,7 +50,7 @@ def entries(count: int) -> list[Entry]:
 
 
 def seconds(action: Callable[[], object]) -> tuple[float, float]:
-    """Time one call: processor time and time on the wall."""
+    """Return processor time and wall-clock time of one call, in seconds."""
     wall, processor = time.perf_counter(), time.process_time()
     action()
     return time.process_time() - processor, time.perf_counter() - wall
@@ -57,7 +58,9 @@ def seconds(action: Callable[[], object]) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--entries", type=int, default=50_000, help="entries of the range")
     parser.add_argument("--runs", type=int, default=31, help="timed reads")
     asked = parser.parse_args()
@@ -68,13 +71,18 @@ def main() -> None:
     _, written = seconds(lambda: write_range(content))
     table = write_range(content)
     say = sys.stdout.write
-    say(f"range: {table.count:,} entries, {len(table.data) / 1e6:.1f} MB, written in {written:.2f} s\n")
+    say(
+        f"range: {table.count:,} entries, {len(table.data) / 1e6:.1f} MB, written in {written:.2f} "
+        "s\n"
+    )
 
     def plain() -> object:
         return read_range(table.data, name=table.id, expected_count=table.count)
 
     def hashed() -> object:
-        return read_range(table.data, name=table.id, expected_count=table.count, expected_id=table.id)
+        return read_range(
+            table.data, name=table.id, expected_count=table.count, expected_id=table.id
+        )
 
     _, first = seconds(plain)
     say(f"first read in this process (loads the compiled code): {first:.2f} s\n")
@@ -88,7 +96,8 @@ def main() -> None:
         quarter = len(rates) // 4
         noise = (rates[-1 - quarter] - rates[quarter]) / 2 / middle
         say(
-            f"{label}: {middle:.2f} million entries/s on one core (median of {len(rates)}, half the middle spread "
+            f"{label}: {middle:.2f} million entries/s on one core (median of {len(rates)}, half "
+            "the middle spread "
             f"{noise:.0%}, {rates[0]:.2f} to {rates[-1]:.2f}; by the wall clock {wall:.2f})\n"
         )
         if action is plain:

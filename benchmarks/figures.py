@@ -1,4 +1,4 @@
-"""The arithmetic of the measurements: what is read out of files, medians, ratios, tables for people."""
+"""The arithmetic of the measurements: figures from files, medians, ratios and tables."""
 
 from __future__ import annotations
 
@@ -15,19 +15,31 @@ from rich import box
 from rich.table import Table
 
 _API = "/api/v1"
-# Words after which the path of a call names something.
-_NAMING = {"repositories", "branches", "refs", "commits", "tags", "users", "policies", "range", "metarange", "status"}
-# What stands behind such a word and names nothing.
+# Words of a call's path that are followed by a name.
+_NAMING = {
+    "repositories",
+    "branches",
+    "refs",
+    "commits",
+    "tags",
+    "users",
+    "policies",
+    "range",
+    "metarange",
+    "status",
+}
+# Words that may follow and are not names.
 _FIXED = {"range", "metarange", "branches", "commits", "diff", "objects", "status"}
-# A step that ended, as the command shows it where nobody watches: `  namespace_slices   3,800 rows  32.2 kB  1.2 s`.
+# A finished step in the command's output without a terminal: `  namespace_slices   3,800 rows  32.2
+# kB  1.2 s`.
 _STEP = re.compile(r"^  (\w+) +([\d,]+) rows\b")
-# The unit by which a measure is shown.
+# The unit in which a measure is shown.
 _SECONDS, _BYTES, _COUNT = "s", "MiB", ""
 
 
 @dataclass
 class SparkFigures:
-    """What Spark did, by its event log.
+    """The work of Spark, by its event log.
 
     Attributes:
         jobs: Jobs that began.
@@ -45,7 +57,7 @@ class SparkFigures:
 
 
 def read_event_log(lines: Iterable[str]) -> SparkFigures:
-    """Count jobs, stages and tasks in an event log of Spark, also in one that broke off.
+    """Count jobs, stages and tasks in a Spark event log, which may be truncated.
 
     Args:
         lines: One JSON value each.
@@ -56,7 +68,7 @@ def read_event_log(lines: Iterable[str]) -> SparkFigures:
         try:
             event = json.loads(line)
         except ValueError:
-            continue  # the last line of a log that broke off
+            continue  # The last line of a truncated log.
         kind = event.get("Event")
         if kind == "SparkListenerJobStart":
             found.jobs += 1
@@ -65,7 +77,9 @@ def read_event_log(lines: Iterable[str]) -> SparkFigures:
         elif kind == "SparkListenerTaskEnd":
             found.tasks += 1
             by_stage[event["Stage ID"]] += 1
-            found.task_seconds += (event.get("Task Metrics") or {}).get("Executor Run Time", 0) / 1000
+            found.task_seconds += (event.get("Task Metrics") or {}).get(
+                "Executor Run Time", 0
+            ) / 1000
     found.widest = sorted(by_stage.values(), reverse=True)[:5]
     return found
 
@@ -81,14 +95,16 @@ def route_of(method: str, url: str) -> str:
     """
     parts = urlsplit(url).path.removeprefix(_API).strip("/").split("/")
     shown = [
-        "*" if number and parts[number - 1] in _NAMING and (number == 1 or part not in _FIXED) else part
+        "*"
+        if number and parts[number - 1] in _NAMING and (number == 1 or part not in _FIXED)
+        else part
         for number, part in enumerate(parts)
     ]
     return f"{method} /{'/'.join(shown)}"
 
 
 def read_requests(lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
-    """Add up what `hooks/sitecustomize.py` noted.
+    """Add up the requests that `hooks/sitecustomize.py` recorded.
 
     Returns:
         Requests to the store by kind, and calls to the server by route.
@@ -107,31 +123,39 @@ def read_requests(lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
 
 
 def store_log(lines: Iterable[str]) -> dict[str, int]:
-    """Count requests by kind in an access log whose lines read `TIME s3_KIND STATUS ... USER-AGENT`; not the server's own.
+    """Count requests by kind in an access log, without those of the lakeFS server.
+
+    A line has the form `TIME s3_KIND STATUS ... USER-AGENT`.
 
     Examples:
-        >>> store_log(["10:00:00 s3_GetObject 200 /b/k Boto3/1.4", "10:00:00 s3_PutObject 200 /b/k aws-sdk-go-v2/1"])
+        >>> store_log(
+        ...     [
+        ...         "10:00:00 s3_GetObject 200 /b/k Boto3/1.4",
+        ...         "10:00:00 s3_PutObject 200 /b/k aws-sdk-go-v2/1",
+        ...     ]
+        ... )
         {'GetObject': 1}
     """
     counts: dict[str, int] = {}
     for line in lines:
         _, _, rest = line.partition(" s3_")
         kind = rest.partition(" ")[0]
-        # The server's own client.
+        # The client of the lakeFS server.
         if kind and "aws-sdk-go" not in rest:
             counts[kind] = counts.get(kind, 0) + 1
     return dict(sorted(counts.items()))
 
 
 def steps_of(lines: Sequence[tuple[float, str]], seconds: float) -> dict[str, float]:
-    """Tell how long each step of a command took, by when it said that it was done.
+    """Return the duration of each step of a command, by the time of its line in the output.
 
     Args:
         lines: Lines of its output with the seconds since its start.
         seconds: When it ended.
 
     Returns:
-        Seconds by table; the first one bears the start, `the rest` is what came after the last.
+        Seconds by table; the first one includes the start, and `the rest` is the time after the
+        last.
     """
     steps: dict[str, float] = {}
     before = 0.0
@@ -144,16 +168,16 @@ def steps_of(lines: Sequence[tuple[float, str]], seconds: float) -> dict[str, fl
 
 
 def rows_of(lines: Sequence[tuple[float, str]]) -> dict[str, int]:
-    """Tell how many rows each table got."""
+    """Return the number of rows of each table."""
     found = (_STEP.match(line) for _, line in lines)
     return {step[1]: int(step[2].replace(",", "")) for step in found if step}
 
 
 def measures(run: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures of one run under the names by which they are compared; those that it lacks are left out.
+    """Return the figures of one run by their names; missing figures are left out.
 
     Args:
-        run: Of one command, as the JSON file has it.
+        run: The run of one command, in the form of the JSON file.
     """
     found: dict[str, float] = {}
     if "seconds" in run:
@@ -164,7 +188,10 @@ def measures(run: Mapping[str, Any]) -> dict[str, float]:
         found["PSS at its peak, MiB"] = sum(run["pss_bytes"].values()) / 2**20
         found |= {f"PSS of {kind}, MiB": held / 2**20 for kind, held in run["pss_bytes"].items()}
         found |= {f"processes of {kind}": count for kind, count in run["most_processes"].items()}
-        found |= {f"CPU of the {name} beside it, s": seconds for name, seconds in run["beside_seconds"].items()}
+        found |= {
+            f"CPU of the {name} beside it, s": seconds
+            for name, seconds in run["beside_seconds"].items()
+        }
     if run.get("spark"):
         found |= {f"Spark {name}": run["spark"][name] for name in ("jobs", "stages", "tasks")}
     for whom, title in (
@@ -179,7 +206,7 @@ def measures(run: Mapping[str, Any]) -> dict[str, float]:
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each measure over the runs that have it, in the order in which they first come.
+    """Return the median of each measure over the runs that have it, in order of appearance.
 
     Examples:
         >>> medians([{"a": 1}, {"a": 5, "b": 2}, {"a": 3}])
@@ -190,7 +217,7 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def ratio_text(now: float | None, before: float | None) -> str:
-    """Print how a figure compares with an earlier one.
+    """Format the ratio of a figure to an earlier one.
 
     Examples:
         >>> ratio_text(20.0, 67.0), ratio_text(3, None), ratio_text(2, 0)
@@ -200,7 +227,7 @@ def ratio_text(now: float | None, before: float | None) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Print a figure: whole where it is large or whole, else with a digit behind the point.
+    """Format a figure: as a whole number where it is large or whole, else with one decimal.
 
     Examples:
         >>> number_text(1234.5), number_text(4.25), number_text(33), number_text(None)
@@ -212,7 +239,7 @@ def number_text(value: float | None) -> str:
 
 
 def spread_text(values: Sequence[float]) -> str:
-    """Print the smallest and the largest of several figures; nothing for one."""
+    """Format the smallest and the largest of several figures; empty for one figure."""
     return f"{number_text(min(values))} to {number_text(max(values))}" if len(values) > 1 else ""
 
 
@@ -224,9 +251,10 @@ def table(
     """Make the table of one command.
 
     Args:
-        title: Above it.
-        columns: Runs of each checkout, as `measures` gives them; the last one is compared with the first.
-        earlier: Medians of an earlier file, to compare the last one with.
+        title: Title of the table.
+        columns: Runs of each checkout, from `measures`; the last checkout is compared with the
+            first.
+        earlier: Medians of an earlier file, compared with the last checkout.
     """
     shown = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     shown.add_column("measure")
@@ -259,4 +287,6 @@ _GROUPS = ("time", "CPU", "PSS", "processes", "Spark", "requests to", "requests 
 
 
 def _order(name: str) -> int:
-    return next((number for number, group in enumerate(_GROUPS) if name.startswith(group)), len(_GROUPS))
+    return next(
+        (number for number, group in enumerate(_GROUPS) if name.startswith(group)), len(_GROUPS)
+    )

@@ -1,14 +1,17 @@
-"""Measure a mark (and a sweep) of the case of lakeFS's design document, or of a part of it, on a synthetic store and server.
+"""Measure a mark (and a sweep) of the case in lakeFS's design document, on synthetic servers.
 
-    python -m benchmarks.large --scratch /scratch                        # all of it: 20 million objects; 14 GB of disk
-    python -m benchmarks.large --factor 0.01 --form many --sweep         # a hundredth of it
-    python -m benchmarks.large --factor 0.01 --make                      # make it, and measure nothing
+    # all of it: 20 million objects; 14 GB of disk
+    python -m benchmarks.large --scratch /scratch
+    # a hundredth of it
+    python -m benchmarks.large --factor 0.01 --form many --sweep
+    # make it, and measure nothing
+    python -m benchmarks.large --factor 0.01 --make
 
-20 million objects in 2,000 slices, 5 million of them staged, 1 million to go,
-1,000 branches, 30,000 commits, in two forms: `few` large ranges (130 of
-100,000 entries), and `many` (120,000 ranges with 50 million entries). Objects
-are numbers (`hooks/lakegc_bench_plan.py`); ranges, metaranges, the refs dump
-and the server's own files are real, made once and kept below `--scratch`.
+The case has 20 million objects in 2,000 slices, 5 million of them staged and 1 million to go, 1,000
+branches and 30,000 commits. It has two forms: `few` large ranges (130 of 100,000 entries), and
+`many` (120,000 ranges with 50 million entries). Objects are only numbers
+(`hooks/lakegc_bench_plan.py`). Ranges, metaranges, the refs dump and the server's own files are
+real; they are made once and kept below `--scratch`.
 """
 
 from __future__ import annotations
@@ -47,12 +50,12 @@ from spark_core.model import Branch
 
 Form = Literal["few", "many"]
 
-# Raised when the same case is made otherwise.
+# Raise this number when the same case is made in another way.
 _MADE_AS = 1
 _DAY = 86_400
 _OBJECTS, _SLICES, _BRANCHES, _COMMITS = 20_000_000, 2_000, 1_000, 30_000
 _FEW_RANGES = 130
-# Of the form `many`: ranges that a commit writes anew, and entries of each.
+# For the form `many`: ranges that a commit rewrites, and entries of each.
 _WRITTEN, _ENTRIES = 4, 417
 _STAGED_FILE_ROWS = 1_000_000
 _RELATIVE = 1
@@ -64,7 +67,7 @@ class Case:
     """A part of the design case.
 
     Attributes:
-        form: Of the committed entries.
+        form: Form of the committed entries, `few` or `many`.
         factor: Share of the design case, above 0 and up to 1.
     """
 
@@ -98,17 +101,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Layout:
-    """How the committed objects of the form `many` lie in ranges.
+    """The ranges of the committed objects of the form `many`.
 
-    Every commit writes some buckets anew, by turns. A new version of a bucket
-    keeps most objects of the one before.
+    Every commit rewrites some buckets, in turn. A new version of a bucket keeps most objects of the
+    version before.
 
     Attributes:
-        buckets: Parts of the paths, each of which is one range of a tree.
-        ranges: Ranges altogether, in the order in which they are written.
-        entries: Entries of each.
-        replaced: Entries whose object is a new one in each further version of a bucket.
-        left: Objects beyond that, in a range of their own that every tree has; none where this is 0.
+        buckets: Number of parts of the paths; each part is one range of a tree.
+        ranges: Number of all ranges, which are written in this order.
+        entries: Entries of each range.
+        replaced: Entries with a new object in each further version of a bucket.
+        left: Remaining objects, in a range of their own that every tree has; none for 0.
     """
 
     buckets: int
@@ -119,19 +122,25 @@ class Layout:
 
     @classmethod
     def of(cls, commits: int, committed: int) -> Layout:
-        """Lay out so many objects."""
+        """Lay out a number of committed objects."""
         ranges = commits * _WRITTEN
         buckets = max(_WRITTEN, min(40, ranges // 30))
         entries = min(_ENTRIES, committed // buckets)
         replaced = min(entries, (committed - buckets * entries) // (ranges - buckets))
-        return cls(buckets, ranges, entries, replaced, committed - buckets * entries - replaced * (ranges - buckets))
+        return cls(
+            buckets,
+            ranges,
+            entries,
+            replaced,
+            committed - buckets * entries - replaced * (ranges - buckets),
+        )
 
     def versions(self, bucket: int) -> int:
         """Versions of a bucket."""
         return len(range(bucket, self.ranges, self.buckets))
 
     def first(self, bucket: int) -> int:
-        """Number of the first object of a bucket among the committed ones."""
+        """Number of a bucket's first object among the committed ones."""
         before = sum(self.versions(number) - 1 for number in range(bucket))
         return bucket * self.entries + before * self.replaced
 
@@ -141,22 +150,22 @@ class _Writer:
     """Writes tables into a namespace.
 
     Attributes:
-        plan: Of the objects.
-        directory: The namespace's own.
+        plan: Plan of the objects.
+        directory: Directory of the namespace.
     """
 
     plan: Plan
     directory: Path
 
     def store(self, table: TableFile) -> TableFile:
-        """Write a table's file; returns it without its content."""
+        """Write a table's file; return the table without its content."""
         file = self.directory / PREFIX / table.id
         if not file.exists():
             file.write_bytes(table.data)
         return replace(table, data=b"")
 
     def entries(self, paths: Sequence[str], numbers: Numbers) -> list[Entry]:
-        """Make the entries of committed objects, by their numbers among these."""
+        """Make the entries of committed objects by their numbers among the committed ones."""
         objects = self.plan.committed(numbers)
         columns = zip(
             paths,
@@ -167,7 +176,15 @@ class _Writer:
             strict=True,
         )
         return [
-            Entry(path.encode(), address, _RELATIVE, size, checksum, datetime.fromtimestamp(at, UTC), "")
+            Entry(
+                path.encode(),
+                address,
+                _RELATIVE,
+                size,
+                checksum,
+                datetime.fromtimestamp(at, UTC),
+                "",
+            )
             for path, address, size, checksum, at in columns
         ]
 
@@ -181,7 +198,9 @@ class _Writer:
         at = 0
         for _ in range(1, layout.versions(bucket)):
             places = [(at + number) % layout.entries for number in range(layout.replaced)]
-            new = self.entries([paths[place] for place in places], np.arange(first, first + layout.replaced))
+            new = self.entries(
+                [paths[place] for place in places], np.arange(first, first + layout.replaced)
+            )
             for place, entry in zip(places, new, strict=True):
                 entries[place] = entry
             at, first = (at + layout.replaced) % layout.entries, first + layout.replaced
@@ -189,13 +208,13 @@ class _Writer:
         return written
 
     def single(self, name: str, first: int, end: int) -> TableFile:
-        """Write a range of committed objects that follow each other."""
+        """Write a range of consecutive committed objects."""
         paths = [f"{name}/part-{number:09}.parquet" for number in range(end - first)]
         return self.store(write_range(self.entries(paths, np.arange(first, end))))
 
 
 def made(scratch: Path, case: Case) -> Path:
-    """Return the directory of a case, made now unless it lies there."""
+    """Return the directory of a case, and make it if it does not exist."""
     directory = scratch / f"large-{case.form}-{case.factor:g}-{_MADE_AS}"
     told = directory / "made.json"
     if told.exists():
@@ -215,7 +234,7 @@ def made(scratch: Path, case: Case) -> Path:
 
 
 def _few(case: Case, writer: _Writer) -> list[str]:
-    """Write few large ranges, one more with every so many commits; returns the metarange of each commit."""
+    """Write few large ranges, one after each group of commits; return each commit's metarange."""
     committed = writer.plan.groups * COMMITTED
     count = max(4, round(_FEW_RANGES * case.factor))
     ends = [committed * (number + 1) // count for number in range(count)]
@@ -227,7 +246,7 @@ def _few(case: Case, writer: _Writer) -> list[str]:
 
 
 def _many(case: Case, writer: _Writer) -> list[str]:
-    """Write many small ranges, some new ones with every commit; returns the metarange of each commit."""
+    """Write many small ranges, some with every commit; return each commit's metarange."""
     layout = Layout.of(case.commits, writer.plan.groups * COMMITTED)
     with ProcessPoolExecutor() as pool:
         versions = list(pool.map(partial(writer.bucket, layout), range(layout.buckets)))
@@ -244,7 +263,7 @@ def _many(case: Case, writer: _Writer) -> list[str]:
 
 
 def _write_refs(case: Case, writer: _Writer, metaranges: Sequence[str]) -> Refs:
-    """Write commits, branches, the server's list of commits and its scan of staged entries."""
+    """Write commits, branches, the server's list of commits, and its scan of staged entries."""
     begins, ends = writer.plan.made_at - 89 * _DAY, writer.plan.made_at - 2 * _DAY
     commits: list[CommitRecord] = []
     for number, metarange in enumerate(metaranges):
@@ -306,10 +325,13 @@ def _write_staged(plan: Plan, directory: Path, staged: int) -> None:
 
 @contextmanager
 def served(directory: Path, *, latency_ms: float) -> Iterator[runs.Served]:
-    """Serve a case; what the run before left is taken away first."""
+    """Serve a case, after the files of the run before are removed."""
     kept = {directory / "made.json", directory / "plan.json", directory / "refs.json"}
     retention = directory / "blockstore" / runs.REPOSITORY / PREFIX / "retention" / "gc"
-    kept_runs = [retention / "commits" / f"run_id={_COMMITS_RUN}", retention / "uncommitted" / _UNCOMMITTED_RUN]
+    kept_runs = [
+        retention / "commits" / f"run_id={_COMMITS_RUN}",
+        retention / "uncommitted" / _UNCOMMITTED_RUN,
+    ]
     for folder in retention.iterdir():
         for run in list(folder.iterdir()) if folder.is_dir() else [folder]:
             if run not in kept_runs:
@@ -319,13 +341,18 @@ def served(directory: Path, *, latency_ms: float) -> Iterator[runs.Served]:
             file.unlink()
     plan = replace(Plan.read(directory / "plan.json"), served_at=int(time.time()))
     plan.write(directory / "plan.json")
-    with runs.serving("benchmarks.synthetic_server", str(directory), "--latency-ms", str(latency_ms)) as (address, pid):
+    with runs.serving(
+        "benchmarks.synthetic_server", str(directory), "--latency-ms", str(latency_ms)
+    ) as (address, pid):
         yield runs.Served(
             settings={
                 "server": {"endpoint": address},
                 "storage": {"local_path": str(directory / "blockstore")},
             },
-            environment={"LAKEGC_ACCESS_KEY_ID": "AKIAJBENCHBENCHBENCH", "LAKEGC_SECRET_ACCESS_KEY": "bench"},
+            environment={
+                "LAKEGC_ACCESS_KEY_ID": "AKIAJBENCHBENCHBENCH",
+                "LAKEGC_SECRET_ACCESS_KEY": "bench",
+            },
             server=address.removeprefix("http://"),
             beside={"server": pid},
             expired=plan.groups,
@@ -334,13 +361,22 @@ def served(directory: Path, *, latency_ms: float) -> Iterator[runs.Served]:
 
 
 def main() -> None:
-    """Make, measure, print, keep and compare."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Make the cases, measure, print, store and compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--factor", type=float, default=1.0, help="share of the case (1)")
     parser.add_argument(
-        "--form", choices=["few", "many"], action="append", help="of the ranges; may be repeated (both)"
+        "--form",
+        choices=["few", "many"],
+        action="append",
+        help="of the ranges; may be repeated (both)",
     )
-    parser.add_argument("--make", action="store_true", help="make what is missing below --scratch, and measure nothing")
+    parser.add_argument(
+        "--make",
+        action="store_true",
+        help="make what is missing below --scratch, and measure nothing",
+    )
     runs.add_arguments(parser, runs=1, latency_api=15.0)
     asked = parser.parse_args()
     with runs.measuring(asked) as measurement:
@@ -354,7 +390,9 @@ def main() -> None:
                 f"(made in {time.monotonic() - began:.0f} s); {os.cpu_count()} cores"
             )
             if not asked.make:
-                measurement.case(name, case, partial(served, directory, latency_ms=asked.latency_api))
+                measurement.case(
+                    name, case, partial(served, directory, latency_ms=asked.latency_api)
+                )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The generated repository on local files, made once, and a sandbox server of its own for each measured run."""
+"""The generated repository on local files, and a sandbox server for each measured run."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.dump import dump_refs
 from lakegc_dagster.sandbox.populate import populate
 
-# Raised when the same shape is made otherwise.
+# Raise this number when the same shape is made in another way.
 _FORM = 5
-# Commits are two days apart, and the rule's threshold lies half-way between two of them: for a day it reaches no other one.
+# Commits are two days apart, and the rule's threshold lies half-way between two of them. So for a
+# day it reaches no other commit.
 _STEP_DAYS = 2
 _RETAINED_SHARE = 0.36
 _MADE_FOR = timedelta(hours=20)
-# Objects that nothing refers to and that have the size of another.
+# Objects without a reference that have the size of another object.
 _ALIKE = 6
 _MADE = "made.json"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a repository holds.
+    """The contents of a repository.
 
     Attributes:
         objects: Objects under `data/`.
         commits: Commits on main.
-        branches: Branches along it.
+        branches: Branches along main.
         slices: Slices of the objects.
-        garbage: Objects of the `objects` that nothing refers to.
-        staged: Objects of the `objects` that are staged.
-        sizes: Different sizes of objects: those that share one may be of the same content, which a mark has to find out.
+        garbage: Those of the `objects` that nothing refers to.
+        staged: Those of the `objects` that are staged.
+        sizes: Number of different object sizes. Objects of one size may have the same content,
+            which a mark must find out.
     """
 
     objects: int
@@ -53,19 +55,22 @@ class Shape:
     sizes: int
 
     @classmethod
-    def of(cls, objects: int, *, commits: int | None = None, branches: int | None = None, slices: int = 3) -> Shape:
-        """Return the shape of so many objects; 105,000 are in 250 commits and 100 branches, 300 in 10 and 5."""
+    def of(cls, objects: int, *, slices: int = 3) -> Shape:
+        """Return the shape for a number of objects.
+
+        105,000 objects are in 250 commits and 100 branches, 300 in 10 and 5.
+        """
         large = objects >= 10_000
         staged = objects * 3 // 100
         return cls(
             objects=objects,
-            commits=commits or (250 if large else 10),
-            branches=branches or (100 if large else 5),
+            commits=250 if large else 10,
+            branches=100 if large else 5,
             slices=slices,
             garbage=objects // 10,
             staged=staged,
-            # The last objects, of which some are garbage, have the sizes of the first: a few questions to the server, or to a store
-            # that tells checksums.
+            # The last objects, some of them garbage, have the sizes of the first. That costs a few
+            # calls to the server, or to a store that gives checksums.
             sizes=objects - staged - _ALIKE,
         )
 
@@ -75,8 +80,8 @@ class Made:
     """A repository that was made.
 
     Attributes:
-        directory: Where it lies; never changed, runs get a copy.
-        expired: Objects that a mark ought to find.
+        directory: Its directory, which never changes; runs get a copy.
+        expired: Objects that a mark must find.
     """
 
     directory: Path
@@ -84,7 +89,7 @@ class Made:
 
 
 def made(scratch: Path, shape: Shape) -> Made:
-    """Return the repository of a shape, made now unless it lies there from earlier today."""
+    """Return the repository of a shape, and make it unless it was made earlier today."""
     name = hashlib.sha256(json.dumps([_FORM, asdict(shape)]).encode()).hexdigest()[:12]
     directory = scratch / f"repository-{shape.objects}-{name}"
     now = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
@@ -114,7 +119,11 @@ def made(scratch: Path, shape: Shape) -> Made:
         core = sandbox.core
         repository = core.repository(REPOSITORY)
         dump = dump_refs(core, repository)
-        staged = [change.entry for change in core.state.staged_from(repository.number, "main") if change.entry]
+        staged = [
+            change.entry
+            for change in core.state.staged_from(repository.number, "main")
+            if change.entry
+        ]
     said = {
         "now": now.isoformat(),
         "expired": population.expired,
@@ -139,7 +148,7 @@ def made(scratch: Path, shape: Shape) -> Made:
 
 
 def told(found: Made) -> dict[str, Any]:
-    """Return what the making of a repository noted: `dump`, `staged`, `retention_days`."""
+    """Return the stored facts of a repository: `dump`, `staged`, `retention_days`."""
     noted: dict[str, Any] = json.loads((found.directory / _MADE).read_text())
     return noted
 
@@ -152,9 +161,9 @@ def files(found: Made) -> dict[str, Path]:
 
 @contextmanager
 def served(found: Made, scratch: Path, *, latency_ms: float) -> Iterator[runs.Served]:
-    """Serve a copy of a repository, which is thrown away at the end.
+    """Serve a copy of a repository, which is deleted at the end.
 
-    Objects are linked, not copied: nothing writes into a file that is there.
+    Objects are hard links, because nothing writes into an existing file.
     """
     directory = scratch / "copy"
     if directory.exists():
@@ -164,7 +173,10 @@ def served(found: Made, scratch: Path, *, latency_ms: float) -> Iterator[runs.Se
         if file.is_file():
             shutil.copy2(file, directory)
     try:
-        with runs.serving("benchmarks.serve", str(directory), "--latency-ms", str(latency_ms)) as (endpoint, pid):
+        with runs.serving("benchmarks.serve", str(directory), "--latency-ms", str(latency_ms)) as (
+            endpoint,
+            pid,
+        ):
             keys = json.loads((directory / "credentials.json").read_text())
             yield runs.Served(
                 settings={

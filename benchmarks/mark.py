@@ -1,13 +1,13 @@
-"""Measure `lakegc mark`, and `lakegc sweep` after it, as an operator runs them: command to exit, all processes.
+"""Measure `lakegc mark` and `lakegc sweep` as an operator runs them, with all their processes.
 
     python -m benchmarks.mark [--objects 300] [--objects 105000] [--runs 3] [--sweep]
-    python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.    # two versions, run by turns
-    python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3 --slices 100
+    python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.  # two versions
+    python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3
     python -m benchmarks.mark --latency-s3 40 --latency-api 15 --json now.json --compare before.json
 
-The first run of each version counts what Spark, the store and the server are
-asked for, and warms caches up; the timed runs after it run without any
-watching inside the command, but for the delays where they are asked for.
+The first run of each version counts the work of Spark and the requests to store and server, and
+warms up caches. The timed runs after it have no instrumentation inside the command, except for
+requested delays.
 """
 
 from __future__ import annotations
@@ -23,17 +23,21 @@ from benchmarks import local, remote, runs
 
 
 def main() -> None:
-    """Measure, print, keep and compare."""
+    """Measure, print, store and compare."""
     asked = _arguments()
     with runs.measuring(asked) as measurement:
         for objects, slices in product(asked.objects or [300, 105_000], asked.slices or [3]):
-            shape = local.Shape.of(objects, commits=asked.commits, branches=asked.branches, slices=slices)
-            name = f"{objects:,} objects in {slices} slices{' on a remote store' if asked.store else ''}"
+            shape = local.Shape.of(objects, slices=slices)
+            where = " on a remote store" if asked.store else ""
+            name = f"{objects:,} objects in {slices} slices{where}"
             began = time.monotonic()
             found = local.made(measurement.scratch, shape)
-            serve = _remote(asked, found) if asked.store else _local(asked, found, measurement.scratch)
+            serve = (
+                _remote(asked, found) if asked.store else _local(asked, found, measurement.scratch)
+            )
             measurement.console.print(
-                f"\n{name}: {shape.commits} commits, {shape.branches} branches, {found.expired:,} to go "
+                f"\n{name}: {shape.commits} commits, {shape.branches} branches, {found.expired:,} "
+                "to go "
                 f"(made in {time.monotonic() - began:.0f} s)"
             )
             measurement.case(name, shape, serve)
@@ -50,15 +54,30 @@ def _remote(asked: argparse.Namespace, found: local.Made) -> runs.Serve:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--objects", type=int, action="append", help="objects of a repository (300, 105000); may be repeated")
-    add("--commits", type=int, help="commits of it")
-    add("--branches", type=int, help="branches of it")
-    add("--slices", type=int, action="append", help="slices that its objects lie in (3); may be repeated")
+    add(
+        "--objects",
+        type=int,
+        action="append",
+        help="objects of a repository (300, 105000); may be repeated",
+    )
+    add(
+        "--slices",
+        type=int,
+        action="append",
+        help="slices that its objects lie in (3); may be repeated",
+    )
     add("--store", metavar="s3://BUCKET/PREFIX", help="a remote store instead of local files")
     add("--server", metavar="URL", help="the lakeFS server of that store")
-    add("--s3-endpoint", metavar="URL", default=os.environ.get("AWS_ENDPOINT_URL"), help="of that store")
+    add(
+        "--s3-endpoint",
+        metavar="URL",
+        default=os.environ.get("AWS_ENDPOINT_URL"),
+        help="of that store",
+    )
     runs.add_arguments(parser, runs=3)
     asked = parser.parse_args()
     if bool(asked.store) != bool(asked.server):

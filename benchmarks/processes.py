@@ -1,10 +1,10 @@
-"""Runs one command and measures it with everything that it starts: time, CPU, memory.
+"""Run one command, and measure time, CPU and memory of all its processes.
 
     python -m benchmarks.processes RESULT.json -- COMMAND [ARGUMENT]...
 
-It is a process of its own, so that its children are those of the command and
-nobody else's. Linux only: it reads /proc, and adopts what the command leaves
-behind (Spark's Java outlives the Python that started it by a moment).
+It is a separate process, so that all its children belong to the command. Linux only: it reads
+/proc, and adopts orphans of the command (Spark's Java ends a moment after the Python that started
+it).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DRIVER, JAVA, EXECUTOR, WORKERS, PLANNING, OTHER = (
     "Spark's planning Python",
     "other",
 )
-# CPU of processes that began and ended between two looks, and of the last moments of the others.
+# CPU of processes that began and ended between two samples, and of the last moments of the others.
 UNSEEN = "unseen"
 
 _LOOK_EVERY_SECONDS = 0.2
 _PAUSE_PER_LOOK = 10
-# How long what the command started may live on after it.
+# How long processes of the command may run after its end.
 _LEFT_BEHIND_SECONDS = 60.0
 _PR_SET_CHILD_SUBREAPER = 36
 _PASSING_JAVA = {b"-version", b"--version", b"org.apache.spark.launcher.Main"}
@@ -44,18 +44,19 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Measured:
-    """What one command took.
+    """The measured resources of one command.
 
     Attributes:
-        exit_code: Of the command.
+        exit_code: Exit code of the command.
         seconds: From its start to its exit.
-        cpu_seconds: User and system time by kind of process, as seen last; `UNSEEN` is what the kernel counted beyond that.
-        pss_bytes: Proportional memory by kind of process at the moment when all together held most.
-        most_processes: Processes of each kind at once, at most.
+        cpu_seconds: User and system time by kind of process, from the last sample; `UNSEEN` is the
+            rest that the kernel counted.
+        pss_bytes: Proportional memory by kind of process, at the moment of the largest sum.
+        most_processes: Largest number of concurrent processes of each kind.
         lines: Lines of its standard output, each with the seconds since its start.
         errors: The end of its standard error.
         load: Load average of the machine at the end.
-        watching_seconds: CPU that the watching took, counted with none of the others.
+        watching_seconds: CPU of the measurement itself, not included in the others.
     """
 
     exit_code: int = 0
@@ -70,14 +71,15 @@ class Measured:
 
 
 def kind_of(command: bytes, *, is_root: bool) -> str:
-    r"""Tell the kind of a process by its command line, as /proc gives it.
+    r"""Return the kind of a process by its command line from /proc.
 
     Examples:
         >>> kind_of(b"/usr/bin/java\0-Xmx2g\0org.apache.spark.deploy.SparkSubmit\0", is_root=False)
         'Java'
         >>> kind_of(b"python3\0-m\0pyspark.daemon\0pyspark.worker\0", is_root=False)
         'Python workers'
-        >>> kind_of(b"python3\0-m\0pyspark.daemon\0pyspark.sql.worker.plan_data_source_read\0", is_root=False)
+        >>> worker = b"pyspark.sql.worker.plan_data_source_read"
+        >>> kind_of(b"python3\0-m\0pyspark.daemon\0" + worker + b"\0", is_root=False)
         "Spark's planning Python"
     """
     if is_root:
@@ -86,18 +88,18 @@ def kind_of(command: bytes, *, is_root: bool) -> str:
     if program.rpartition(b"/")[2] == b"java":
         if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in arguments:
             return EXECUTOR
-        # The question for the version, and the class that prints the command line of the real one.
+        # Java's version query, and the class that prints the command line of the real process.
         return OTHER if _PASSING_JAVA & set(arguments) else JAVA
-    # What asks a Python data source, and commits its writes, is forked from daemons of its own.
+    # Separate daemons fork the workers that plan a Python data source and commit its writes.
     if any(b"pyspark.sql.worker" in argument for argument in arguments[:3]):
         return PLANNING
-    # Workers are forks of the daemon, which may be another module than Spark's own.
+    # Workers are forks of the daemon, which may be a module other than Spark's own.
     return WORKERS if any(b"daemon" in argument for argument in arguments[:3]) else OTHER
 
 
 @dataclass(frozen=True)
 class _Stat:
-    """What /proc/PID/stat says.
+    """The fields of /proc/PID/stat.
 
     Attributes:
         parent: Process id of the parent.
@@ -116,7 +118,7 @@ def _stat(text: str) -> _Stat:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process and of those of its children that it waited for.
+    """Return user and system time of a process and of the children that it waited for.
 
     Raises:
         OSError: If there is no such process.
@@ -126,7 +128,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def listening(port: int) -> int | None:
-    """Return the process of this machine that listens on a TCP port; None if there is none that we may look at."""
+    """Return the process that listens on a local TCP port; None if none is visible."""
     sockets = {
         f"socket:[{line.split()[9]}]"
         for table in ("/proc/net/tcp", "/proc/net/tcp6")
@@ -141,15 +143,16 @@ def listening(port: int) -> int | None:
                 if any(str(file.readlink()) in sockets for file in (process / "fd").iterdir()):
                     return int(process.name)
             except OSError:
-                continue  # it ended, or is another user's
+                continue  # It ended, or belongs to another user.
     return None
 
 
 def proportional_bytes(rollup: str) -> int:
-    r"""Read the PSS out of /proc/PID/smaps_rollup.
+    r"""Read the PSS from /proc/PID/smaps_rollup.
 
     Examples:
-        >>> proportional_bytes("0-1 ---p 0 00:00 0 [rollup]\nRss: 20 kB\nPss:    12 kB\nPss_Dirty: 9 kB\n")
+        >>> lines = ["0-1 ---p 0 00:00 0 [x]", "Rss: 20 kB", "Pss:    12 kB", "Pss_Dirty: 9 kB"]
+        >>> proportional_bytes("\n".join(lines))
         12288
     """
     for line in rollup.splitlines():
@@ -159,7 +162,7 @@ def proportional_bytes(rollup: str) -> int:
 
 
 class Family:
-    """Looks at all descendants of this process again and again.
+    """Samples all descendants of this process repeatedly.
 
     Attributes:
         pss_bytes: As in `Measured`.
@@ -170,23 +173,23 @@ class Family:
         self.pss_bytes: Counter[str] = Counter()
         self.most_processes: Counter[str] = Counter()
         self.root: int | None = None
-        # By process id and start: ids are given again.
+        # Keys are process id and start, because ids are reused.
         self._cpu: dict[tuple[int, int], tuple[str, float]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def start(self, root: int) -> None:
-        """Begin to look; the root is the command itself."""
+        """Start sampling; the root is the command itself."""
         self.root = root
         self._thread.start()
 
     def stop(self) -> None:
-        """End looking."""
+        """Stop sampling."""
         self._ended.set()
         self._thread.join()
 
     def cpu_by_kind(self) -> Counter[str]:
-        """Return the CPU seconds that were seen, by kind."""
+        """Return the sampled CPU seconds by kind."""
         seen: Counter[str] = Counter()
         for kind, seconds in self._cpu.values():
             seen[kind] += seconds  # type: ignore[assignment]  # a Counter of seconds
@@ -197,7 +200,7 @@ class Family:
         while not self._ended.wait(pause):
             began = time.thread_time()
             self._look()
-            # Looking at many gigabytes takes its time; it should not take that of what is measured.
+            # Sampling many gigabytes takes time, which must not be taken from the measured command.
             pause = max(_LOOK_EVERY_SECONDS, _PAUSE_PER_LOOK * (time.thread_time() - began))
 
     def _look(self) -> None:
@@ -230,7 +233,7 @@ class Family:
             self.pss_bytes = pss
 
     def _kind(self, pid: int, stat: _Stat) -> str:
-        """Tell the kind of a process as it is now: a shell becomes the Java that it starts."""
+        """Return the present kind of a process; a shell may become the Java that it starts."""
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
@@ -248,7 +251,7 @@ def run_measured(command: list[str]) -> Measured:
         command: Program and arguments; it gets this process's environment and directory.
 
     Returns:
-        What it took.
+        The measured resources.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     measured, family = Measured(), Family()
@@ -271,7 +274,9 @@ def run_measured(command: list[str]) -> Measured:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seen = family.cpu_by_kind()
     measured.cpu_seconds = {kind: round(seconds, 2) for kind, seconds in sorted(seen.items())}
-    measured.cpu_seconds[UNSEEN] = round(max(0.0, used.ru_utime + used.ru_stime - sum(seen.values())), 2)
+    measured.cpu_seconds[UNSEEN] = round(
+        max(0.0, used.ru_utime + used.ru_stime - sum(seen.values())), 2
+    )
     measured.pss_bytes = dict(sorted(family.pss_bytes.items()))
     measured.most_processes = dict(sorted(family.most_processes.items()))
     measured.load = os.getloadavg()[0]
@@ -280,7 +285,7 @@ def run_measured(command: list[str]) -> Measured:
 
 
 def _wait_for_what_is_left() -> None:
-    """Wait for what the command started and left behind, so that its CPU is counted."""
+    """Wait for processes that outlive the command, so that their CPU is counted."""
     until = time.monotonic() + _LEFT_BEHIND_SECONDS
     while time.monotonic() < until:
         try:
@@ -289,11 +294,13 @@ def _wait_for_what_is_left() -> None:
             return
         if pid == 0:
             time.sleep(0.05)
-    sys.stderr.write(f"something that the command started still ran {_LEFT_BEHIND_SECONDS:g} seconds after it\n")
+    sys.stderr.write(
+        f"something that the command started still ran {_LEFT_BEHIND_SECONDS:g} seconds after it\n"
+    )
 
 
 def main() -> None:
-    """Run the command of the command line, and write what it took to a file."""
+    """Run the given command, and write its resources to a file."""
     result, separator, *command = sys.argv[1:]
     if separator != "--" or not command:
         raise SystemExit(__doc__)

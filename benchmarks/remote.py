@@ -1,10 +1,9 @@
-"""The generated repository on a remote store with a lakeFS server: carried there once, set right again for each run.
+"""The generated repository on a remote store and lakeFS server, reset for each run.
 
-Everything that lies in the namespace of the local one is put into the store
-under the same keys, and a bare repository is restored from its refs dump. The
-server's own objects and tables are used as they are: the sandbox writes what a
-server writes. What a store dates anew is young, so such a measurement runs
-with a minimum age of nothing, and collects what is older than the repository.
+All files of the local namespace are put into the store under the same keys, and a bare repository
+is restored from the refs dump. Tables are used unchanged, because the sandbox writes what a server
+writes. The store gives objects a new date, so such a measurement runs with a minimum age of zero,
+and collects objects that are older than the repository.
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ import urllib3
 
 from benchmarks import local, processes, runs
 
-# Requests under way while the repository is carried.
+# Concurrent requests while the repository is copied.
 _AT_ONCE = 16
 _RESTORE_SECONDS = 600.0
 
 
 class ServerRefusedError(Exception):
-    """The server did not do what the measurement needs of it."""
+    """The server refused a call that the measurement needs."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A lakeFS server, asked in plain HTTP: nothing here is shared with the engine that is measured.
+    """A lakeFS server, called by plain HTTP without code of the measured engine.
 
     Attributes:
         endpoint: URL without `/api/v1`.
-        access_key_id: Key of a user who may make and delete repositories.
+        access_key_id: Access key of a user who may create and delete repositories.
         secret_access_key: Its secret.
     """
 
@@ -51,21 +50,30 @@ class Server:
     @cached_property
     def _http(self) -> urllib3.PoolManager:
         headers = urllib3.make_headers(basic_auth=f"{self.access_key_id}:{self.secret_access_key}")
-        return urllib3.PoolManager(maxsize=_AT_ONCE, headers={**headers, "Content-Type": "application/json"})
+        return urllib3.PoolManager(
+            maxsize=_AT_ONCE, headers={**headers, "Content-Type": "application/json"}
+        )
 
     def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, accepted: Iterable[int] = ()
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        accepted: Iterable[int] = (),
     ) -> Any:
         """Make one call.
 
         Returns:
-            The answer's JSON; None where there is none, or for one of the accepted statuses.
+            JSON of the answer; None without a body, or for one of the accepted statuses.
 
         Raises:
             ServerRefusedError: For any other status than 2xx.
         """
         sent = None if body is None else json.dumps(body).encode()
-        answer = self._http.request(method, f"{self.endpoint}/api/v1{path}", body=sent, retries=False, timeout=120)
+        answer = self._http.request(
+            method, f"{self.endpoint}/api/v1{path}", body=sent, retries=False, timeout=120
+        )
         if answer.status in accepted:
             return None
         if not 200 <= answer.status < 300:
@@ -90,12 +98,14 @@ class Bucket:
         self._bucket, _, path = self.uri.removeprefix("s3://").partition("/")
         self._before = f"{path}/" if path else ""
         config = Config(
-            s3={"addressing_style": "path"}, max_pool_connections=_AT_ONCE, retries={"total_max_attempts": 5}
+            s3={"addressing_style": "path"},
+            max_pool_connections=_AT_ONCE,
+            retries={"total_max_attempts": 5},
         )
         self._client: Any = boto3.client("s3", endpoint_url=endpoint, config=config)
 
     def make(self) -> None:
-        """Make the bucket, unless it is there."""
+        """Create the bucket if it does not exist."""
         from botocore.exceptions import ClientError
 
         try:
@@ -105,14 +115,22 @@ class Bucket:
 
     def keys(self) -> set[str]:
         """List the namespace."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._before)
-        return {found["Key"][len(self._before) :] for page in pages for found in page.get("Contents", ())}
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._before
+        )
+        return {
+            found["Key"][len(self._before) :]
+            for page in pages
+            for found in page.get("Contents", ())
+        }
 
     def put(self, files: Mapping[str, Path]) -> None:
         """Put files under their keys."""
 
         def put(key: str) -> None:
-            self._client.put_object(Bucket=self._bucket, Key=self._before + key, Body=files[key].read_bytes())
+            self._client.put_object(
+                Bucket=self._bucket, Key=self._before + key, Body=files[key].read_bytes()
+            )
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for _ in pool.map(put, files):
@@ -132,10 +150,10 @@ class Carried:
     """A repository on a server and a store.
 
     Attributes:
-        found: The local one that it was made from.
+        found: The local repository from which it was made.
         server: The server.
-        bucket: Its namespace.
-        kept: Keys that belong to it; all others are left by runs.
+        bucket: Its storage namespace.
+        kept: Keys that belong to it; all other keys are from runs.
     """
 
     found: local.Made
@@ -145,7 +163,7 @@ class Carried:
 
 
 def carried(found: local.Made, server: Server, store: str, s3_endpoint: str | None) -> Carried:
-    """Carry a local repository to a server and its store; one of the same name there is replaced.
+    """Copy a local repository to a server and its store, and replace one of the same name.
 
     Args:
         found: The local one.
@@ -153,8 +171,10 @@ def carried(found: local.Made, server: Server, store: str, s3_endpoint: str | No
         store: URI below which its namespace lies.
         s3_endpoint: URL of an S3-compatible store.
     """
-    # A namespace is taken for ever, also by a repository that was deleted.
-    bucket = Bucket(f"{store.rstrip('/')}/{runs.REPOSITORY}-{time.time_ns() // 1_000_000}", s3_endpoint)
+    # A namespace stays in use after its repository was deleted.
+    bucket = Bucket(
+        f"{store.rstrip('/')}/{runs.REPOSITORY}-{time.time_ns() // 1_000_000}", s3_endpoint
+    )
     bucket.make()
     server.call("DELETE", f"/repositories/{runs.REPOSITORY}?force=true", accepted=[404])
     made = {"name": runs.REPOSITORY, "storage_namespace": bucket.uri, "default_branch": "main"}
@@ -170,7 +190,7 @@ def carried(found: local.Made, server: Server, store: str, s3_endpoint: str | No
 
 
 def _until_forgotten(server: Server, made: Mapping[str, Any]) -> None:
-    """Make the bare repository; a deleted one of that name lingers for some seconds."""
+    """Create the bare repository; a deleted one of this name still answers for some seconds."""
     until = time.monotonic() + 60
     while True:
         try:
@@ -192,7 +212,9 @@ def _restore(server: Server, dump: Mapping[str, str]) -> None:
         if status["done"]:
             break
         if time.monotonic() > until:
-            raise ServerRefusedError(f"the server did not restore the dump in {_RESTORE_SECONDS:g} seconds")
+            raise ServerRefusedError(
+                f"the server did not restore the dump in {_RESTORE_SECONDS:g} seconds"
+            )
         time.sleep(0.2)
     if status.get("error"):
         raise ServerRefusedError(f"the server did not restore the dump: {status['error']}")
@@ -200,7 +222,8 @@ def _restore(server: Server, dump: Mapping[str, str]) -> None:
 
 def _stage(server: Server, bucket: Bucket, staged: Iterable[Mapping[str, Any]]) -> None:
     def stage(one: Mapping[str, Any]) -> None:
-        path = f"/repositories/{runs.REPOSITORY}/branches/main/objects?path={quote(one['path'], safe='')}"
+        branch = f"/repositories/{runs.REPOSITORY}/branches/main"
+        path = f"{branch}/objects?path={quote(one['path'], safe='')}"
         body = {
             "physical_address": f"{bucket.uri}/{one['address']}",
             "checksum": one["checksum"],
@@ -215,18 +238,21 @@ def _stage(server: Server, bucket: Bucket, staged: Iterable[Mapping[str, Any]]) 
 
 @contextmanager
 def served(there: Carried) -> Iterator[runs.Served]:
-    """Set the namespace right again, and say how to reach it."""
+    """Reset the namespace, and return its server and settings."""
     now = there.bucket.keys()
     there.bucket.delete(now - there.kept)
     missing = there.kept - now
     if missing:
         files = local.files(there.found)
         there.bucket.put({key: files[key] for key in missing})
-    # What was put just now must be older than the key of the run.
+    # Objects that were put just now must be older than the key of the run.
     time.sleep(2)
     storage: dict[str, Any] = {"s3_region": os.environ.get("AWS_REGION", "us-east-1")}
     if there.bucket.endpoint:
-        storage |= {"s3_endpoint": there.bucket.endpoint, "allow_http": there.bucket.endpoint.startswith("http://")}
+        storage |= {
+            "s3_endpoint": there.bucket.endpoint,
+            "allow_http": there.bucket.endpoint.startswith("http://"),
+        }
     beside = {
         name: pid
         for name, url in (("server", there.server.endpoint), ("store", there.bucket.endpoint))
@@ -236,7 +262,11 @@ def served(there: Carried) -> Iterator[runs.Served]:
         settings={
             "server": {"endpoint": there.server.endpoint},
             "storage": storage,
-            "repository": {"min_age_hours": 0, "allow_unsafe_min_age": True, "inherited": "collect"},
+            "repository": {
+                "min_age_hours": 0,
+                "allow_unsafe_min_age": True,
+                "inherited": "collect",
+            },
         },
         environment={
             "LAKEGC_ACCESS_KEY_ID": there.server.access_key_id,

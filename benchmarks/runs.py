@@ -1,4 +1,4 @@
-"""Runs commands of one or more versions of lakegc by turns, measures them, and shows, keeps and compares the figures."""
+"""Run commands of one or more versions of lakegc in turn, measure and compare them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rich.console import Console
 
 from benchmarks import figures, processes
 
-# Name of the repository on whatever server.
+# Name of the repository on every server.
 REPOSITORY = "bench"
 ROOT = Path(__file__).resolve().parents[1]
 _HOOKS = Path(__file__).resolve().parent / "hooks"
 _COUNTS = ("spark", "store_requests", "store_log", "server_calls")
 _MARK, _SWEEP = "mark", "sweep"
-# A measured command that takes longer than this is ended: something is wrong with it.
+# A measured command is ended after this time.
 _LONGEST_SECONDS = 7200
 
 
@@ -37,9 +37,9 @@ class Checkout:
     """A version of lakegc to measure.
 
     Attributes:
-        label: In the tables.
+        label: Its name in the tables.
         directory: Its source tree.
-        python: The interpreter that has the libraries.
+        python: The interpreter with its libraries.
     """
 
     label: str
@@ -48,40 +48,51 @@ class Checkout:
 
     @property
     def command(self) -> list[str]:
-        """What the console script `lakegc` runs there."""
+        """The command line of its console script `lakegc`."""
         project = tomllib.loads((self.directory / "pyproject.toml").read_text())
         module, _, function = project["project"]["scripts"]["lakegc"].partition(":")
-        return [self.python, "-c", f"import sys; sys.argv[0] = 'lakegc'; from {module} import {function}; {function}()"]
+        return [
+            self.python,
+            "-c",
+            f"import sys; sys.argv[0] = 'lakegc'; from {module} import {function}; {function}()",
+        ]
 
     @property
     def commit(self) -> str:
-        """The commit that is checked out there, `+` behind it where files were changed; empty without git."""
+        """Its checked-out commit, with a `+` where files were changed; empty without git."""
         git = shutil.which("git")
         if git is None:
             return ""
-        asked = [git, "-C", str(self.directory), "describe", "--always", "--dirty=+", "--abbrev=7", "--exclude=*"]
+        asked = [
+            git,
+            "-C",
+            str(self.directory),
+            "describe",
+            "--always",
+            "--dirty=+",
+            "--abbrev=7",
+            "--exclude=*",
+        ]
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What every run of a measurement has in common.
+    """The options that all runs of a measurement share.
 
     Attributes:
         scratch: Folder for everything that is written.
-        commands: Which commands, in their order.
+        commands: The commands, in order.
         store_ms: Delay before each request to the store.
         server_ms: Delay before each call to the server.
-        settings: More settings of the repository, by name.
         spark: Spark properties.
-        store_log: Where the store writes its requests.
+        store_log: Path of the store's log of requests.
     """
 
     scratch: Path
     commands: tuple[str, ...]
     store_ms: float
     server_ms: float
-    settings: dict[str, Any]
     spark: dict[str, str]
     store_log: Path | None
 
@@ -91,13 +102,14 @@ class Served:
     """A server and a store that a measured command works on.
 
     Attributes:
-        settings: Tables of `lakegc.toml` that say where they are: table -> key -> value; `repository` for the repository's own.
+        settings: Tables of `lakegc.toml` with their addresses: table -> key -> value; `repository`
+            for the repository's own.
         environment: Variables with their keys.
         server: host:port of the server.
-        beside: Process ids to count apart, by name.
+        beside: Process ids that are counted separately, by name.
         expired: Objects that a mark ought to find.
-        delays_calls: The server itself delays its answers where that is asked for.
-        hooks: Variables for `hooks/sitecustomize.py`; where there are any, it watches in every run.
+        delays_calls: Whether the server itself adds the requested delay to its answers.
+        hooks: Variables for `hooks/sitecustomize.py`; with any, it is active in every run.
     """
 
     settings: dict[str, dict[str, Any]]
@@ -113,38 +125,76 @@ Serve = Callable[[], AbstractContextManager[Served]]
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, runs: int, latency_api: float = 0.0) -> None:
-    """Add what can be said of every measurement.
+    """Add the options of every measurement.
 
     Args:
-        parser: Of the command line.
+        parser: The command line's parser.
         runs: Default of `--runs`.
         latency_api: Default of `--latency-api`.
     """
     add = parser.add_argument
-    add("--runs", type=int, default=runs, help=f"timed runs of each version ({runs}); 0 counts alone")
+    add(
+        "--runs",
+        type=int,
+        default=runs,
+        help=f"timed runs of each version ({runs}); 0 counts alone",
+    )
     add("--sweep", action="store_true", help="measure a sweep after each mark, too")
     add(
         "--checkout",
         type=_checkout,
         action="append",
         metavar="LABEL=DIRECTORY[:PYTHON]",
-        help="a source tree of lakegc to measure, and the Python to run it with; may be repeated, and they run by turns",
+        help="a source tree of lakegc to measure, and the Python to run it with; may be repeated, "
+        "and they run in turn",
     )
-    add("--latency-s3", type=float, default=0.0, metavar="MS", help="delay of each request to the store")
-    add("--latency-api", type=float, default=latency_api, metavar="MS", help="delay of each call to the server")
-    add("--store-log", type=Path, metavar="FILE", help="where a remote store logs requests, as s3mem does")
-    add("--setting", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="of the repository")
-    add("--spark", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a Spark property")
-    add("--scratch", type=Path, help="folder for repositories and runs; kept, so the next time is quicker")
+    add(
+        "--latency-s3",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="delay of each request to the store",
+    )
+    add(
+        "--latency-api",
+        type=float,
+        default=latency_api,
+        metavar="MS",
+        help="delay of each call to the server",
+    )
+    add(
+        "--store-log",
+        type=Path,
+        metavar="FILE",
+        help="where a remote store logs requests, as s3mem does",
+    )
+    add(
+        "--spark",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a Spark property",
+    )
+    add(
+        "--scratch",
+        type=Path,
+        help="folder for repositories and runs; kept, so the next time is quicker",
+    )
     add("--json", type=Path, metavar="FILE", help="keep the figures")
-    add("--compare", type=Path, metavar="FILE", help="print ratios to the figures of an earlier --json")
+    add(
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="print ratios to the figures of an earlier --json",
+    )
 
 
 class Measurement:
-    """One measurement: cases, each run with every version.
+    """One measurement: each case runs with every version.
 
     Args:
-        arguments: As `add_arguments` has them.
+        arguments: The options of `add_arguments`.
         scratch: Folder for everything that is written.
     """
 
@@ -161,7 +211,6 @@ class Measurement:
             (_MARK, _SWEEP) if arguments.sweep else (_MARK,),
             arguments.latency_s3,
             arguments.latency_api,
-            dict(arguments.setting),
             dict(arguments.spark),
             arguments.store_log,
         )
@@ -175,14 +224,16 @@ class Measurement:
         }
 
     def case(self, name: str, shape: Any, serve: Serve) -> None:
-        """Run a case with every version, show its figures and keep them.
+        """Run a case with every version, show its figures and store them.
 
         Args:
-            name: Of the case.
+            name: Name of the case.
             shape: A dataclass that describes it.
-            serve: Serves the repository for one mark and what follows it.
+            serve: Serves the repository for one mark and the commands after it.
         """
-        runs = _measure_by_turns(self._asked, self._checkouts, serve, self._arguments.runs, self.console)
+        runs = _measure_by_turns(
+            self._asked, self._checkouts, serve, self._arguments.runs, self.console
+        )
         self._kept["cases"][name] = {"shape": asdict(shape), "runs": runs}
         _show(self.console, name, self._kept, self._earlier)
         if self._arguments.json:
@@ -191,7 +242,7 @@ class Measurement:
 
 @contextmanager
 def measuring(arguments: argparse.Namespace) -> Iterator[Measurement]:
-    """Begin a measurement; without `--scratch` everything that it wrote is taken away at the end."""
+    """Begin a measurement; without `--scratch` its files are removed at the end."""
     with tempfile.TemporaryDirectory(prefix="lakegc-bench-") as temporary:
         scratch = (arguments.scratch or Path(temporary)).resolve()
         scratch.mkdir(parents=True, exist_ok=True)
@@ -200,14 +251,16 @@ def measuring(arguments: argparse.Namespace) -> Iterator[Measurement]:
 
 @contextmanager
 def serving(module: str, *arguments: str) -> Iterator[tuple[str, int]]:
-    """Run a server of this tree, whatever version is measured; it says its address and ends with its standard input.
+    """Run a server of this source tree, whichever version is measured.
+
+    The server prints its address, and ends with its standard input.
 
     Args:
-        module: What to run.
+        module: Module to run.
         *arguments: Its arguments.
 
     Yields:
-        Its address and its process id.
+        The server's address and process id.
     """
     server = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -243,14 +296,6 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _setting(text: str) -> tuple[str, Any]:
-    name, value = _pair(text)
-    try:
-        return name, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, value
-
-
 def _checkout(text: str) -> Checkout:
     label, path = _pair(text)
     where, _, python = path.partition(":")
@@ -263,10 +308,10 @@ def _checkout(text: str) -> Checkout:
 def _measure_by_turns(
     asked: Asked, checkouts: list[Checkout], serve: Serve, runs: int, console: Console
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Run every version once to count, then by turns to take its time.
+    """Run every version once to count, then in turn for the times.
 
     Returns:
-        By label and command: the runs, the first of which counted.
+        The runs by label and command; the first run of each counted.
     """
     found: dict[str, dict[str, list[dict[str, Any]]]] = {
         checkout.label: {command: [] for command in asked.commands} for checkout in checkouts
@@ -284,15 +329,22 @@ def _measure_by_turns(
 
 def _progress(checkout: Checkout, command: str, run: dict[str, Any], number: int) -> str:
     what = "counting" if number == 0 else f"run {number}"
-    counted = "" if "spark" not in run else f"{run['spark']['jobs']} jobs, {run['spark']['tasks']} tasks, "
+    counted = (
+        ""
+        if "spark" not in run
+        else f"{run['spark']['jobs']} jobs, {run['spark']['tasks']} tasks, "
+    )
     return (
-        f"  {checkout.label} {command} {what}: {counted}{run['seconds']:.1f} s, CPU {sum(run['cpu_seconds'].values()):.1f} s, "
+        f"  {checkout.label} {command} {what}: {counted}{run['seconds']:.1f} s, CPU "
+        f"{sum(run['cpu_seconds'].values()):.1f} s, "
         f"PSS {sum(run['pss_bytes'].values()) / 2**20:,.0f} MiB, load {run['load']:.1f}"
     )
 
 
-def _run(asked: Asked, checkout: Checkout, served: Served, command: str, key: str, *, counting: bool) -> dict[str, Any]:
-    """Run one command to its end; ends the measurement when the command fails, or finds something else than it ought to."""
+def _run(
+    asked: Asked, checkout: Checkout, served: Served, command: str, key: str, *, counting: bool
+) -> dict[str, Any]:
+    """Run one command; exit if it fails or finds a wrong number of objects."""
     folder = asked.scratch / "run"
     if folder.exists():
         shutil.rmtree(folder)
@@ -321,10 +373,24 @@ def _run(asked: Asked, checkout: Checkout, served: Served, command: str, key: st
     result = folder / "measured.json"
     before, logged = _beside_seconds(served.beside), _log_size(asked)
     words = [command, REPOSITORY, "--run", key, "--config", str(settings)]
-    measuring = [sys.executable, "-m", "benchmarks.processes", str(result), "--", *checkout.command, *words]
-    # The measuring process runs this tree's code; the measured one, the checkout's: it takes the variable from `env`.
+    measuring = [
+        sys.executable,
+        "-m",
+        "benchmarks.processes",
+        str(result),
+        "--",
+        *checkout.command,
+        *words,
+    ]
+    # The measuring process runs the code of this tree, the measured one that of the checkout, by
+    # the variable from `env`.
     measuring[5:5] = ["/usr/bin/env", *(f"{name}={value}" for name, value in watching.items())]
-    environment = {**os.environ, **served.environment, "PYTHONPATH": str(ROOT), "DAGSTER_DISABLE_TELEMETRY": "yes"}
+    environment = {
+        **os.environ,
+        **served.environment,
+        "PYTHONPATH": str(ROOT),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
     subprocess.run(measuring, env=environment, cwd=folder, check=True, timeout=_LONGEST_SECONDS)
     run: dict[str, Any] = json.loads(result.read_text())
     after = _beside_seconds(served.beside)
@@ -335,9 +401,13 @@ def _run(asked: Asked, checkout: Checkout, served: Served, command: str, key: st
     if asked.store_log is not None:
         run["store_log"] = _logged(asked.store_log, logged)
     if counting:
-        logs = [line for file in (folder / "events").iterdir() for line in file.read_text().splitlines()]
+        logs = [
+            line for file in (folder / "events").iterdir() for line in file.read_text().splitlines()
+        ]
         run["spark"] = asdict(figures.read_event_log(logs))
-        noted = [line for file in folder.glob("*.requests") for line in file.read_text().splitlines()]
+        noted = [
+            line for file in folder.glob("*.requests") for line in file.read_text().splitlines()
+        ]
         run["store_requests"], run["server_calls"] = map(dict, figures.read_requests(noted))
     del run["lines"], run["errors"]
     return run
@@ -348,7 +418,7 @@ def _log_size(asked: Asked) -> int:
 
 
 def _logged(file: Path, start: int) -> dict[str, int]:
-    """Count what a store has logged behind an offset; it writes its log with some delay."""
+    """Count the requests in a store's log behind an offset; the log is written with a delay."""
     time.sleep(1)
     with file.open() as log:
         log.seek(start)
@@ -362,13 +432,14 @@ def _require_done(run: dict[str, Any], checkout: Checkout, command: str, served:
         return
     said = "\n".join(line for _, line in run["lines"][-40:])
     raise SystemExit(
-        f"{checkout.label}: lakegc {command} ended with {run['exit_code']}, {found} rows in {table}, "
+        f"{checkout.label}: lakegc {command} ended with {run['exit_code']}, {found} rows in "
+        f"{table}, "
         f"{served.expired} were expected:\n{said}\n{run['errors'][-2000:]}"
     )
 
 
 def _settings_text(asked: Asked, checkout: Checkout, served: Served, spark: dict[str, str]) -> str:
-    """Write `lakegc.toml`; Dagster's home is the version's own, and stays from run to run as an operator's does."""
+    """Write `lakegc.toml`; each version keeps its Dagster home between runs."""
     home = asked.scratch / f"dagster-{checkout.label}"
     tables: dict[str, dict[str, Any]] = {
         **served.settings,
@@ -376,22 +447,30 @@ def _settings_text(asked: Asked, checkout: Checkout, served: Served, spark: dict
         f"repositories.{REPOSITORY}": {
             "mode": "sweep",
             **served.settings.get("repository", {}),
-            **asked.settings,
         },
         "spark.config": spark,
     }
     lines = [f'throwaway_repositories = ["{REPOSITORY}"]']
     for name, values in tables.items():
         if name != "repository":
-            lines += ["", f"[{name}]", *(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in values.items())]
+            lines += [
+                "",
+                f"[{name}]",
+                *(f"{json.dumps(key)} = {json.dumps(value)}" for key, value in values.items()),
+            ]
     return "\n".join(lines) + "\n"
 
 
-def _show(console: Console, case: str, kept: dict[str, Any], earlier: dict[str, Any] | None) -> None:
+def _show(
+    console: Console, case: str, kept: dict[str, Any], earlier: dict[str, Any] | None
+) -> None:
     runs = kept["cases"][case]["runs"]
     labels = list(runs)
     for command in runs[labels[0]]:
-        columns = {f"{label} ({kept['checkouts'][label]})": _compared(runs[label][command]) for label in labels}
+        columns = {
+            f"{label} ({kept['checkouts'][label]})": _compared(runs[label][command])
+            for label in labels
+        }
         before = None
         if earlier is not None and case in earlier["cases"]:
             of_then = earlier["cases"][case]["runs"]
@@ -402,7 +481,7 @@ def _show(console: Console, case: str, kept: dict[str, Any], earlier: dict[str, 
 
 
 def _compared(runs: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Take counts from the run that counted, and times from the others where there are any."""
+    """Take counts from the counting run, and times from the others, if any."""
     if not runs:
         return []
     counted = figures.measures({key: value for key, value in runs[0].items() if key in _COUNTS})

@@ -1,8 +1,8 @@
-"""Serves a sandbox, in a process of its own, until its standard input ends.
+"""Serve a sandbox in a separate process, until its standard input ends.
 
     python -m benchmarks.serve DIRECTORY [--latency-ms 15]
 
-It says its address in one line.
+It prints its address in one line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakegc_dagster.sandbox import Sandbox
 
 
 def main() -> None:
-    """Serve."""
+    """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--latency-ms", type=float, default=0.0, help="delay before each answer")

@@ -1,10 +1,9 @@
-"""Answers for a lakeFS server whose repository was made beforehand, every call after the same delay.
+"""Answer for a lakeFS server with a prepared repository, each call after the same delay.
 
     python -m benchmarks.synthetic_server DIRECTORY [--latency-ms 15]
 
-It serves what `benchmarks.large` made there until its standard input ends, and
-says its address in one line. A call that it does not know is answered with
-status 501.
+It serves the directory that `benchmarks.large` made until its standard input ends, and prints its
+address in one line. An unknown call is answered with status 501.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ def staged_path(number: int) -> str:
 
 @dataclass(frozen=True)
 class Refs:
-    """What the server knows of the repository.
+    """The server's knowledge of the repository.
 
     Attributes:
         branches: Branch -> its head, sorted by name.
-        dump: Ids of the metaranges of a refs dump, as the API names them.
+        dump: Ids of the metaranges of a refs dump, by the API's names.
         commits_run: Run id of the list of retained commits.
         uncommitted_run: Run id of the scan of staged entries.
-        staged: Staged entries; the branches have them by turns.
+        staged: Number of staged entries; the branches have them in turn.
         created_at: Creation of the repository, in seconds since 1970.
     """
 
@@ -62,7 +61,7 @@ class Refs:
 
     @classmethod
     def read(cls, file: Path) -> Refs:
-        """Read what was noted when it was made."""
+        """Read the file that was written when the repository was made."""
         return cls(**json.loads(file.read_text()))
 
 
@@ -70,7 +69,7 @@ class Answers:
     """Finds the answer to a call.
 
     Args:
-        directory: What `benchmarks.large` made.
+        directory: The directory that `benchmarks.large` made.
         plan: The objects of the namespace.
     """
 
@@ -93,7 +92,7 @@ class Answers:
 
     @cached_property
     def _routes(self) -> list[tuple[re.Pattern[str], int, Callable[..., Any]]]:
-        """Pattern of a call, status, and what makes the answer of the pattern's groups and `after`."""
+        """Pattern of each call, its status, and the function that makes the answer."""
         refs, gc = self.refs, f"local://{self._root}/{PREFIX}/retention/gc"
         prepared = {
             "run_id": refs.commits_run,
@@ -126,13 +125,22 @@ class Answers:
         }
         branch = "(" + "|".join(map(re.escape, refs.branches)) + ")"
         made: dict[str, Callable[..., Any]] = {
-            "GET /repositories/bench/metadata/range/([0-9a-f]+)": lambda table, _: {"location": f"{PREFIX}/{table}"},
+            "GET /repositories/bench/metadata/range/([0-9a-f]+)": lambda table, _: {
+                "location": f"{PREFIX}/{table}"
+            },
             "GET /repositories/bench/branches": self._branches,
-            f"GET /repositories/bench/branches/{branch}/diff": partial(self._staged, shows_address=False),
-            f"GET /repositories/bench/refs/{branch}/objects/ls": partial(self._staged, shows_address=True),
+            f"GET /repositories/bench/branches/{branch}/diff": partial(
+                self._staged, shows_address=False
+            ),
+            f"GET /repositories/bench/refs/{branch}/objects/ls": partial(
+                self._staged, shows_address=True
+            ),
         }
         return [
-            *((re.compile(re.escape(call)), status, partial(_said, body)) for call, (status, body) in constant.items()),
+            *(
+                (re.compile(re.escape(call)), status, partial(_said, body))
+                for call, (status, body) in constant.items()
+            ),
             *((re.compile(call), 200, make) for call, make in made.items()),
         ]
 
@@ -152,18 +160,33 @@ class Answers:
         return _page(rows, more=len(names) > _PAGE, after=rows[-1]["id"] if rows else "")
 
     def _staged(self, branch: str, after: str, *, shows_address: bool) -> Any:
-        """List a branch's staged entries behind a path; its committed ones, which come before, nobody has to ask for."""
+        """List a branch's staged entries behind a path.
+
+        Its committed entries come before them, and no client needs to list those.
+        """
         if shows_address and after < STAGED_PREFIX:
-            raise ValueError(f"the committed entries of {branch} behind {after!r} were asked for, and are not prepared")
+            raise ValueError(
+                f"the committed entries of {branch} behind {after!r} were asked for, and are not "
+                "prepared"
+            )
         branches, first = len(self._numbers), self._numbers[branch]
         count = (self.refs.staged - first + branches - 1) // branches
         begin = bisect_right(range(count), after, key=staged_path) if after else 0
         chosen = range(begin, min(begin + _PAGE, count))
-        objects = self._plan.staged(np.array([first + number * branches for number in chosen], np.int64))
+        objects = self._plan.staged(
+            np.array([first + number * branches for number in chosen], np.int64)
+        )
         sizes = self._plan.sizes(objects).tolist()
-        addresses = self._plan.addresses(objects).to_pylist() if shows_address else [""] * len(chosen)
+        addresses = (
+            self._plan.addresses(objects).to_pylist() if shows_address else [""] * len(chosen)
+        )
         rows = [
-            {"type": "added", "path": staged_path(number), "path_type": "object", "size_bytes": size}
+            {
+                "type": "added",
+                "path": staged_path(number),
+                "path_type": "object",
+                "size_bytes": size,
+            }
             if not shows_address
             else {
                 "path": staged_path(number),
@@ -175,7 +198,9 @@ class Answers:
             }
             for number, size, address in zip(chosen, sizes, addresses, strict=True)
         ]
-        return _page(rows, more=chosen.stop < count, after=staged_path(chosen[-1]) if chosen else "")
+        return _page(
+            rows, more=chosen.stop < count, after=staged_path(chosen[-1]) if chosen else ""
+        )
 
 
 def _said(body: Any, _after: str) -> Any:
@@ -209,16 +234,16 @@ _STORAGE = {
 
 
 def serve(answers: Answers, latency_seconds: float) -> ThreadingHTTPServer:
-    """Make the server; it listens on a free port of loopback and serves when it is told to."""
+    """Make the server; it listens on a free port of loopback, and the caller starts it."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Head and body of an answer go out together, and at once.
+        # Head and body of an answer are sent together and without delay.
         wbufsize = -1
         disable_nagle_algorithm = True
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
         def _respond(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -240,7 +265,7 @@ def serve(answers: Answers, latency_seconds: float) -> ThreadingHTTPServer:
 
 
 def main() -> None:
-    """Serve."""
+    """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--latency-ms", type=float, default=15.0, help="delay before each answer")

@@ -1,39 +1,83 @@
 """What every test may use: one Spark session, and no telemetry."""
 
+import gc
 import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("lakegc", deadline=None)
+# How long an example takes says how busy the machine is. The default suite tries the same examples
+# each time, so that a new find is one of `make test-deep` and not of whoever runs `make test`.
+settings.register_profile("lakegc", deadline=None, derandomize=True)
+settings.register_profile("deep", deadline=None)
 settings.load_profile("lakegc")
 
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
-# The tests are not the user's Dagster, must not pick up the user's settings, nor fold what they read to a terminal's width.
+
+# The store flushes each file and its directory to the disk, some 60 times in a mark and its sweep.
+# Where Linux has room in memory, the temporary directories of tests are there: the calls stay the
+# same, and nobody waits for a disk.
+MEMORY, ROOM = Path("/dev/shm"), 2 << 30
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+# The tests are not the user's Dagster, must not pick up the user's settings, nor fold what they
+# read to a terminal's width.
 for variable in list(os.environ):
     if variable in {"DAGSTER_HOME", "LAKEGC_CONFIG", "COLUMNS"} or variable.startswith("LAKEGC__"):
         del os.environ[variable]
 
 
-# Files that take longest, in this order: begun last, one would keep a single process busy at the end.
+# Files that take longest, in this order: begun last, one would keep a single process busy at the
+# end.
 LONGEST = (
     "faults/test_faults_of_a_mark.py",
-    "search/test_random_histories.py",
-    "search/test_concurrent_writers.py",
     "roundtrip/test_cluster.py",
     "mark/test_twins.py",
-    "faults/test_faults_of_a_sweep.py",
-    "mark/test_renewal.py",
+    "search/test_random_histories.py",
+    "roundtrip/test_hidden_twins.py",
+    "security/test_store_policies.py",
     "lakegc_dagster/test_dagster_runs.py",
+    "graveler/test_jit.py",
+    "storage/test_gcs_store.py",
+    "storage/test_s3_store.py",
+    "storage/test_azure_store.py",
+    "losses/test_losses_hiding.py",
+    "undo/test_undo_at_scale.py",
+    "mark/test_renewal.py",
+    "lakegc_dagster/test_launch.py",
+    "security/test_secrets.py",
+    "faults/test_faults_of_undo.py",
+    "faults/test_faults_of_a_sweep.py",
+    "roundtrip/test_undo.py",
+    "losses/test_losses_of_age_and_name.py",
+    "search/test_concurrent_writers.py",
+    "lakegc_dagster/test_ui.py",
+    "graveler/test_recorded_tables.py",
+    "graveler/test_written_tables.py",
+    "roundtrip/test_whole_runs.py",
+    "sweep/test_sweep_resumed.py",
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin with the longest files."""
+    """Begin with the longest files; let the deep run try each property, on examples of its own."""
+    if settings.get_current_profile_name() == "deep":
+        for item in items:
+            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+                item.add_marker("deep")
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(ranks)))
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector what all tests were made of, ten times what a test makes."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report):

@@ -1,8 +1,8 @@
-"""A store whose objects below `data/` follow from a plan; everything else lies on disk, as in the store that it stands for.
+"""A store whose objects below `data/` follow from a plan; all other files are on disk.
 
-So what is measured works through its own contract, and no time goes into the
-files of millions of objects. A thousand keys count as one request, as on S3.
-Once this module is imported, `LocalStore` is the planned one.
+So the measured command uses its own store contract, and millions of files need not be written. A
+thousand keys count as one request, as on S3. Importing this module replaces `LocalStore` by the
+planned store.
 """
 
 # ruff: noqa: INP001 - measured processes find this folder on PYTHONPATH
@@ -22,8 +22,8 @@ from lakegc_bench_plan import Plan
 
 from spark_core.errors import NotFoundError
 from spark_core.storage import local
-from spark_core.storage.contract import DeleteOutcome, ObjectInfo, listing_batch
-from spark_core.storage.copies import Sight
+from spark_core.storage.contract import DeleteOutcome, listing_batch
+from spark_core.storage.objects import Description, ObjectInfo
 
 _PAGE = 1_000
 _BATCH = 10 * _PAGE
@@ -43,11 +43,17 @@ class PlannedStore(local.LocalStore):
     """Answers for `data/` from the plan that `LAKEGC_BENCH_PLAN` names."""
 
     def list(self, prefix: str, *more: Any, **options: Any) -> Iterator[pa.RecordBatch]:
-        """List the objects of one slice, or of all; options that the plan does not know are for the store on disk."""
+        """List the objects of one slice, or of all.
+
+        Raises:
+            NotImplementedError: For options that the plan does not know.
+        """
         if not _is_planned(prefix):
             return super().list(prefix, *more, **options)
         if more or options:
-            raise NotImplementedError(f"list({prefix!r}) with {more} and {options}: teach it to the synthetic store")
+            raise NotImplementedError(
+                f"list({prefix!r}) with {more} and {options}: teach it to the synthetic store"
+            )
         name = prefix.strip("/").partition("/")[2]
         return self._slices(_plan().slice_names if not name else [name])
 
@@ -61,10 +67,12 @@ class PlannedStore(local.LocalStore):
                     self.requests["list"] += 1
                 objects = np.arange(start, end, dtype=np.int64)
                 modified = pa.array(plan.times(objects) * 1_000_000, pa.int64()).cast(_INSTANT)
-                yield listing_batch(plan.addresses(objects), pa.array(plan.sizes(objects)), modified)
+                yield listing_batch(
+                    plan.addresses(objects), pa.array(plan.sizes(objects)), modified
+                )
 
     def children(self, prefix: str) -> tuple[Any, pa.Table]:
-        """List one level: the slices are not on disk, nor is the folder that they are in."""
+        """List one level; neither the slices nor their folder are on disk."""
         if not _is_planned(prefix):
             folders, objects = super().children(prefix)
             return (folders if prefix.strip("/") else sorted({*folders, "data/"})), objects
@@ -84,17 +92,19 @@ class PlannedStore(local.LocalStore):
         if found is None:
             raise NotFoundError(f"{key} is not in {self.root}")
         one = np.array([found], np.int64)
-        return ObjectInfo(key, int(plan.sizes(one)[0]), datetime.fromtimestamp(int(plan.times(one)[0]), UTC))
+        return ObjectInfo(
+            key, int(plan.sizes(one)[0]), datetime.fromtimestamp(int(plan.times(one)[0]), UTC)
+        )
 
-    def sight(self, key: str) -> Sight:
-        """Describe one object so that it is recognized."""
+    def describe(self, key: str) -> Description:
+        """Describe one object so that it can be recognized."""
         if not _is_planned(key):
-            return super().sight(key)
+            return super().describe(key)
         found = self.head(key)
-        return Sight(key, found.size_bytes, found.last_modified.isoformat())
+        return Description(key, found.size_bytes, found.last_modified.isoformat())
 
     def delete(self, keys: Sequence[str], **options: Any) -> Any:
-        """Say of each object that it was deleted, in no time."""
+        """Report each object as deleted, without any work."""
         if not all(map(_is_planned, keys)):
             return super().delete(keys, **options)
         pace = options.get("pace")
@@ -105,7 +115,7 @@ class PlannedStore(local.LocalStore):
         return [DeleteOutcome(key, "deleted") for key in keys]
 
     def probe_delete(self, key: str) -> DeleteOutcome:
-        """Say that an object that nobody has may be deleted."""
+        """Report that deletion is permitted."""
         return DeleteOutcome(key, "already_gone")
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
-# Of 19 old objects: the first 13 are committed, then 5 staged, and the last is what is to go.
+# Of 19 old objects, the first 13 are committed, the next 5 are staged, and the last is to go.
 GROUP, COMMITTED, STAGED = 19, 13, 5
 _ALPHABET = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
-# 4000-01-01: slices are named by the seconds left until then.
+# 4000-01-01; slices are named by the seconds from their start until then.
 _REVERSE_FROM = 64_060_588_800
 _DAY = 86_400
 # The objects of a slice are written within this time.
@@ -31,14 +31,15 @@ _KEY_LENGTH = len("data/") + 20 + 1 + 20
 
 @dataclass(frozen=True)
 class Plan:
-    """What a synthetic namespace holds.
+    """The objects of a synthetic namespace.
 
     Attributes:
         slices: Slices below `data/`, the newest twentieth of which is young.
-        slice_objects: Objects in each; a multiple of `GROUP`.
-        made_at: Seconds since 1970; the old slices lie between 90 and 3 days before.
-        served_at: The same, of the run: the young slices lie in the 20 hours before.
-        seed: Of sizes and checksums.
+        slice_objects: Objects in each slice; a multiple of `GROUP`.
+        made_at: Instant in seconds since 1970; the old slices lie between 90 and 3 days before it.
+        served_at: Instant of the run in seconds since 1970; the young slices lie in the 20 hours
+            before it.
+        seed: Seed of sizes and checksums.
     """
 
     slices: int
@@ -49,29 +50,33 @@ class Plan:
 
     @classmethod
     def read(cls, file: Path) -> Plan:
-        """Read what `write` wrote."""
+        """Read the file of `write`."""
         return cls(**json.loads(file.read_text()))
 
     def write(self, file: Path) -> None:
-        """Write it down for the measured processes."""
+        """Write the plan to a file for the measured processes."""
         file.write_text(json.dumps(asdict(self)))
 
     @property
     def old_slices(self) -> int:
-        """Slices whose objects are old enough."""
+        """Number of slices whose objects are old enough."""
         return self.slices - max(1, int(self.slices * _YOUNG_SHARE))
 
     @property
     def groups(self) -> int:
-        """Groups of old objects, each with one object that is to go."""
+        """Number of groups of old objects, each with one object that is to go."""
         return self.old_slices * self.slice_objects // GROUP
 
     @cached_property
     def began(self) -> Numbers:
-        """When each slice begins, in seconds since 1970."""
+        """The start of each slice, in seconds since 1970."""
         young = self.slices - self.old_slices
-        old = np.linspace(self.made_at - 90 * _DAY, self.made_at - 3 * _DAY, self.old_slices).astype(np.int64)
-        return np.concatenate([old, self.served_at - np.linspace(20 * 3600, 3600, young).astype(np.int64)])
+        old = np.linspace(
+            self.made_at - 90 * _DAY, self.made_at - 3 * _DAY, self.old_slices
+        ).astype(np.int64)
+        return np.concatenate(
+            [old, self.served_at - np.linspace(20 * 3600, 3600, young).astype(np.int64)]
+        )
 
     @cached_property
     def slice_names(self) -> list[str]:
@@ -88,24 +93,27 @@ class Plan:
         return numbers // STAGED * GROUP + COMMITTED + numbers % STAGED
 
     def times(self, objects: Numbers) -> Numbers:
-        """When objects were written, in seconds since 1970."""
+        """Return the instants when objects were written, in seconds since 1970."""
         within = objects % self.slice_objects * _SLICE_SECONDS // self.slice_objects
         times: Numbers = self.began[objects // self.slice_objects] + within
         return times
 
     def sizes(self, objects: Numbers) -> Numbers:
-        """Sizes of objects; those that are to go share none with another one, so that none looks like its twin."""
+        """Return sizes of objects.
+
+        An object that is to go shares its size with no other, so no object looks like its twin.
+        """
         size = _SMALLEST + (_mixed(objects, self.seed) % np.uint64(_SIZES)).astype(np.int64)
         sizes: Numbers = size // 2 * 2 + (objects % GROUP == GROUP - 1)
         return sizes
 
     def checksums(self, objects: Numbers) -> list[str]:
-        """Checksums of objects, 32 hexadecimal digits."""
+        """Return checksums of objects, 32 hexadecimal digits each."""
         halves = zip(_mixed(objects, self.seed + 1), _mixed(objects, self.seed + 2), strict=True)
         return [f"{int(one):016x}{int(two):016x}" for one, two in halves]
 
     def addresses(self, objects: Numbers) -> pa.StringArray:
-        """Addresses of objects, relative to the namespace."""
+        """Return addresses of objects, relative to the namespace."""
         slices = np.frombuffer("".join(self.slice_names).encode(), np.uint8).reshape(-1, 20)
         rows = np.empty((len(objects), _KEY_LENGTH), np.uint8)
         rows[:, :5] = np.frombuffer(b"data/", np.uint8)
@@ -116,7 +124,7 @@ class Plan:
         return pa.StringArray.from_buffers(len(objects), pa.py_buffer(offsets), pa.py_buffer(rows))
 
     def object_of(self, key: str) -> int | None:
-        """Return the object that an address names; None if there is none."""
+        """Return the number of the object at an address; None if there is none."""
         _, _, rest = key.partition("data/")
         name, _, xid = rest.partition("/")
         number = self.slice_of(name)
@@ -128,12 +136,15 @@ class Plan:
         counter = bits >> 4 & 0xFFFFFF
         first = number * self.slice_objects
         found = first + (counter - first) % (1 << 24)
-        if found >= first + self.slice_objects or self.addresses(np.array([found]))[0].as_py() != key:
+        if (
+            found >= first + self.slice_objects
+            or self.addresses(np.array([found]))[0].as_py() != key
+        ):
             return None
         return found
 
     def slice_of(self, name: str) -> int | None:
-        """Return the number of the slice of this name; None if there is none."""
+        """Return the number of a slice by its name; None if there is none."""
         return self._by_name.get(name)
 
     @cached_property
@@ -142,7 +153,7 @@ class Plan:
 
 
 def _xids(seconds: Numbers, counters: Numbers) -> Bytes:
-    """Print names as lakeFS does: 4 bytes of time, 5 of a process, 3 of a counter, in base 32."""
+    """Encode ids as lakeFS does: 4 bytes of time, 5 of a process, 3 of a counter, in base 32."""
     raw = np.empty((len(seconds), 12), np.uint8)
     raw[:, :4] = (seconds % 2**32).astype(">u4").view(np.uint8).reshape(-1, 4)
     raw[:, 4:9] = np.frombuffer(b"bench", np.uint8)

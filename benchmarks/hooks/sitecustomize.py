@@ -1,14 +1,16 @@
-"""Counts and delays, inside every Python process of a measured command, what it asks of store and server.
+"""Count and delay the requests of every Python process of a measured command.
 
-Python imports a module of this name by itself when its folder is on
-PYTHONPATH. It changes nothing of what lakegc does, and works with any version
-that counts its requests to the store in `ObjectStore.requests`.
+Python imports a module of this name by itself when its folder is on PYTHONPATH. The module does not
+change the results of lakegc. It works with any version that counts its requests to the store in
+`ObjectStore.requests`.
 
-LAKEGC_BENCH_REQUESTS     folder; each process appends to a file of its own: `store KIND COUNT`, `server ROUTE 1`
-LAKEGC_BENCH_SERVER       host:port of the server
-LAKEGC_BENCH_STORE_MS     delay before each request to the store
-LAKEGC_BENCH_SERVER_MS    delay before each call to the server
-LAKEGC_BENCH_PLAN         file; the store of local files answers for `data/` from this plan (see `lakegc_bench_local`)
+LAKEGC_BENCH_REQUESTS   folder; each process appends `store KIND COUNT` and `server ROUTE 1` to its
+                        own file there
+LAKEGC_BENCH_SERVER     host:port of the server
+LAKEGC_BENCH_STORE_MS   delay before each request to the store
+LAKEGC_BENCH_SERVER_MS  delay before each call to the server
+LAKEGC_BENCH_PLAN       file; the store of local files answers for `data/` from this plan (see
+                        `lakegc_bench_local`)
 """
 
 # ruff: noqa: INP001 - Python finds this module by its name alone
@@ -42,13 +44,15 @@ def _note(line: str) -> None:
         return
     pid = os.getpid()
     if pid not in _opened:
-        _opened[pid] = os.open(f"{_FOLDER}/{pid}.requests", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    # At once: Spark ends its workers without a good-bye.
+        _opened[pid] = os.open(
+            f"{_FOLDER}/{pid}.requests", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+        )
+    # Written at once, because Spark ends its workers without notice.
     os.write(_opened[pid], line.encode())
 
 
 class _Noted(Counter[str]):
-    """A counter that notes what is added, and waits in the thread that is about to send the request."""
+    """A counter that records each addition, and delays the thread that sends the request."""
 
     def __setitem__(self, kind: str, count: int) -> None:
         added = count - self.get(kind, 0)
@@ -83,7 +87,7 @@ def _watch_server(connection: ModuleType) -> None:
 
 
 def _put_plan_in_place(_local: ModuleType) -> None:
-    # A worker may have begun with this module, which is why the other one is imported.
+    # A worker may have started with this module, which then imports the other one.
     if "lakegc_bench_local" not in sys.modules:
         importlib.import_module("lakegc_bench_local")
 
@@ -96,10 +100,12 @@ _WATCHED: dict[str, Callable[[ModuleType], None]] = {
 
 
 class _AfterImport(MetaPathFinder):
-    """Lets a module be imported as ever, and changes it then."""
+    """Changes a module after its normal import."""
 
-    def find_spec(self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find one of the watched modules by the other finders; leave the rest to them."""
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a watched module by the other finders; leave all other modules to them."""
         change = _WATCHED.pop(name, None)
         if change is None:
             return None

@@ -47,7 +47,10 @@ def test_what_processes_noted_is_added_up_by_kind_and_route():
         ("/api/v1/repositories/branches", "/repositories/*"),
         ("/api/v1/repositories/docs/branches", "/repositories/*/branches"),
         ("/api/v1/repositories/docs/branches/a%2Fb", "/repositories/*/branches/*"),
-        ("/api/v1/repositories/docs/refs/main/objects/ls?prefix=x", "/repositories/*/refs/*/objects/ls"),
+        (
+            "/api/v1/repositories/docs/refs/main/objects/ls?prefix=x",
+            "/repositories/*/refs/*/objects/ls",
+        ),
         ("/api/v1/repositories/docs/metadata/range/0123", "/repositories/*/metadata/range/*"),
         ("/api/v1/config", "/config"),
     ],
@@ -106,7 +109,10 @@ def shown(table):
 
 
 def test_the_last_version_is_compared_with_the_first_and_with_an_earlier_file():
-    runs = {"before": [{"CPU, s": 60.0}, {"CPU, s": 70.0}], "now": [{"CPU, s": 13.0}, {"only now": 1.0}]}
+    runs = {
+        "before": [{"CPU, s": 60.0}, {"CPU, s": 70.0}],
+        "now": [{"CPU, s": 13.0}, {"only now": 1.0}],
+    }
     lines = shown(figures.table("mark", runs, {"CPU, s": 26.0})).splitlines()
     cpu = next(line for line in lines if "CPU, s" in line).split()
     assert cpu == ["CPU,", "s", "65", "60", "to", "70", "13", "0.20", "26", "0.50"]

@@ -51,9 +51,16 @@ def test_requests_of_a_process_and_of_its_forks_are_noted(tmp_path):
         "LAKEGC_BENCH_STORE_MS": "50",
     }
     (tmp_path / "block" / "bench").mkdir(parents=True)
-    subprocess.run([sys.executable, "-c", ASKS, str(tmp_path / "block")], env=environment, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", ASKS, str(tmp_path / "block")],
+        env=environment,
+        check=True,
+        timeout=120,
+    )
     files = list(noted.glob("*.requests"))
-    store, server = figures.read_requests(line for file in files for line in file.read_text().splitlines())
+    store, server = figures.read_requests(
+        line for file in files for line in file.read_text().splitlines()
+    )
     assert len(files) == 2
     assert store == {"put": 1, "read": 2}
     assert server == {"GET /repositories/*": 1}

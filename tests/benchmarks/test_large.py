@@ -1,4 +1,4 @@
-"""The synthetic case says the same everywhere: in its ranges, its listing, its server and its plan."""
+"""The ranges, listing, server and plan of the synthetic case agree."""
 
 import subprocess
 import sys
@@ -14,7 +14,13 @@ from benchmarks.hooks.lakegc_bench_plan import COMMITTED, GROUP, STAGED, Plan
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
 from spark_core.addresses.xids import xid_time
-from spark_core.lakefs import LakeFSServer, ServerOptions, read_refs_dump, read_retained, read_uncommitted
+from spark_core.lakefs import (
+    LakeFSServer,
+    ServerOptions,
+    read_refs_dump,
+    read_retained,
+    read_uncommitted,
+)
 from spark_core.lakefs.files import uncommitted_files
 from spark_core.storage import StoreOptions
 
@@ -34,12 +40,16 @@ def planned_store(made, monkeypatch):
     monkeypatch.setenv("LAKEGC_BENCH_PLAN", str(made[1] / "plan.json"))
     from spark_core.storage import local
 
-    monkeypatch.setattr(local, "LocalStore", local.LocalStore)  # importing the other one replaces it
+    monkeypatch.setattr(
+        local, "LocalStore", local.LocalStore
+    )  # importing the other one replaces it
     import lakegc_bench_local
 
     lakegc_bench_local._plan.cache_clear()
     blockstore = str(made[1] / "blockstore")
-    return lakegc_bench_local.PlannedStore(Namespace("local://bench", blockstore), StoreOptions(local_path=blockstore))
+    return lakegc_bench_local.PlannedStore(
+        Namespace("local://bench", blockstore), StoreOptions(local_path=blockstore)
+    )
 
 
 def addresses(batches):
@@ -52,8 +62,12 @@ def every(plan):
 
 def test_names_are_those_of_lakefs_and_tell_their_time():
     plan = large.Case("few", 0.0005).plan(1_790_000_000)
-    objects = np.array([0, 1, plan.slice_objects - 1, plan.slice_objects, plan.slices * plan.slice_objects - 1])
-    for address, at in zip(plan.addresses(objects).to_pylist(), plan.times(objects).tolist(), strict=True):
+    objects = np.array(
+        [0, 1, plan.slice_objects - 1, plan.slice_objects, plan.slices * plan.slice_objects - 1]
+    )
+    for address, at in zip(
+        plan.addresses(objects).to_pylist(), plan.times(objects).tolist(), strict=True
+    ):
         assert xid_time(address) == datetime.fromtimestamp(at, UTC)
     for number, address in zip(objects.tolist(), plan.addresses(objects).to_pylist(), strict=True):
         assert plan.object_of(address) == number
@@ -79,17 +93,27 @@ def test_the_ranges_of_all_commits_hold_every_committed_object_and_no_other(made
     case, directory = made
     plan = Plan.read(directory / "plan.json")
     tables = directory / "blockstore" / "bench" / "_lakefs"
-    listed = (tables / "retention/gc/commits/run_id=benchcommits00000000/commits.csv").read_text().splitlines()[1:]
+    listed = (
+        (tables / "retention/gc/commits/run_id=benchcommits00000000/commits.csv")
+        .read_text()
+        .splitlines()[1:]
+    )
     found, ranges = set(), set()
     for metarange in {line.rpartition(",")[2] for line in listed}:
-        read = graveler.read_metarange((tables / metarange).read_bytes(), name=metarange, expected_id=metarange)
-        ranges |= set(zip(read.column("range_id").to_pylist(), read.column("count").to_pylist(), strict=True))
+        read = graveler.read_metarange(
+            (tables / metarange).read_bytes(), name=metarange, expected_id=metarange
+        )
+        ranges |= set(
+            zip(read.column("range_id").to_pylist(), read.column("count").to_pylist(), strict=True)
+        )
     for range_id, count in ranges:
         data = (tables / range_id).read_bytes()
         read = graveler.read_range(data, name=range_id, expected_count=count, expected_id=range_id)
         found |= set(read.column("address").to_pylist())
     assert len(listed) == case.commits
-    assert found == set(plan.addresses(plan.committed(np.arange(plan.groups * COMMITTED))).to_pylist())
+    assert found == set(
+        plan.addresses(plan.committed(np.arange(plan.groups * COMMITTED))).to_pylist()
+    )
     if case.form == "many":
         layout = large.Layout.of(case.commits, plan.groups * COMMITTED)
         assert len(ranges) == layout.ranges + bool(layout.left)
@@ -118,7 +142,7 @@ def test_the_store_lists_describes_and_deletes_by_the_plan(made, planned_store):
     one = addresses(planned_store.list(folders[3]))
     assert planned_store.requests["list"] >= plan.slices + 1
     assert planned_store.head(one[7]).key == one[7]
-    assert planned_store.sight(one[7]).size_bytes == planned_store.head(one[7]).size_bytes
+    assert planned_store.describe(one[7]).size_bytes == planned_store.head(one[7]).size_bytes
     assert [outcome.outcome for outcome in planned_store.delete(one[:3])] == ["deleted"] * 3
     planned_store.put("_lakefs/x", b"1")
     assert planned_store.read("_lakefs/x") == b"1"
@@ -127,8 +151,17 @@ def test_the_store_lists_describes_and_deletes_by_the_plan(made, planned_store):
 def test_the_server_tells_what_was_made(made, planned_store):
     case, directory = made
     plan = Plan.read(directory / "plan.json")
-    command = [sys.executable, "-m", "benchmarks.synthetic_server", str(directory), "--latency-ms", "0"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.synthetic_server",
+        str(directory),
+        "--latency-ms",
+        "0",
+    ]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
     try:
         server = LakeFSServer(ServerOptions(process.stdout.readline().strip(), "key", "secret"))
         repository = server.repository("bench")
@@ -138,14 +171,23 @@ def test_the_server_tells_what_was_made(made, planned_store):
         assert len(branches) == case.branches + 1
         refs = read_refs_dump(planned_store, server.dump_refs("bench"))
         assert len(refs.commits) == case.commits
-        assert {branch.id: branch.commit_id for branch in refs.branches} == {b.id: b.commit_id for b in branches}
-        assert read_retained(planned_store, server.prepare_commits("bench").run_id).num_rows == case.commits
+        assert {branch.id: branch.commit_id for branch in refs.branches} == {
+            b.id: b.commit_id for b in branches
+        }
+        assert (
+            read_retained(planned_store, server.prepare_commits("bench").run_id).num_rows
+            == case.commits
+        )
         scan = server.prepare_uncommitted("bench")
         staged = [
-            row for file in uncommitted_files(planned_store, scan) for row in read_uncommitted(planned_store, file)
+            row
+            for file in uncommitted_files(planned_store, scan)
+            for row in read_uncommitted(planned_store, file)
         ]
         scanned = pa.concat_arrays([batch.column("address") for batch in staged]).to_pylist()
-        assert sorted(scanned) == sorted(plan.addresses(plan.staged(np.arange(plan.groups * STAGED))).to_pylist())
+        assert sorted(scanned) == sorted(
+            plan.addresses(plan.staged(np.arange(plan.groups * STAGED))).to_pylist()
+        )
         shown = []
         for branch in branches:
             paths = [path for path, _ in server.diff_branch("bench", branch.id)]

@@ -9,19 +9,27 @@ import pytest
 
 from benchmarks import processes
 
-linux = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads /proc as Linux has it")
+linux = pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="reads /proc as Linux has it"
+)
 
 
 @pytest.mark.parametrize(
     ("command", "kind"),
     [
-        ("/usr/lib/jvm/bin/java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell", processes.JAVA),
+        (
+            "/usr/lib/jvm/bin/java -cp x org.apache.spark.deploy.SparkSubmit pyspark-shell",
+            processes.JAVA,
+        ),
         ("java -cp x org.apache.spark.executor.CoarseGrainedExecutorBackend", processes.EXECUTOR),
         ("java -version", processes.OTHER),
         ("java -Xmx128m -cp x org.apache.spark.launcher.Main SparkSubmit", processes.OTHER),
         ("/venv/bin/python -m pyspark.daemon pyspark.worker", processes.WORKERS),
         ("/venv/bin/python -m lakegc_daemon pyspark.worker", processes.WORKERS),
-        ("/venv/bin/python -m pyspark.daemon pyspark.sql.worker.plan_data_source_read", processes.PLANNING),
+        (
+            "/venv/bin/python -m pyspark.daemon pyspark.sql.worker.plan_data_source_read",
+            processes.PLANNING,
+        ),
         ("/venv/bin/python -m pyspark.sql.worker.write_into_data_source", processes.PLANNING),
         ("/bin/bash /venv/bin/spark-submit", processes.OTHER),
     ],
@@ -38,11 +46,21 @@ def test_the_command_itself_is_the_driver_whatever_it_runs():
 def test_cpu_of_children_counts_also_where_the_command_does_not_wait_for_them(tmp_path):
     burn = "import time\nwhile time.process_time() < 0.6: pass"
     command = (
-        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}]); print('started'); sys.exit(3)"
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}]); "
+        "print('started'); sys.exit(3)"
     )
     result = tmp_path / "result.json"
     subprocess.run(
-        [sys.executable, "-m", "benchmarks.processes", str(result), "--", sys.executable, "-c", command],
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.processes",
+            str(result),
+            "--",
+            sys.executable,
+            "-c",
+            command,
+        ],
         check=True,
         timeout=120,
     )

@@ -1,7 +1,5 @@
 """The repository whose runs fail at any call."""
 
-from datetime import timedelta
-
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
@@ -11,5 +9,5 @@ from tests.support.fault_world import FaultWorld
 @pytest.fixture(scope="module")
 def world(spark, tmp_path_factory):
     """Build it once: every point begins with its namespace as it was."""
-    with Sandbox(tmp_path_factory.mktemp("failing"), deletion_lag=timedelta(0)) as sandbox:
+    with Sandbox(tmp_path_factory.mktemp("failing")) as sandbox:
         yield FaultWorld(sandbox, spark, tmp_path_factory.mktemp("aside"))

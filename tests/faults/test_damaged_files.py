@@ -1,4 +1,4 @@
-"""Whatever bit of whatever file is flipped, or wherever it is cut off: refused by name, or read as if it had not been."""
+"""A file with a flipped bit or a missing end is refused by name, or read as if it were intact."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spark_core.lock.lease_log import Owner, Record
 from spark_core.mark import holds
 from spark_core.mark.holds import Hold
 from spark_core.model import RetentionRules
-from spark_core.records import tables
+from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
-from spark_core.reference_job import reference
+from spark_core.reference_job import marks
 from spark_core.retention import merge, retained_commits, unknown_commits
 from spark_core.storage import ObjectStore, StoreOptions, open_store
 from tests.support import golden
@@ -43,8 +43,8 @@ class Subject:
     Attributes:
         names: An error names it by one of these.
         data: Its bytes.
-        read: Gets the bytes as they are found; returns something that can be compared.
-        keeps_more: Says of another result than the intact file's that it can only let go of less.
+        read: Takes the bytes of the file; returns a comparable result.
+        keeps_more: Says of a different result that it can only let go of less.
     """
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class Subject:
 
 @dataclass
 class Bench:
-    """Where the subjects of a kind are made: a directory of one test."""
+    """The directory of one test, in which the subjects of a kind are made."""
 
     folder: Path
 
@@ -63,16 +63,19 @@ class Bench:
         """Open a recorded repository."""
         golden.unpack(name, self.folder).rename(self.folder / name)
         return open_store(
-            Namespace.parse(f"local://{name}", server_path="/bs"), StoreOptions(local_path=str(self.folder))
+            Namespace.parse(f"local://{name}", server_path="/bs"),
+            StoreOptions(local_path=str(self.folder)),
         )
 
     def run(self):
-        """Open a run that has nothing yet."""
+        """Open a run without any tables."""
         return written_run(self.folder, spark=None).run
 
 
-def stored(store: ObjectStore, key: str, read: Callable[[], Any], *names: str, **judged: Any) -> Subject:
-    """Make a subject of an object: what is read is what the store holds by then."""
+def stored(
+    store: ObjectStore, key: str, read: Callable[[], Any], *names: str, **judged: Any
+) -> Subject:
+    """Make a subject from an object of the store."""
 
     def replaced(data: bytes) -> Any:
         store.put(key, data)
@@ -169,7 +172,9 @@ def _uncommitted(bench: Bench) -> list[Subject]:
                 key,
                 # Only addresses decide: when an entry was staged is kept for people.
                 lambda key=key: sorted(
-                    address for batch in read_uncommitted(store, key) for address in batch.column("address").to_pylist()
+                    address
+                    for batch in read_uncommitted(store, key)
+                    for address in batch.column("address").to_pylist()
                 ),
             )
         )
@@ -177,21 +182,25 @@ def _uncommitted(bench: Bench) -> list[Subject]:
 
 
 def _retained(bench: Bench) -> list[Subject]:
-    """What the lists become when they are united with our own reading, as in every mark with a dump."""
+    """The lists after they are united with lakegc's own reading, as in every mark with a dump."""
     subjects = []
     for name in ("docs-2022-03-31", "merges"):
         store = bench.store(name)
         refs = recorded_refs(name, store)
-        entry = next(entry for entry in golden.expected(name)["retention"] if "server_run_id" in entry)
+        entry = next(
+            entry for entry in golden.expected(name)["retention"] if "server_run_id" in entry
+        )
         run_id = entry["server_run_id"]
         ours = retained_commits(refs, RetentionRules(default_retention_days=1), NOW)
 
         def united(store=store, run_id=run_id, ours=ours, refs=refs) -> Any:
             rows = read_retained(store, run_id)
-            kept = merge(ours, rows, refs).select(["commit_id", "metarange_id", "is_head"]).to_pylist()
-            return {(row["commit_id"], row["metarange_id"], row["is_head"]) for row in kept}, unknown_commits(
-                rows, refs
+            kept = (
+                merge(ours, rows, refs).select(["commit_id", "metarange_id", "is_head"]).to_pylist()
             )
+            return {
+                (row["commit_id"], row["metarange_id"], row["is_head"]) for row in kept
+            }, unknown_commits(rows, refs)
 
         key = f"_lakefs/retention/gc/commits/run_id={run_id}/commits.csv"
         mine = {(kept.commit_id, refs.commits[kept.commit_id].metarange_id) for kept in ours}
@@ -209,21 +218,23 @@ def _retained(bench: Bench) -> list[Subject]:
 
 def _parts(bench: Bench) -> list[Subject]:
     run = bench.run()
-    manifest = passing_mark(run, expired=[f"data/{number % 3}/{number:04}" for number in range(300)])[
-        "expired_addresses"
-    ]
+    manifest = passing_mark(
+        run, expired=[f"data/{number % 3}/{number:04}" for number in range(300)]
+    )["expired_addresses"]
     return [
         stored(
             run.store,
             part.key,
-            lambda part=part: pa.Table.from_batches(tables.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)),
+            lambda part=part: pa.Table.from_batches(
+                reading.read_part(run.store, schemas.EXPIRED_ADDRESSES, part)
+            ),
         )
         for part in manifest.parts
     ]
 
 
 def _lock(bench: Bench, keys: Callable[[Any], Sequence[tuple[str, str]]]) -> list[Subject]:
-    """What the sweep asks before anything else, with one of the files that it reads damaged."""
+    """The first check of a sweep, with one of its files damaged."""
     run = bench.run()
     passing_mark(run, expired_addresses={"expired_objects": 9_000})
     verdict.conclude(run)
@@ -244,15 +255,26 @@ def _lock(bench: Bench, keys: Callable[[Any], Sequence[tuple[str, str]]]) -> lis
 
 
 def _manifests(bench: Bench) -> list[Subject]:
-    return _lock(bench, lambda run: [(tables.manifest_key(spec, run.key), spec.name) for spec in tables.MARK_TABLES])
+    return _lock(
+        bench,
+        lambda run: [
+            (tables.manifest_key(spec, run.key), spec.name) for spec in tables.MARK_TABLES
+        ],
+    )
 
 
 def _manifests_under_way(bench: Bench) -> list[Subject]:
-    """As the later steps of a mark read them, before a verdict binds them."""
+    """Manifests as the later steps of a mark read them in another process, before a verdict binds
+    them. This process has them in memory.
+    """
     run = bench.run()
     passing_mark(run)
     return [
-        stored(run.store, tables.manifest_key(spec, run.key), lambda spec=spec: run.load(spec).manifest)
+        stored(
+            run.store,
+            tables.manifest_key(spec, run.key),
+            lambda spec=spec: run.load(spec, anew=True).manifest,
+        )
         for spec in tables.MARK_TABLES
     ]
 
@@ -276,16 +298,34 @@ def _journals(bench: Bench) -> list[Subject]:
     kept, _ = _journal(bench)
     for kind, outcome in ((kept.intend, "intended"), (kept.conclude, "deleted")):
         rows = [
-            {"address": f"data/{number}", "size_bytes": number, "outcome": outcome, "error": None, "at": NOW}
+            {
+                "address": f"data/{number}",
+                "size_bytes": number,
+                "outcome": outcome,
+                "error": None,
+                "at": NOW,
+            }
             for number in range(200)
         ]
-        kind("ab.1.0.0.0", pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0])
-    return [stored(kept.store, part.key, lambda part=part: kept.read(part)) for part in kept.parts()]
+        kind(
+            "ab.1.0.0.0",
+            pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0],
+        )
+    return [
+        stored(kept.store, part.key, lambda part=part: kept.read(part)) for part in kept.parts()
+    ]
 
 
 def _plans(bench: Bench) -> list[Subject]:
     kept, run = _journal(bench)
-    return [stored(kept.store, f"{kept.folder}_plan.json", lambda: kept.bind(run.instance), "its journal is of")]
+    return [
+        stored(
+            kept.store,
+            f"{kept.folder}_plan.json",
+            lambda: kept.bind(run.instance),
+            "its journal is of",
+        )
+    ]
 
 
 def _leases(bench: Bench) -> list[Subject]:
@@ -302,7 +342,9 @@ def _leases(bench: Bench) -> list[Subject]:
             stored(
                 run.store,
                 record.key,
-                lambda record=record: lease_log.Record.from_json(run.store.read(record.key), name=record.key),
+                lambda record=record: lease_log.Record.from_json(
+                    run.store.read(record.key), name=record.key
+                ),
             )
         )
     return subjects
@@ -350,7 +392,7 @@ KINDS: dict[str, Callable[[Bench], list[Subject]]] = {
 
 
 def damaged(kind: str, folder: Path, number: int) -> Answers:
-    """Damage the files of a kind so many times, and read each."""
+    """Damage the files of a kind a number of times, and read each."""
     subjects, answers = KINDS[kind](Bench(folder)), Answers()
     for at, subject in enumerate(subjects):
         intact = subject.read(subject.data)
@@ -380,13 +422,18 @@ def test_a_damaged_file_is_refused_by_name_or_read_unchanged(kind, tmp_path, rec
 
 @pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_thousand_damages_of_each_kind_are_refused_by_name_or_read_unchanged(kind, tmp_path, record_property):
+def test_a_thousand_damages_of_each_kind_are_refused_by_name_or_read_unchanged(
+    kind, tmp_path, record_property
+):
     _require_none_wrong(kind, tmp_path, MANY, record_property)
 
 
 def test_a_column_whose_name_is_no_text_is_refused_in_a_mark_of_the_servers_job(tmp_path):
-    store, key = Bench(tmp_path).run().store, "_lakefs/retention/gc/unified/x/deleted/part-0.parquet"
-    store.write_parquet(key, [], reference.ADDRESSES)
+    store, key = (
+        Bench(tmp_path).run().store,
+        "_lakefs/retention/gc/unified/x/deleted/part-0.parquet",
+    )
+    store.write_parquet(key, [], marks.ADDRESSES)
     store.put(key, store.read(key).replace(b"address", b"addr\xe5ss"))
     with pytest.raises(CorruptTableError, match=rf"{key}.*no sound Parquet file"):
-        list(reference._describe(store, [key]))
+        list(marks._describe(store, [key]))

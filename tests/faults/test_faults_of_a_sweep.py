@@ -1,4 +1,6 @@
-"""Whichever call of a sweep fails, and however: nothing alive is lost, the report is true, and running again finishes."""
+"""When any call of a sweep fails in any way, no live object is lost, the report is true, and
+running again finishes.
+"""
 
 import pytest
 
@@ -6,15 +8,19 @@ from tests.support.fault_world import MARKED, points, rotated, sweep_command, tr
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * 3_600)]
 
-# Points of the default tests, in which all calls and all kinds take their turns.
+# Points of the default tests, in which all calls and all kinds of fault occur in turn.
 FEW = 3
 
 
-def test_a_sweep_that_fails_at_some_call_loses_nothing_and_is_finished_by_another(world, record_property):
+def test_a_sweep_that_fails_at_some_call_loses_nothing_and_is_finished_by_another(
+    world, record_property
+):
     chosen = rotated(world.sweep_calls, FEW)
     assert try_all(world, MARKED, sweep_command, chosen, record_property).points.total() > FEW // 2
 
 
 @pytest.mark.deep
-def test_a_sweep_that_fails_at_any_call_loses_nothing_and_is_finished_by_another(world, record_property):
+def test_a_sweep_that_fails_at_any_call_loses_nothing_and_is_finished_by_another(
+    world, record_property
+):
     try_all(world, MARKED, sweep_command, points(world.sweep_calls), record_property)

@@ -1,4 +1,6 @@
-"""Whichever call of a task of a sweep fails, on a file system and on S3: what it did is journaled, and the next one ends it."""
+"""When any call of a sweep task fails, on a file system or on S3, its work is in the journal and
+the next task completes it.
+"""
 
 import itertools
 import time
@@ -12,9 +14,9 @@ from spark_core import schemas
 from spark_core.addresses.namespace import Namespace, slice_of
 from spark_core.errors import LakegcError
 from spark_core.records.journal import Journal
-from spark_core.sweep import outcomes, sight
-from spark_core.sweep.batches import Orders, run_task
+from spark_core.sweep import outcomes, recheck
 from spark_core.sweep.deadline import Deadline
+from spark_core.sweep.task import Orders, run_task
 from tests.support.faults import STORE_KINDS, Faults, FaultyS3Store, FaultyStore
 from tests.support.killing import Killed
 from tests.support.moto_s3 import moto_s3
@@ -27,7 +29,7 @@ PLAN = pa.schema([*list(schemas.EXPIRED_ADDRESSES)[:3], pa.field("why", pa.strin
 
 
 class Task:
-    """A namespace of its own, and tasks that sweep eleven objects of it, one process after the other."""
+    """A namespace, and tasks that sweep eleven of its objects, one process after the other."""
 
     def __init__(self, store, faults):
         self.store, self.faults = store.failing(faults), faults
@@ -39,7 +41,7 @@ class Task:
         self.modified = store.head("data/s/live").last_modified + timedelta(hours=1)
 
     def sweep(self, at=0, kind=""):
-        """Sweep what is left; returns whether it ended by an error."""
+        """Sweep the rest; return whether it ended by an error."""
         self.faults.arm(0, "")
         done = {row["address"] for row in self.journaled() if row["outcome"] in outcomes.FINAL}
         rows = [
@@ -49,7 +51,9 @@ class Task:
                 "last_modified": self.modified,
                 "why": "staged on main" if address in AGAIN else None,
             }
-            for address in sorted({*GO, *AGAIN, GONE} - done, key=lambda address: (slice_of(address), address))
+            for address in sorted(
+                {*GO, *AGAIN, GONE} - done, key=lambda address: (slice_of(address), address)
+            )
         ]
         deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
         limits = any_name(self.modified + timedelta(days=1), flat=True)
@@ -66,7 +70,12 @@ class Task:
         )
         self.faults.arm(at, kind)
         try:
-            list(run_task(orders, iter(pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches())))
+            list(
+                run_task(
+                    orders,
+                    iter(pa.Table.from_pylist(rows, schema=PLAN).combine_chunks().to_batches()),
+                )
+            )
         except (LakegcError, Killed):
             return True
         return False
@@ -75,11 +84,13 @@ class Task:
         return [row for part in self.journal.parts() for row in self.journal.read(part).to_pylist()]
 
     def there(self):
-        keys = [key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()]
+        keys = [
+            key for batch in self.store.list("data/") for key in batch.column("key").to_pylist()
+        ]
         return {key: self.store.read(key) for key in keys}
 
     def require_true(self):
-        """Nothing alive is touched, and of what is gone the journal knows."""
+        """Require that live objects are intact, and that the journal has every deletion."""
         self.faults.arm(0, "")
         there, rows = self.there(), self.journaled()
         assert there.items() >= {**LIVE, **AGAIN}.items(), "LOST"
@@ -119,11 +130,15 @@ def faults(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _slices_are_listed(monkeypatch):
-    monkeypatch.setattr(sight, "HEADS", 2)
+    monkeypatch.setattr(recheck, "HEADS", 2)
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"])
-def test_a_task_that_fails_at_any_call_on_files_is_ended_by_another(tmp_path, faults, record_property, every):
+@pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"]
+)
+def test_a_task_that_fails_at_any_call_on_files_is_ended_by_another(
+    tmp_path, faults, record_property, every
+):
     began, run = time.monotonic(), written_run(tmp_path, spark=None).run
 
     def task_at(number):
@@ -133,7 +148,9 @@ def test_a_task_that_fails_at_any_call_on_files_is_ended_by_another(tmp_path, fa
 
     points, refused = _try_all(task_at, faults, every=every)
     took = f"{time.monotonic() - began:.0f} s"
-    record_property("figures", f"faults in a task of a sweep, files: {points} points, {refused} refused, {took}")
+    record_property(
+        "figures", f"faults in a task of a sweep, files: {points} points, {refused} refused, {took}"
+    )
 
 
 @pytest.mark.deep
@@ -147,4 +164,6 @@ def test_a_task_that_fails_at_any_call_on_s3_is_ended_by_another(faults, record_
 
         points, refused = _try_all(task_at, faults, every=True)
     took = f"{time.monotonic() - began:.0f} s"
-    record_property("figures", f"faults in a task of a sweep, S3: {points} points, {refused} refused, {took}")
+    record_property(
+        "figures", f"faults in a task of a sweep, S3: {points} points, {refused} refused, {took}"
+    )

@@ -1,4 +1,6 @@
-"""Whichever call fails while objects are moved aside, brought back or purged: each stays whole somewhere until its days are over."""
+"""When any call of a quarantine, restore or purge fails, each object stays whole somewhere until
+its quarantine is over.
+"""
 
 import os
 import shutil
@@ -14,11 +16,12 @@ from spark_core.checks import verdict
 from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.tables import Draft
+from spark_core.records.writing import Draft
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
-from spark_core.upkeep import housekeeping, purge
+from spark_core.upkeep import needed, prune, purge
 from tests.support.faults import STORE_KINDS, Faults, FaultyStore
+from tests.support.figures import given
 from tests.support.killing import Killed
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
@@ -29,7 +32,7 @@ DAYS = 30
 
 
 class Case:
-    """A namespace with a mark of six objects, made once, and put back as it was before each point."""
+    """A namespace with a mark of six objects, made once and restored before each point."""
 
     def __init__(self, folder):
         (folder / "made").mkdir()
@@ -37,7 +40,9 @@ class Case:
         self.aside = folder / "aside"
         self.faults = Faults(folder / "faults")
         run = written_run(self.folder, spark=None).run
-        self.run = replace(run, options=replace(run.options, may_sweep=True, quarantine=True, quarantine_days=DAYS))
+        self.run = replace(
+            run, options=replace(run.options, may_sweep=True, quarantine=True, quarantine_days=DAYS)
+        )
         passing_mark(self.run, expired=tuple(GO))
         verdict.conclude(self.run)
         written = (run.cutoff - timedelta(days=1)).timestamp()
@@ -46,15 +51,32 @@ class Case:
             os.utime(self.folder / "repo" / address, (written, written))
 
     def moved(self):
-        """Let the objects be in quarantine, as the report of a sweep says."""
-        assert {told.outcome for told in quarantine.move(self.run.store, self.run.key, list(GO))} == {"deleted"}
+        """Move the objects to quarantine, as in the report of a sweep."""
+        assert {
+            told.outcome for told in quarantine.move(self.run.store, self.run.key, list(GO))
+        } == {"deleted"}
         rows = [
-            {"address": key, "size_bytes": 4, "outcome": "deleted", "error": None, "attempts": 1, "deleted_at": NOW}
+            {
+                "address": key,
+                "size_bytes": 4,
+                "outcome": "deleted",
+                "error": None,
+                "attempts": 1,
+                "deleted_at": NOW,
+            }
             for key in GO
         ]
-        facts = {"planned_objects": len(GO), **quarantine.facts(self.run)}
+        facts = quarantine.figures(self.run).facts()
         content = pa.Table.from_pylist(rows, schema=schemas.DELETION_REPORT)
-        self.run.keep(Draft(tables.DELETION_REPORT, content, self.run.now(), (), facts=lambda _: facts))
+        self.run.keep(
+            Draft(
+                tables.DELETION_REPORT,
+                content,
+                self.run.now(),
+                (),
+                figures=given(tables.DELETION_REPORT, len(GO), **facts),
+            )
+        )
         return self
 
     def objects(self):
@@ -76,7 +98,7 @@ class Case:
         }
 
     def require_whole(self):
-        """Each object is whole at its address or in quarantine, and no other one is touched."""
+        """Require each object whole at its address or in quarantine, and all others intact."""
         there, aside = self.objects(), self.in_quarantine()
         assert {address: there.get(address) for address in LIVE} == LIVE
         assert there.items() <= {**GO, **LIVE}.items(), "changed, or made"
@@ -84,7 +106,9 @@ class Case:
             assert data in (there.get(address), aside.get(address)), f"LOST {address}"
 
     def try_all(self, command, require, finished, *, every):
-        """Fail each call of a command, in each way or in one that takes turns; returns how many, and how many ended by an error."""
+        """Fail each call of a command, in every way or in one way in turn; return the number of
+        points, and of those that ended by an error.
+        """
         shutil.copytree(self.folder, self.aside)
         self.faults.arm(0, "")
         command(self.opened())
@@ -103,7 +127,7 @@ class Case:
                     refused += 1
                 fired = self.faults.fired
                 if fired is None:
-                    continue  # with another outcome of the threads' race there are fewer calls
+                    continue  # Another outcome of the threads' race makes fewer calls.
                 points += 1
                 self.faults.arm(0, "")
                 try:
@@ -115,7 +139,7 @@ class Case:
         return points, refused
 
     def opened(self, *, later=timedelta(0)):
-        """Open the run as another process does."""
+        """Open the run as another process would."""
         store = FaultyStore(self.run.namespace, self.run.store.options).failing(self.faults)
         self.run.environment.clock.instant = NOW + later
         return replace(self.run, store=store)
@@ -126,20 +150,23 @@ def case(tmp_path):
     return Case(tmp_path)
 
 
-# The default tests fail each call once, the deep ones in every way that there is.
-_BOTH = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"])
+# The default tests fail each call once, the deep ones in every possible way.
+_BOTH = pytest.mark.parametrize(
+    "every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["once", "every way"]
+)
 
 
 @pytest.fixture
 def tell(record_property):
-    """Say how many points there were; and that there were some."""
+    """Report the number of points, and require at least one."""
     began = time.monotonic()
 
     def told(what, points, refused):
         assert points > 30
         assert refused > points // 4
         record_property(
-            "figures", f"faults {what}: {points} points, {refused} refused, {time.monotonic() - began:.0f} s"
+            "figures",
+            f"faults {what}: {points} points, {refused} refused, {time.monotonic() - began:.0f} s",
         )
 
     return told
@@ -161,7 +188,10 @@ def test_moving_into_quarantine_at_any_fault_leaves_each_object_whole(case, tell
         assert case.objects() == LIVE
         assert case.in_quarantine() == GO
 
-    tell("while objects go into quarantine", *case.try_all(move, case.require_whole, moved, every=every))
+    tell(
+        "while objects go into quarantine",
+        *case.try_all(move, case.require_whole, moved, every=every),
+    )
 
 
 @_BOTH
@@ -173,12 +203,17 @@ def test_bringing_back_at_any_fault_leaves_each_object_whole(case, tell, every):
     def back():
         assert case.objects() == {**GO, **LIVE}
 
-    tell("while objects are brought back", *case.moved().try_all(bring_back, case.require_whole, back, every=every))
+    tell(
+        "while objects are brought back",
+        *case.moved().try_all(bring_back, case.require_whole, back, every=every),
+    )
 
 
 @_BOTH
 def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, monkeypatch):
-    """Objects in quarantine whose days are over, beside those of a later run; and tables of old runs, some of them kept."""
+    """The quarantine has objects whose days are over and objects of a later run. Tables of some old
+    runs are kept.
+    """
     case.moved()
     run = case.run
     for days in (40, 50):
@@ -200,16 +235,22 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
         return replace(made, key=RunKey.at(when), options=replace(made.options, keep_runs=1))
 
     case.opened = opened_then
-    # What is needed is found by Spark: its own calls fail in the faults of a mark and a sweep.
-    monkeypatch.setattr(purge, "looking", lambda run: lambda *_: purge.Needed(run.now(), frozenset()))
+    # Spark finds the needed objects; its calls fail in the tests of a mark and a sweep.
+    monkeypatch.setattr(
+        purge, "needed_finder", lambda run: lambda *_: needed.Needed(run.now(), frozenset())
+    )
     passing_mark(replace(opened_then(), store=run.store))
 
-    def prune(asked):
-        done = housekeeping.Pruned()
-        housekeeping.prune(asked, done)
+    def take_away(asked):
+        done = prune.Pruned()
+        prune.prune(asked, done)
         if done.not_purged is not None:
             raise DeletionFailedError(done.not_purged)
-        if done.left or done.not_now or (done.purged is not None and (done.purged.left or done.purged.unknown)):
+        if (
+            done.left
+            or done.not_now
+            or (done.purged is not None and (done.purged.left or done.purged.unknown))
+        ):
             raise DeletionFailedError("some is left")
 
     def untouched():
@@ -226,4 +267,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
         slices = (root / tables.NAMESPACE_SLICES.folder).rglob("*.parquet")
         assert not [path for path in slices if path.parent.name != f"run_id={RunKey.at(when)}"]
 
-    tell("while quarantine and old tables are purged", *case.try_all(prune, untouched, over, every=every))
+    tell(
+        "while quarantine and old tables are purged",
+        *case.try_all(take_away, untouched, over, every=every),
+    )

@@ -1,4 +1,7 @@
-"""The server that the live tests run against; without one they are skipped, and one line says how to run them."""
+"""The server that the live tests run against.
+
+Without one they are skipped, and one line says how to run them.
+"""
 
 import contextlib
 
@@ -11,7 +14,8 @@ from tests.support.live_server import LiveServer, why_skipped
 def pytest_runtest_setup(item):
     if "enforcing" in item.fixturenames:
         return  # these start a server of their own, from an executable
-    # Skipped from here, all tests have one place and one reason, and so one line in pytest's summary.
+    # Skipped from here, all tests have one place and one reason, and so one line in pytest's
+    # summary.
     missing = why_skipped()
     if missing:
         pytest.skip(missing)

@@ -1,4 +1,7 @@
-"""Addresses that other calls make: linked, staged by hand, uploaded twice, shared with another repository."""
+"""Addresses that other calls make.
+
+Linked, staged by hand, uploaded twice, shared with another repository.
+"""
 
 import pytest
 
@@ -11,8 +14,12 @@ from tests.support.pipeline import mark_and_conclude, mark_only
 pytestmark = pytest.mark.spark
 
 
-def test_a_linked_object_is_kept_staged_and_committed_wherever_its_absolute_address_points(repository, spark):
-    """On a local blockstore linked objects have absolute addresses, which the server's scan leaves out."""
+def test_a_linked_object_is_kept_staged_and_committed_wherever_its_absolute_address_points(
+    repository, spark
+):
+    """On a local blockstore linked objects have absolute addresses, which the server's scan leaves
+    out.
+    """
     repository.link("main", "committed", b"committed")
     repository.commit("main")
     linked = repository.link("main", "staged", b"staged")
@@ -81,7 +88,9 @@ def test_live_addresses_that_never_existed_do_not_stop_a_collection(repository, 
     assert done.facts["missing_objects"] == 1
 
 
-def test_an_object_that_somebody_took_out_of_the_store_is_named_and_the_others_are_kept(repository, spark):
+def test_an_object_that_somebody_took_out_of_the_store_is_named_and_the_others_are_kept(
+    repository, spark
+):
     lost = repository.upload("main", "lost", b"lost")
     repository.upload("main", "kept", b"kept")
     repository.commit("main")
@@ -138,7 +147,9 @@ def test_objects_of_a_namespace_that_another_repository_shares_are_refused(repos
     for asked, also in ((repository, other), (other, repository)):
         run = repository.server.open_run(spark, asked.name)
         refused = (
-            f"{asked.name} .*no branch" if asked is other else f"{asked.name} .* and {also.name} .* share a storage"
+            f"{asked.name} .*no branch"
+            if asked is other
+            else f"{asked.name} .* and {also.name} .* share a storage"
         )
         with pytest.raises(RepositoryStateError, match=refused):
             mark_only(run)
@@ -150,7 +161,10 @@ def test_a_namespace_inside_another_one_is_refused_both_ways(repository, make, s
     inner = make(namespace=f"{repository.namespace}/{inside}")
     for asked, also in ((repository, inner), (inner, repository)):
         run = repository.server.open_run(spark, asked.name)
-        with pytest.raises(RepositoryStateError, match=f"{asked.name} .* and {also.name} .* share a storage namespace"):
+        with pytest.raises(
+            RepositoryStateError,
+            match=f"{asked.name} .* and {also.name} .* share a storage namespace",
+        ):
             mark_only(run)
     inner.call("DELETE", "", query={"force": "true"})
     repository.settle()
@@ -159,13 +173,17 @@ def test_a_namespace_inside_another_one_is_refused_both_ways(repository, make, s
         return
     _, verdict, results = mark_and_conclude(repository.server.open_run(spark, repository.name))
     assert not verdict.passed
-    assert [result.name for result in results if not result.passed] == ["listing_lies_in_one_repository"]
+    assert [result.name for result in results if not result.passed] == [
+        "listing_lies_in_one_repository"
+    ]
 
 
 def test_an_import_from_elsewhere_is_no_business_of_a_collection(repository, make, spark):
     source = make()
     source.upload("main", "source", b"imported")
-    import_or_skip(repository, "main", "imported", source.stat("main", "source")["physical_address"])
+    import_or_skip(
+        repository, "main", "imported", source.stat("main", "source")["physical_address"]
+    )
     gone = repository.upload("main", "imported", b"other")
     repository.reset("main")
     done = collect(repository, spark)
@@ -173,8 +191,12 @@ def test_an_import_from_elsewhere_is_no_business_of_a_collection(repository, mak
     assert repository.get("main", "imported") == b"imported"
 
 
-def test_an_object_of_its_own_that_a_repository_imports_in_another_spelling_is_kept(repository, spark):
-    """The server refuses to import from the repository's own namespace, but only as it spells that namespace itself."""
+def test_an_object_of_its_own_that_a_repository_imports_in_another_spelling_is_kept(
+    repository, spark
+):
+    """The server refuses to import from the repository's own namespace, but only as it spells that
+    namespace itself.
+    """
     again = repository.upload("main", "a", b"dead, then imported")
     gone = repository.upload("main", "b", b"dropped")
     repository.reset("main")

@@ -1,4 +1,6 @@
-"""Answers of a real server that a collector can take for something else, some of them with something in between."""
+"""Answers of a real server that a collector can take for something else, some of them with
+something in between.
+"""
 
 import base64
 import json
@@ -28,7 +30,11 @@ pytestmark = pytest.mark.spark
 PREPARE = r"/repositories/[^/]+/gc/prepare_commits"
 UNCOMMITTED = r"/repositories/[^/]+/gc/prepare_uncommited"
 DUMP = r"/repositories/[^/]+/dump"
-QUICK = {"first_backoff": timedelta(milliseconds=50), "longest_backoff": timedelta(seconds=1), "tries": 8}
+QUICK = {
+    "first_backoff": timedelta(milliseconds=50),
+    "longest_backoff": timedelta(seconds=1),
+    "tries": 8,
+}
 
 
 @pytest.fixture
@@ -58,21 +64,31 @@ RULES = (3, {"main": 3})
 
 
 def _engine_server(server, endpoint=None):
-    return LakeFSServer(ServerOptions(endpoint or server.endpoint, server.access_key_id, server.secret_access_key))
+    return LakeFSServer(
+        ServerOptions(endpoint or server.endpoint, server.access_key_id, server.secret_access_key)
+    )
 
 
 # Rules
 
 
-def test_rules_without_a_branch_are_rules_although_the_client_library_stumbles_over_them(repository, spark):
+def test_rules_without_a_branch_are_rules_although_the_client_library_stumbles_over_them(
+    repository, spark
+):
     repository.rules(3)
-    assert repository.call("GET", "/settings/gc_rules") == {"branches": None, "default_retention_days": 3}
+    assert repository.call("GET", "/settings/gc_rules") == {
+        "branches": None,
+        "default_retention_days": 3,
+    }
     repository.upload("main", "a", b"expired")
     repository.commit("main", days_ago=30)
     repository.upload("main", "a", b"head")
     repository.commit("main", days_ago=10)
     done = require_exactly_the_dead_gone(repository, spark, 3, {})
-    assert done.marked.tables.commits.manifest.facts["rules"] == {"default_retention_days": 3, "branches": {}}
+    assert done.marked.tables.commits.manifest.facts["rules"] == {
+        "default_retention_days": 3,
+        "branches": {},
+    }
     assert len(done.gone) == 1
 
 
@@ -82,7 +98,9 @@ def test_days_that_the_server_wraps_are_neither_set_nor_collected_under(reposito
         engine.set_retention_rules(repository.name, RetentionRules(4_294_967_301))
     assert engine.retention_rules(repository.name) is None
     repository.rules(4_294_967_301)
-    assert repository.call("GET", "/settings/gc_rules")["default_retention_days"] == 5, "the server wraps no more"
+    assert repository.call("GET", "/settings/gc_rules")["default_retention_days"] == 5, (
+        "the server wraps no more"
+    )
     repository.rules(2_147_483_648)
     repository.upload("main", "a", b"dropped")
     repository.reset("main")
@@ -100,10 +118,14 @@ def test_a_rule_for_a_branch_that_is_not_there_is_shown_and_harmless(repository,
     assert done.marked.tables.commits.manifest.facts["rules_without_branch"] == ["nowhere"]
 
 
-def test_a_min_age_below_the_servers_grace_period_is_refused_unless_it_is_called_unsafe(repository, server, spark):
+def test_a_min_age_below_the_servers_grace_period_is_refused_unless_it_is_called_unsafe(
+    repository, server, spark
+):
     repository.upload("main", "a", b"dropped")
     repository.reset("main")
-    with pytest.raises(SettingsError, match=r"min_age of .* is 0:00:00, the server lets an upload wait 1 day"):
+    with pytest.raises(
+        SettingsError, match=r"min_age of .* is 0:00:00, the server lets an upload wait 1 day"
+    ):
         mark_only(server.open_run(spark, repository.name, allow_unsafe_min_age=False))
     # With the age that the server wants, everything here is too young.
     day = {"allow_unsafe_min_age": False, "min_age": timedelta(hours=24)}
@@ -118,9 +140,9 @@ def test_a_min_age_below_the_servers_grace_period_is_refused_unless_it_is_called
 def test_locations_that_do_not_begin_with_the_namespace_are_found_all_the_same(story, spark):
     repository, gone = story
     prepared = repository.call("POST", "/gc/prepare_commits/async")
-    while not (status := repository.call("GET", "/gc/prepare_commits/status", query={"id": prepared["id"]}))[
-        "completed"
-    ]:
+    while not (
+        status := repository.call("GET", "/gc/prepare_commits/status", query={"id": prepared["id"]})
+    )["completed"]:
         pass
     location = status["result"]["gc_commits_location"]
     outside = not location.startswith(repository.namespace)
@@ -129,7 +151,9 @@ def test_locations_that_do_not_begin_with_the_namespace_are_found_all_the_same(s
 
 
 def test_the_synchronous_call_is_read_where_the_server_has_no_other(story, between, spark):
-    """A store that cannot presign makes the server answer an error and the answer, one after the other."""
+    """A store that cannot presign makes the server answer an error and the answer, one after the
+    other.
+    """
     repository, gone = story
     between.answer_with("POST", f"{PREPARE}/async", Reply(404, {"message": "invalid API endpoint"}))
     done = require_exactly_the_dead_gone(repository, spark, *RULES, endpoint=between.endpoint)
@@ -143,13 +167,17 @@ def test_the_synchronous_call_is_read_where_the_server_has_no_other(story, betwe
         assert len(re.findall(rb"^\{", answer.body, re.MULTILINE)) == 2
 
 
-def test_a_task_that_never_ends_is_given_up_at_the_deadline_with_nothing_deleted(story, between, spark):
+def test_a_task_that_never_ends_is_given_up_at_the_deadline_with_nothing_deleted(
+    story, between, spark
+):
     repository, _ = story
     stuck = {"task_id": "GCPC", "completed": False, "update_time": "2026-01-01T00:00:00Z"}
     between.answer_with("GET", f"{PREPARE}/status", Reply(200, stuck))
     before = repository.data()
     deadline = {"prepare_deadline": timedelta(seconds=2)}
-    run = repository.server.open_run(spark, repository.name, endpoint=between.endpoint, server=deadline)
+    run = repository.server.open_run(
+        spark, repository.name, endpoint=between.endpoint, server=deadline
+    )
     with pytest.raises(TransientError, match="not done within prepare_deadline = 0:00:02"):
         mark_only(run)
     assert repository.data() == before
@@ -190,12 +218,16 @@ def test_who_may_not_dump_walks_from_branches_and_tags(story, between, spark):
     assert (facts["refs_read_by"], facts["unknown_to_walk"]) == ("walk", 1)
 
 
-def test_who_may_not_dump_and_has_no_rules_is_told_which_permission_is_wanted(repository, between, spark):
+def test_who_may_not_dump_and_has_no_rules_is_told_which_permission_is_wanted(
+    repository, between, spark
+):
     repository.upload("main", "a", b"dropped")
     repository.reset("main")
     before = repository.data()
     between.answer_with("POST", DUMP, Reply(401, {"message": "insufficient permissions"}))
-    with pytest.raises(PermissionDeniedError, match="fs:ListTags, fs:ListBranches and fs:ListCommits"):
+    with pytest.raises(
+        PermissionDeniedError, match="fs:ListTags, fs:ListBranches and fs:ListCommits"
+    ):
         mark_only(repository.server.open_run(spark, repository.name, endpoint=between.endpoint))
     assert repository.data() == before
 
@@ -207,11 +239,16 @@ def test_a_token_that_repeats_ends_the_scan_with_a_refusal(story, between, serve
     repository, _ = story
     first = repository.call("POST", "/gc/prepare_uncommited", data={})
     here = {"branch": "main", "path": "", "run_id": first["run_id"], "key": ""}
-    again = {"continuation_token": base64.b64encode(json.dumps(here).encode()).decode(), "run_id": first["run_id"]}
+    again = {
+        "continuation_token": base64.b64encode(json.dumps(here).encode()).decode(),
+        "run_id": first["run_id"],
+    }
     between.answer_with("POST", UNCOMMITTED, changed(server, lambda body: body.update(again)))
     before = repository.data()
     run = server.open_run(spark, repository.name, endpoint=between.endpoint)
-    with pytest.raises(IncompleteReadError, match="repeats a continuation token, so the scan makes no progress"):
+    with pytest.raises(
+        IncompleteReadError, match="repeats a continuation token, so the scan makes no progress"
+    ):
         mark_only(run)
     assert repository.data() == before
 
@@ -220,10 +257,19 @@ def test_a_server_whose_scan_does_not_get_ahead_is_refused(repository, server, s
     repository.upload("main", "a", b"staged")
     first = repository.call("POST", "/gc/prepare_uncommited", data={})
     token = first.get("continuation_token")
-    second = repository.call("POST", "/gc/prepare_uncommited", data={"continuation_token": token}) if token else {}
+    second = (
+        repository.call("POST", "/gc/prepare_uncommited", data={"continuation_token": token})
+        if token
+        else {}
+    )
     if not token or second.get("continuation_token") != token:
-        pytest.skip("this server's scan gets ahead: needs one that was started with ugc.prepare_interval=1ns")
-    with pytest.raises(IncompleteReadError, match="repeats a continuation token, so the scan makes no progress"):
+        pytest.skip(
+            "this server's scan gets ahead: needs one that was started with "
+            "ugc.prepare_interval=1ns"
+        )
+    with pytest.raises(
+        IncompleteReadError, match="repeats a continuation token, so the scan makes no progress"
+    ):
         mark_only(server.open_run(spark, repository.name))
     assert repository.get("main", "a") == b"staged"
 
@@ -242,18 +288,31 @@ def test_staged_objects_on_many_pages_are_all_found(repository, spark):
     repository.delete("b001", "dropped")
     first = repository.call("POST", "/gc/prepare_uncommited", data={})
     if not first.get("continuation_token"):
-        pytest.skip("this server's scan has one page: needs one that was started with ugc.prepare_interval=25ms")
-    second = repository.call("POST", "/gc/prepare_uncommited", data={"continuation_token": first["continuation_token"]})
+        pytest.skip(
+            "this server's scan has one page: needs one that was started with "
+            "ugc.prepare_interval=25ms"
+        )
+    second = repository.call(
+        "POST", "/gc/prepare_uncommited", data={"continuation_token": first["continuation_token"]}
+    )
     if second.get("continuation_token") == first["continuation_token"]:
-        pytest.skip("this server's scan does not get ahead: needs one that was started with ugc.prepare_interval=25ms")
+        pytest.skip(
+            "this server's scan does not get ahead: needs one that was started with "
+            "ugc.prepare_interval=25ms"
+        )
     done = require_exactly_the_dead_gone(repository, spark)
     assert done.gone == gone
     facts = done.marked.tables.uncommitted.manifest.facts
     assert facts["pages"] > facts["pages_with_data"] > 2
 
 
-def test_a_branch_that_is_deleted_in_mid_scan_costs_no_other_branch_its_rows(story, between, server, spark):
-    """The server's page lost the rows before the deleted branch: the scan is made again, and united."""
+def test_a_branch_that_is_deleted_in_mid_scan_costs_no_other_branch_its_rows(
+    story, between, server, spark
+):
+    """The server's page lost the rows before the deleted branch.
+
+    The scan is made again, and united.
+    """
     repository, gone = story
     for name in ("one", "two"):
         repository.branch(name)
@@ -264,7 +323,8 @@ def test_a_branch_that_is_deleted_in_mid_scan_costs_no_other_branch_its_rows(sto
         reply = passed_on(server, asked)
         if not left:
             return reply
-        # As seen on a server: the page is answered without a location, and what it had found is lost.
+        # As seen on a server: the page is answered without a location, and what it had found is
+        # lost.
         repository.drop_branch(left.pop())
         body = json.loads(reply.body)
         body["gc_uncommitted_location"] = ""
@@ -273,7 +333,8 @@ def test_a_branch_that_is_deleted_in_mid_scan_costs_no_other_branch_its_rows(sto
     between.answer_with("POST", UNCOMMITTED, scan)
     dead = {address for address, data in repository.contents.items() if data == b"two"}
     done = collect(repository, spark, endpoint=between.endpoint)
-    # What the first scan saw on the branch that is gone now is kept once more: the union errs to that side.
+    # What the first scan saw on the branch that is gone now is kept once more: the union errs to
+    # that side.
     assert done.gone == gone
     assert repository.get("one", "staged") == b"one"
     assert len(done.marked.tables.uncommitted.manifest.facts["server_runs"]) >= 2
@@ -285,7 +346,10 @@ def test_a_branch_that_is_deleted_in_mid_scan_costs_no_other_branch_its_rows(sto
 
 def test_a_server_that_is_overloaded_for_a_while_is_asked_again(story, between, spark):
     repository, gone = story
-    throttled = Reply(503, {"message": "throttled"}), Reply(429, {"message": "too many requests"}, {"Retry-After": "1"})
+    throttled = (
+        Reply(503, {"message": "throttled"}),
+        Reply(429, {"message": "too many requests"}, {"Retry-After": "1"}),
+    )
     for method, path in (
         ("POST", f"{PREPARE}/async"),
         ("POST", UNCOMMITTED),
@@ -293,23 +357,31 @@ def test_a_server_that_is_overloaded_for_a_while_is_asked_again(story, between, 
         ("GET", r"/repositories/[^/]+"),
     ):
         between.answer_with(method, path, in_turn(*throttled))
-    done = require_exactly_the_dead_gone(repository, spark, *RULES, endpoint=between.endpoint, server=QUICK)
+    done = require_exactly_the_dead_gone(
+        repository, spark, *RULES, endpoint=between.endpoint, server=QUICK
+    )
     assert done.gone == gone
 
 
 @pytest.mark.parametrize("at", ["prepare_commits/status", "prepare_uncommited", "branches"])
-def test_a_server_that_is_away_for_three_seconds_in_mid_run_costs_only_time(story, between, spark, at):
+def test_a_server_that_is_away_for_three_seconds_in_mid_run_costs_only_time(
+    story, between, spark, at
+):
     repository, gone = story
     between.answer_with("GET", rf".*/{at}", away := away_for(3))
     between.answer_with("POST", rf".*/{at}", away)
-    done = require_exactly_the_dead_gone(repository, spark, *RULES, endpoint=between.endpoint, server=QUICK)
+    done = require_exactly_the_dead_gone(
+        repository, spark, *RULES, endpoint=between.endpoint, server=QUICK
+    )
     assert done.gone == gone
 
 
 def test_a_server_that_stays_away_ends_the_run_with_nothing_deleted(story, between, spark):
     repository, _ = story
     before = repository.data()
-    run = repository.server.open_run(spark, repository.name, endpoint=between.endpoint, server={**QUICK, "tries": 2})
+    run = repository.server.open_run(
+        spark, repository.name, endpoint=between.endpoint, server={**QUICK, "tries": 2}
+    )
     between.answer_with("POST", UNCOMMITTED, away_for(600))
     with pytest.raises(TransientError, match=re.escape("prepare_uncommitted")):
         mark_only(run)
@@ -319,19 +391,27 @@ def test_a_server_that_stays_away_ends_the_run_with_nothing_deleted(story, betwe
 # Deleted repositories, and a cache that a cherry-pick damages
 
 
-def test_a_repository_deleted_a_moment_ago_is_refused_while_the_server_still_answers(story, server, spark):
+def test_a_repository_deleted_a_moment_ago_is_refused_while_the_server_still_answers(
+    story, server, spark
+):
     repository, _ = story
     repository.settle()
     before = repository.data()
     run = server.open_run(spark, repository.name)
     repository.call("DELETE", "", query={"force": "true"})
-    assert server.ask("GET", f"/repositories/{repository.name}").status == 200, "this server answers no longer at once"
-    with pytest.raises(RepositoryStateError, match="has no branch: it is bare, or it was deleted a moment ago"):
+    assert server.ask("GET", f"/repositories/{repository.name}").status == 200, (
+        "this server answers no longer at once"
+    )
+    with pytest.raises(
+        RepositoryStateError, match="has no branch: it is bare, or it was deleted a moment ago"
+    ):
         mark_only(run)
     assert repository.data() == before
 
 
-def test_a_repository_deleted_between_mark_and_sweep_is_found_out_at_its_real_cost_in_time(story, server, spark):
+def test_a_repository_deleted_between_mark_and_sweep_is_found_out_at_its_real_cost_in_time(
+    story, server, spark
+):
     repository, gone = story
     repository.settle()
     before = repository.data()
@@ -364,4 +444,6 @@ def test_a_cherry_picked_merge_damages_what_the_server_caches_and_no_object(repo
     assert repository.ask("GET", f"/commits/{short(merged)}").json["id"] == merged
     require_exactly_the_dead_gone(repository, spark, 3, {"main": 3})
     if not damaged:
-        pytest.skip("this server's cache was not damaged by the cherry-pick; the collection was right")
+        pytest.skip(
+            "this server's cache was not damaged by the cherry-pick; the collection was right"
+        )

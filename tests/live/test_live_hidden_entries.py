@@ -1,4 +1,7 @@
-"""Entries that hide from the server's scan, as a real server makes them: by sizes, by dates, by hard resets."""
+"""Entries that hide from the server's scan, as a real server makes them.
+
+By sizes, by dates, by hard resets.
+"""
 
 import hashlib
 import time
@@ -13,12 +16,16 @@ from tests.support.pipeline import mark_and_conclude
 
 pytestmark = pytest.mark.spark
 
-# Of a server that runs for real nothing is older than the test, so a longest upload of none shows the bound itself.
+# Of a server that runs for real nothing is older than the test, so a longest upload of none shows
+# the bound itself.
 EXACT = {"min_age": timedelta(0), "allow_unsafe_min_age": True}
 
 
 def _say(repository, branch, path, data, *, size, checksum=None):
-    """Upload past the server, and link the object with a size that is not its own; return its address."""
+    """Upload past the server, and link the object with a size that is not its own.
+
+    Return its address.
+    """
     place = repository.write_unlinked(branch, path, data)
     repository.call(
         "PUT",
@@ -36,7 +43,9 @@ def _say(repository, branch, path, data, *, size, checksum=None):
 
 def _require_hidden(repository, branch, path):
     changes = repository.call("GET", f"/branches/{branch}/diff")["results"]
-    assert path not in {change["path"] for change in changes}, "the server shows it, so nothing hides here"
+    assert path not in {change["path"] for change in changes}, (
+        "the server shows it, so nothing hides here"
+    )
 
 
 def _dropped(repository, branch="main", data=b"not needed"):
@@ -46,7 +55,9 @@ def _dropped(repository, branch="main", data=b"not needed"):
     return address
 
 
-def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is_kept(repository, spark):
+def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is_kept(
+    repository, spark
+):
     lost = _say(repository, "main", "p", b"the content", size=0)
     repository.commit("main")
     repository.store.delete(lost)
@@ -56,7 +67,8 @@ def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is
     dead = _dropped(repository)
     assert collect(repository, spark, **EXACT).gone == {dead}
     assert repository.store.relative(repository.stat("main", "p")["physical_address"]) == twin
-    # The server finds the object again, and sends as many bytes as the entry says: none. The store has all of them.
+    # The server finds the object again, and sends as many bytes as the entry says: none. The store
+    # has all of them.
     assert repository.get("main", "p") == b""
     assert repository.store.keys("data/")[twin] == len(b"the content")
 
@@ -71,7 +83,8 @@ def test_a_dishonest_twin_of_an_honest_entry_is_kept(repository, spark):
     gone = collect(repository, spark, **EXACT).gone
     assert gone == {dead}
     assert twin in repository.data()
-    # A whole read promises ten bytes and breaks off behind the last one that is there, so the entry tells.
+    # A whole read promises ten bytes and breaks off behind the last one that is there, so the entry
+    # tells.
     assert repository.store.relative(repository.stat("main", "p")["physical_address"]) == twin
 
 
@@ -103,13 +116,18 @@ def test_a_branch_that_rests_is_asked_and_an_active_one_is_not(repository, spark
 
 
 @pytest.mark.parametrize(
-    ("operation", "content"), [*product(["merge", "revert", "cherry_pick"], ["new", "old"]), ("import", "new")]
+    ("operation", "content"),
+    [*product(["merge", "revert", "cherry_pick"], ["new", "old"]), ("import", "new")],
 )
-def test_each_operation_that_moves_a_head_drops_what_hid_there(repository, make, spark, operation, content):
-    """The server seals the staging area when it begins, and drops it when it ends, over hidden entries, too.
+def test_each_operation_that_moves_a_head_drops_what_hid_there(
+    repository, make, spark, operation, content
+):
+    """The server seals the staging area when it begins, and drops it when it ends, over hidden
+    entries, too.
 
-    Where one side is what both grew from, the head's metarange becomes the other side's, and no file is written. The
-    date of the file is then from before the twin, so the branch is asked about it.
+    Where one side is what both grew from, the head's metarange becomes the other side's, and no
+    file is written. The date of the file is then from before the twin, so the branch is asked about
+    it.
     """
     repository.upload("main", "p", b"same bytes")
     repository.commit("main")
@@ -149,7 +167,9 @@ def test_each_operation_that_moves_a_head_drops_what_hid_there(repository, make,
     assert (twins["branches_asked"], twins["calls"]) == ((0, 0) if content == "new" else (1, 1))
 
 
-def test_an_empty_commit_elsewhere_writes_the_metarange_again_and_makes_no_twin_older(repository, spark):
+def test_an_empty_commit_elsewhere_writes_the_metarange_again_and_makes_no_twin_older(
+    repository, spark
+):
     repository.upload("main", "p", b"same bytes")
     repository.commit("main")
     repository.branch("elsewhere")

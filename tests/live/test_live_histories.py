@@ -1,4 +1,6 @@
-"""After any history, all that the rules protect reads as it was written, and all else is gone from the store."""
+"""After any history, all that the rules protect reads as it was written, and all else is gone from
+the store.
+"""
 
 import os
 from collections import Counter
@@ -13,8 +15,28 @@ pytestmark = pytest.mark.spark
 SEEDS = range(1, 1 + int(os.environ.get("LAKEGC_LIVE_SEEDS") or 8))
 STEPS = 120
 
-OBJECTS = {"upload", "upload_by_gateway", "upload_in_parts", "link", "write_unlinked", "identical", "copy", "remove"}
-REFS = {"commit", "branch", "drop_branch", "tag", "drop_tag", "merge", "revert", "cherry_pick", "reset", "hard_reset"}
+OBJECTS = {
+    "upload",
+    "upload_by_gateway",
+    "upload_in_parts",
+    "link",
+    "write_unlinked",
+    "identical",
+    "copy",
+    "remove",
+}
+REFS = {
+    "commit",
+    "branch",
+    "drop_branch",
+    "tag",
+    "drop_tag",
+    "merge",
+    "revert",
+    "cherry_pick",
+    "reset",
+    "hard_reset",
+}
 
 did = Counter()
 
@@ -29,7 +51,9 @@ def test_a_random_history_loses_nothing_alive_and_nothing_dead_stays(seed, repos
     if seed % 3 == 1:
         # Life goes on after a collection: what it left is a whole repository.
         history.play(STEPS // 4)
-        require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, gone_before=first.gone, **history.options)
+        require_exactly_the_dead_gone(
+            repository, spark, DEFAULT, RULES, gone_before=first.gone, **history.options
+        )
         assert collect(repository, spark, **history.options).outcomes == {}
     did.update(history.done)
 

@@ -1,4 +1,7 @@
-"""The policies of docs/security.md on a lakeFS server that enforces them: each call of a run, with and without each action."""
+"""The policies of docs/security.md on a lakeFS server that enforces them.
+
+Each call of a run, with and without each action.
+"""
 
 import lakefs_sdk
 import pytest
@@ -37,12 +40,16 @@ def enforcing(tmp_path_factory):
     with authority(tmp_path_factory.mktemp("lakefs")) as running:
         key, secret = running.keys("admin")
         client = lakefs_sdk.ApiClient(
-            lakefs_sdk.Configuration(host=f"{running.endpoint}/api/v1", username=key, password=secret)
+            lakefs_sdk.Configuration(
+                host=f"{running.endpoint}/api/v1", username=key, password=secret
+            )
         )
         for name in ("repo", "other"):
             creation = lakefs_sdk.RepositoryCreation(name=name, storage_namespace=f"local://{name}")
             lakefs_sdk.RepositoriesApi(client).create_repository(creation)
-        LakeFSServer(running.options("admin")).set_retention_rules("repo", RetentionRules(7, {"main": 7}))
+        LakeFSServer(running.options("admin")).set_retention_rules(
+            "repo", RetentionRules(7, {"main": 7})
+        )
         yield running
 
 
@@ -58,24 +65,39 @@ def _refusals(running, document, calls):
     return found
 
 
-@pytest.mark.parametrize(("document", "calls"), [(COLLECT, WITH_A_DUMP), (WALK, BY_WALKING)], ids=["dump", "walk"])
-def test_each_policy_allows_every_call_of_a_run_and_each_action_of_it_is_needed(document, calls, enforcing):
+@pytest.mark.parametrize(
+    ("document", "calls"), [(COLLECT, WITH_A_DUMP), (WALK, BY_WALKING)], ids=["dump", "walk"]
+)
+def test_each_policy_allows_every_call_of_a_run_and_each_action_of_it_is_needed(
+    document, calls, enforcing
+):
     assert _refusals(enforcing, document, calls) == {}
     for action in (each for statement in document["statement"] for each in statement["action"]):
         less = [
             {**statement, "action": [each for each in statement["action"] if each != action]}
             for statement in document["statement"]
         ]
-        refused = _refusals(enforcing, {"statement": [each for each in less if each["action"]]}, calls)
+        refused = _refusals(
+            enforcing, {"statement": [each for each in less if each["action"]]}, calls
+        )
         assert refused, action
         assert all(action in said for said in refused.values()), (action, refused)
 
 
 def test_a_user_who_may_list_one_repository_sees_no_other(enforcing):
-    assert {found.id for found in LakeFSServer(enforcing.options("admin")).repositories()} == {"repo", "other"}
-    own = {"effect": "allow", "action": ["fs:ListRepositories"], "resource": "arn:lakefs:fs:::repository/repo"}
+    assert {found.id for found in LakeFSServer(enforcing.options("admin")).repositories()} == {
+        "repo",
+        "other",
+    }
+    own = {
+        "effect": "allow",
+        "action": ["fs:ListRepositories"],
+        "resource": "arn:lakefs:fs:::repository/repo",
+    }
     enforcing.policies["narrow"] = {"statement": [COLLECT["statement"][0], own]}
-    assert [found.id for found in LakeFSServer(enforcing.options("narrow")).repositories()] == ["repo"]
+    assert [found.id for found in LakeFSServer(enforcing.options("narrow")).repositories()] == [
+        "repo"
+    ]
 
 
 def test_the_doctors_questions_are_answered_under_the_policy(enforcing):

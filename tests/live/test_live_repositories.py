@@ -1,4 +1,4 @@
-"""Repositories of every state, in namespaces of every shape, by the engine and by the command line."""
+"""Repositories of every state, in namespaces of every shape, by engine and command line."""
 
 import re
 import uuid
@@ -31,7 +31,12 @@ def _with_garbage(repository):
 
 
 @pytest.mark.parametrize(
-    "shape", [{"slash": "/"}, {"prefix": "a/deep/prefix/"}, {"prefix": "with.dots_and-dashes/", "slash": "/"}]
+    "shape",
+    [
+        {"slash": "/"},
+        {"prefix": "a/deep/prefix/"},
+        {"prefix": "with.dots_and-dashes/", "slash": "/"},
+    ],
 )
 def test_a_namespace_of_any_shape_is_collected(make, spark, shape):
     repository = make(**shape)
@@ -39,7 +44,8 @@ def test_a_namespace_of_any_shape_is_collected(make, spark, shape):
     before = set(repository.store.keys())
     done = require_exactly_the_dead_gone(repository, spark, 3, {"main": 3})
     assert done.gone == gone
-    # Beside the objects of the mark nothing is touched; what is new are lakegc's and the server's own tables.
+    # Beside the objects of the mark nothing is touched; what is new are lakegc's and the server's
+    # own tables.
     after = set(repository.store.keys())
     assert before - after == gone
     assert all(key.startswith("_lakefs/") for key in after - before)
@@ -68,7 +74,9 @@ def test_files_that_somebody_put_into_the_namespace_are_left_alone_outside_data(
     assert collect(repository, spark, flat=True).gone == {"f" * 32}
 
 
-def test_files_that_lakefs_did_not_name_are_left_alone_below_data_unless_they_are_asked_for(repository, spark):
+def test_files_that_lakefs_did_not_name_are_left_alone_below_data_unless_they_are_asked_for(
+    repository, spark
+):
     strangers = {"data/stray", "data/!ab/c/slice/object"}
     for key in strangers:
         repository.store.put(key, b"below data/, and in no commit")
@@ -86,7 +94,9 @@ def test_a_bare_repository_is_refused(make, spark):
 
 def test_a_read_only_repository_is_refused(make, spark):
     repository = make(read_only=True)
-    repository.call("POST", "/branches/main/objects", query={"path": "a", "force": "true"}, body=b"a")
+    repository.call(
+        "POST", "/branches/main/objects", query={"path": "a", "force": "true"}, body=b"a"
+    )
     repository.call("DELETE", "/branches/main/objects", query={"path": "a", "force": "true"})
     before = repository.data()
     with pytest.raises(RepositoryStateError, match=f"{repository.name} is read-only"):
@@ -120,9 +130,13 @@ def test_the_command_line_marks_reports_and_sweeps(repository, server, spark, tm
         if server.server_path:
             storage += f'\nserver_path = "{server.server_path}"'
     else:
-        storage = f's3_endpoint = "{server.s3_endpoint}"\nallow_http = true' if server.s3_endpoint else ""
+        storage = (
+            f's3_endpoint = "{server.s3_endpoint}"\nallow_http = true' if server.s3_endpoint else ""
+        )
     config = tmp_path / "lakegc.toml"
-    config.write_text(SETTINGS.format(name=repository.name, endpoint=server.endpoint, storage=storage))
+    config.write_text(
+        SETTINGS.format(name=repository.name, endpoint=server.endpoint, storage=storage)
+    )
     environment = {
         "LAKEGC_ACCESS_KEY_ID": server.access_key_id,
         "LAKEGC_SECRET_ACCESS_KEY": server.secret_access_key,

@@ -1,4 +1,7 @@
-"""Whole collections of stories that somebody else wrote down: the upstream scenario and the documents' example."""
+"""Whole collections of stories that somebody else wrote down.
+
+The upstream scenario and the documents' example.
+"""
 
 import pytest
 
@@ -15,7 +18,9 @@ def _tell_upstream_scenario(repository):
     files = {}
     for branch, numbers in (("main", (1, 2)), ("dev", (5, 6)), ("dev2", (8, 9))):
         for number in numbers:
-            files[number] = repository.upload(branch, f"file_{number}", f"content of {number}".encode())
+            files[number] = repository.upload(
+                branch, f"file_{number}", f"content of {number}".encode()
+            )
             repository.commit(branch, days_ago=14)
     for branch, number, days_ago in (
         ("main", 2, 12),
@@ -52,19 +57,25 @@ def test_the_upstream_scenario_ends_as_upstream_says_file_by_file(repository, sp
         9: False,  # only in dev2's commits of 14 days ago
         10: False,  # staged on a branch that is gone
     }
-    assert {row.retained_by for row in done.marked.tables.commits.frame(spark).collect()} == {"server+lakegc"}
+    assert {row.retained_by for row in done.marked.tables.commits.frame(spark).collect()} == {
+        "server+lakegc"
+    }
     again = collect(repository, spark)
     assert again.outcomes == {}
 
 
-# The example of the documents (main 21 days, dev 7, others 14, collected on 2022-03-31), as days before that day.
+# The example of the documents (main 21 days, dev 7, others 14, collected on 2022-03-31), as days
+# before that day.
 MAIN = {"02-27": 32, "03-01": 30, "03-09": 22, "03-12": 19, "03-18": 13, "03-26": 5}
 DEV = {"03-14": 17, "03-16": 15, "03-20": 11, "03-23": 8}
 RETAINED = {"03-09", "03-12", "03-18", "03-26", "d: 03-23", "merge"}
 
 
 def _replace(repository, branch, label, days_ago):
-    """Write a version of the branch's table and commit it; the version before is only in older commits then."""
+    """Write a version of the branch's table and commit it.
+
+    The version before is only in older commits then.
+    """
     address = repository.upload(branch, f"{branch}/table", label.encode())
     return address, repository.commit(branch, days_ago=days_ago, message=label)
 
@@ -91,10 +102,14 @@ def test_the_example_of_the_documents_keeps_what_the_documents_say(repository, s
     rows = done.marked.tables.commits.frame(spark).collect()
     kept = {label for label, id_ in ids.items() if id_ in {row.commit_id for row in rows}}
     assert kept == RETAINED
-    assert {label for label, address in versions.items() if repository.lies_there(address)} == RETAINED - {"merge"}
+    assert {
+        label for label, address in versions.items() if repository.lies_there(address)
+    } == RETAINED - {"merge"}
 
 
-def test_without_rules_every_commit_keeps_its_objects_and_uncommitted_garbage_goes(repository, spark):
+def test_without_rules_every_commit_keeps_its_objects_and_uncommitted_garbage_goes(
+    repository, spark
+):
     repository.upload("main", "a", b"first")
     repository.commit("main", days_ago=4000)
     repository.upload("main", "a", b"second")
@@ -152,7 +167,9 @@ def test_what_a_refused_commit_left_in_sealed_staging_is_kept(repository, spark)
     repository.upload("main", "b", b"sealed")
     answer = repository.ask("POST", "/branches/main/commits", data={"message": "refused"})
     if answer.status == 201:
-        pytest.skip("this server runs no Lua hooks (actions.enabled, actions.lua): no commit can be refused")
+        pytest.skip(
+            "this server runs no Lua hooks (actions.enabled, actions.lua): no commit can be refused"
+        )
     assert answer.status == 412
     repository.upload("main", "a", b"staged after the refusal")
     done = require_exactly_the_dead_gone(repository, spark)
@@ -209,7 +226,9 @@ def test_objects_of_every_kind_of_upload_are_kept_while_something_refers_to_them
     repository.link("main", "linked", b"linked")
     repository.upload("main", "source", b"source")
     repository.copy("main", "copied", "main", "source")
-    presigns = repository.server.call("GET", "/config")["storage_config"].get("pre_sign_multipart_upload")
+    presigns = repository.server.call("GET", "/config")["storage_config"].get(
+        "pre_sign_multipart_upload"
+    )
     if presigns:
         repository.upload_in_presigned_parts("main", "presigned", [big, b"tail"])
     repository.commit("main")
@@ -221,5 +240,9 @@ def test_objects_of_every_kind_of_upload_are_kept_while_something_refers_to_them
     ):
         gone.add(upload("main", name, b"dropped"))
         repository.delete("main", name)
-    gone.add(repository.store.relative(repository.write_unlinked("main", "never", b"never linked")["physical_address"]))
+    gone.add(
+        repository.store.relative(
+            repository.write_unlinked("main", "never", b"never linked")["physical_address"]
+        )
+    )
     assert require_exactly_the_dead_gone(repository, spark).gone == gone

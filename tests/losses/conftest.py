@@ -1,4 +1,4 @@
-"""What the tests of the losses share: scripted servers, a small store, a sandbox."""
+"""Fixtures of the tests of losses: scripted servers, a small store, a sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.scripted_server import ScriptedServer
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[Any], LakeFSServer]]:
-    """Give a client of a server that answers as told."""
+    """Return a client of a server with scripted answers."""
     with ExitStack() as stack:
 
         def start(overrides: Any) -> LakeFSServer:
@@ -32,7 +32,9 @@ def answering() -> Iterator[Callable[[Any], LakeFSServer]]:
 @pytest.fixture
 def store(tmp_path: Path) -> ObjectStore:
     (tmp_path / "repo").mkdir()
-    return open_store(Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path)))
+    return open_store(
+        Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
+    )
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
-"""Take each guard out of a copy of the code, one after the other, and look whether the test of its loss fails.
+"""Remove each guard from a copy of the code, and check that the test of its loss fails.
 
     python -m tests.losses.mutate            every guard of guards.toml
     python -m tests.losses.mutate 5 12       those of these losses
     python -m tests.losses.mutate --jobs 2   two at a time
 
-A guard whose test still passes without it guards nothing, or is not tested; the exit code is 1 then. The working tree is
-not touched.
+A guard whose test still passes without it guards nothing, or is not tested; the exit code is 1
+then. The working tree is not touched.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ import click
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COPIED = ("spark_core", "lakegc_dagster", "tests", "docs", "pyproject.toml", "workspace.yaml")
-# What pytest ends with when tests ran and failed; anything else (no such test, a broken import) shows nothing.
+# pytest's exit code when tests ran and failed; other codes (no such test, a broken import) prove
+# nothing.
 _FAILED = 1
 _SECONDS_PER_TEST = 600
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A guard taken out.
+    """A removed guard.
 
     Attributes:
         loss: Row of the table of losses.
         incident: What happened elsewhere.
-        guard: What stands against it, in words.
+        guard: The guard, as text.
         file: Where the guard is.
-        find: Its text, once in the file.
-        replace: What stands there without it.
-        test: The test that must fail then, as pytest names it.
+        find: Its source text, which is once in the file.
+        replace: The source text without it.
+        test: The test that must fail without it, by pytest's name.
     """
 
     loss: int
@@ -67,19 +68,33 @@ def without(source: str, mutation: Mutation) -> str:
     """Return the source without the guard.
 
     Raises:
-        ValueError: If its text is not there exactly once: the guard moved, so guards.toml has to follow.
+        ValueError: If its text is not in the source exactly once; then guards.toml must be changed.
     """
     found = source.count(mutation.find)
     if found != 1:
-        raise ValueError(f"loss {mutation.loss}: {mutation.file} has {found} times, wanted once:\n{mutation.find}")
+        raise ValueError(
+            f"loss {mutation.loss}: {mutation.file} has {found} times, wanted "
+            f"once:\n{mutation.find}"
+        )
     return source.replace(mutation.find, mutation.replace)
 
 
 def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run tests of the copy, with the copy's code."""
     env = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={_SECONDS_PER_TEST}"]
-    return subprocess.run([*words, *tests], cwd=copy, env=env, capture_output=True, text=True, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={_SECONDS_PER_TEST}",
+    ]
+    return subprocess.run(
+        [*words, *tests], cwd=copy, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def copied(into: Path) -> Path:
@@ -95,7 +110,9 @@ def copied(into: Path) -> Path:
 
 
 def is_caught(copy: Path, mutation: Mutation) -> bool:
-    """Take the guard out of the copy, run its test, put the guard back, and say whether the test failed."""
+    """Remove the guard from the copy, run its test, restore the guard; return whether the test
+    failed.
+    """
     file, began = copy / mutation.file, time.monotonic()
     source = file.read_text()
     file.write_text(without(source, mutation))
@@ -107,7 +124,9 @@ def is_caught(copy: Path, mutation: Mutation) -> bool:
     words = "caught" if caught else f"SURVIVED (pytest ended {result.returncode})"
     tail = "" if caught else f"\n{result.stdout[-3000:]}"
     seconds = time.monotonic() - began
-    click.echo(f"{mutation.loss:>4}  {words:<9} {seconds:5.0f} s  {mutation.test}  {mutation.guard}{tail}")
+    click.echo(
+        f"{mutation.loss:>4}  {words:<9} {seconds:5.0f} s  {mutation.test}  {mutation.guard}{tail}"
+    )
     return caught
 
 
@@ -121,7 +140,9 @@ def is_caught(copy: Path, mutation: Mutation) -> bool:
     help="Guards that are taken out at once, each of a copy of its own.",
 )
 def main(losses: tuple[int, ...], jobs: int) -> None:
-    """Take out the guards of some LOSSES (rows of docs/safety.md), of all by default, and see their tests fail."""
+    """Remove the guards of some LOSSES (rows of docs/safety.md; by default all), and check that
+    their tests fail.
+    """
     chosen = [mutation for mutation in mutations() if not losses or mutation.loss in losses]
     if unknown := set(losses) - {mutation.loss for mutation in chosen}:
         raise click.UsageError(f"no loss has the number {min(unknown)}")

@@ -27,9 +27,11 @@ from spark_core.errors import (
 from spark_core.lakefs import LakeFSServer, walk_refs
 from spark_core.model import Repository, RetentionRules
 from spark_core.records import tables
+from spark_core.records.writing import Draft
 from spark_core.retention import retained_commits
 from spark_core.run import chain, preconditions
 from tests.spark_core.retention.graphs import NOW, graph
+from tests.support.figures import Given
 from tests.support.passing_mark import passing_mark
 from tests.support.scripted_server import Asked, page
 from tests.support.written_run import written_run
@@ -52,7 +54,10 @@ def test_3_no_rules_fell_back_to_no_commits_at_all() -> None:
 def test_4_the_absolute_form_of_an_address_was_not_recognised() -> None:
     namespace = Namespace.parse("s3://bucket/repo/")
     relative, types = pa.array(["data/s/x"]), pa.array([AddressType.RELATIVE], pa.int32())
-    absolute, full = pa.array(["s3://bucket/repo/data/s/x"]), pa.array([AddressType.FULL], pa.int32())
+    absolute, full = (
+        pa.array(["s3://bucket/repo/data/s/x"]),
+        pa.array([AddressType.FULL], pa.int32()),
+    )
     assert namespace.relative_batch(absolute, full) == namespace.relative_batch(relative, types)
     assert namespace.relative_absolute("s3://other/repo/data/s/x") is None
     with pytest.raises(AddressError, match="could be read as"):
@@ -66,16 +71,29 @@ def test_4_the_absolute_form_of_an_address_was_not_recognised() -> None:
         "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw",
     ],
 )
-def test_4_an_object_in_a_sharded_slice_was_not_recognised_by_another_name_of_its_store(address: str) -> None:
-    for before in ("s3://an-access-point/repo/", "https://cdn.example/x/data/", "local:///mnt/link/"):
+def test_4_an_object_in_a_sharded_slice_was_not_recognised_by_another_name_of_its_store(
+    address: str,
+) -> None:
+    for before in (
+        "s3://an-access-point/repo/",
+        "https://cdn.example/x/data/",
+        "local:///mnt/link/",
+    ):
         assert own_name(f"{before}{address}") == address
-        assert may_be_own(pa.array([f"{before}{address}", f"{before}{address}/more"])).to_pylist() == [True, False]
+        assert may_be_own(
+            pa.array([f"{before}{address}", f"{before}{address}/more"])
+        ).to_pylist() == [True, False]
 
 
-@pytest.mark.parametrize("detour", ["exports/%2e%2e/data/s/x", "exports/..%2Fdata%2Fs%2Fx", "%2564ata/x/y"])
+@pytest.mark.parametrize(
+    "detour", ["exports/%2e%2e/data/s/x", "exports/..%2Fdata%2Fs%2Fx", "%2564ata/x/y"]
+)
 def test_4_a_detour_through_a_folder_beside_data_was_taken_for_another_object(detour: str) -> None:
     namespace = Namespace.parse("s3://bucket/repo")
-    assert namespace.relative_absolute("s3://bucket/repo/exports/at=10%3A00/x") == "exports/at=10%3A00/x"
+    assert (
+        namespace.relative_absolute("s3://bucket/repo/exports/at=10%3A00/x")
+        == "exports/at=10%3A00/x"
+    )
     with pytest.raises(AddressError, match="could be read as"):
         namespace.relative_absolute(f"s3://bucket/repo/{detour}")
 
@@ -90,49 +108,75 @@ def test_5_an_error_while_the_live_side_was_listed_was_ignored(tmp_path: Path) -
 
 
 def test_7_tables_of_the_server_were_taken_for_data() -> None:
-    kinds = ["_lakefs/" + "a" * 64, "_lakefs/retention/gc/rules/config.json", "dummy", "data/", "a" * 32, "other/x"]
+    kinds = [
+        "_lakefs/" + "a" * 64,
+        "_lakefs/retention/gc/rules/config.json",
+        "dummy",
+        "data/",
+        "a" * 32,
+        "other/x",
+    ]
     assert [kind for kind in kinds if is_collectable(kind)] == []
 
 
-@pytest.mark.parametrize(("age", "kept"), [("9.9999999", True), ("10", False), ("10.0000001", False)])
+@pytest.mark.parametrize(
+    ("age", "kept"), [("9.9999999", True), ("10", False), ("10.0000001", False)]
+)
 def test_8_a_commit_at_the_threshold_was_off_by_one(age: str, *, kept: bool) -> None:
-    # The child is young enough or not, and with it its parent, the state at the threshold, is kept or not.
+    # The age of the child decides whether its parent, the state at the threshold, is kept.
     assert ("A" in retained(f"A:99 B:{age}(A) C:99(B)", TEN_DAYS, branches={"main": "C"})) is kept
 
 
 def test_9_the_parent_was_lost_by_the_order_in_which_branches_were_walked() -> None:
     rules = RetentionRules(1, {"long": 40})
-    # `short` comes to P first and stops there, as one that keeps nothing of it; `long` must go on below it.
+    # `short` reaches P first and stops there, because it keeps nothing of it. `long` must go on
+    # below P.
     for commits in ("A:60 P:30(A) Q:20(P) S:2(P)", "A:60 P:30(A) S:2(P) Q:20(P)"):
         for branches in ({"short": "S", "long": "Q"}, {"long": "Q", "short": "S"}):
             assert retained(commits, rules, branches=branches) == {"A", "P", "Q", "S"}
 
 
 def test_10_tagged_commits_expired() -> None:
-    assert "A" in retained("A:99 B:98(A) C:97(B) D:1(C)", TEN_DAYS, branches={"main": "D"}, tags={"v1": "A"})
+    assert "A" in retained(
+        "A:99 B:98(A) C:97(B) D:1(C)", TEN_DAYS, branches={"main": "D"}, tags={"v1": "A"}
+    )
 
 
-@pytest.mark.parametrize("other", ["local://repo", "local://repo/", "local://repo/inner", "local://"])
+@pytest.mark.parametrize(
+    "other", ["local://repo", "local://repo/", "local://repo/inner", "local://"]
+)
 def test_11_two_repositories_shared_a_namespace_or_one_was_inside_the_other(other: str) -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
     ours = Repository("ours", "local://repo", "main", created)
     if other == "local://":
         ours, other = Repository("ours", "local://repo/inner", "main", created), "local://repo"
     theirs = Repository("theirs", other, "main", created)
-    with pytest.raises(RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"):
+    with pytest.raises(
+        RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"
+    ):
         preconditions.require_own_namespace(
             ours, Namespace.parse(ours.storage_namespace, server_path="/bs"), [ours, theirs]
         )
 
 
-@pytest.mark.parametrize("second", [None, "https://minio.example.com:443/", "http://minio.example.com"])
+@pytest.mark.parametrize(
+    "second", [None, "https://minio.example.com:443/", "http://minio.example.com"]
+)
 def test_11_two_storages_were_one_store(second: str | None) -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
-    ours, theirs = (Repository(name, "s3://b/repo", "main", created, storage_id=name) for name in ("ours", "theirs"))
+    ours, theirs = (
+        Repository(name, "s3://b/repo", "main", created, storage_id=name)
+        for name in ("ours", "theirs")
+    )
     endpoints = {"ours": "https://minio.example.com", "theirs": second}
-    with pytest.raises(RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"):
+    with pytest.raises(
+        RepositoryStateError, match=r"ours .* and theirs .* share a storage namespace"
+    ):
         preconditions.require_own_namespace(
-            ours, Namespace.parse("s3://b/repo"), [ours, theirs], endpoint_of=lambda one: endpoints[one.id]
+            ours,
+            Namespace.parse("s3://b/repo"),
+            [ours, theirs],
+            endpoint_of=lambda one: endpoints[one.id],
         )
 
 
@@ -150,11 +194,15 @@ def test_6_an_upload_under_way_looked_old() -> None:
 def test_16_the_store_dated_objects_by_another_clock() -> None:
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     ahead = ClockReading.of(noon + timedelta(minutes=6), sent=noon, received=noon)
-    with pytest.raises(UnsafePlanError, match=r"the clock of the store is .*0:06:00 ahead of this machine's"):
+    with pytest.raises(
+        UnsafePlanError, match=r"the clock of the store is .*0:06:00 ahead of this machine's"
+    ):
         require_near(ahead, "the store")
 
 
-def test_23_linked_objects_of_a_local_store_have_absolute_addresses_that_were_not_recognised() -> None:
+def test_23_linked_objects_of_a_local_store_have_absolute_addresses_that_were_not_recognised() -> (
+    None
+):
     namespace = Namespace.parse("local://repo", server_path="/var/lakefs")
     assert namespace.relative_absolute("local:///var/lakefs/repo/data/s/x") == "data/s/x"
     with pytest.raises(AddressError, match=r"looks like an object of local://repo/.*server_path"):
@@ -165,19 +213,23 @@ def test_27_two_tables_were_made_again_out_of_order(tmp_path: Path) -> None:
     run = written_run(tmp_path, spark=None).run
     manifests = passing_mark(run)
     later = run.keep(
-        tables.Draft(
+        Draft(
             tables.COMMITTED_ADDRESSES,
             tables.COMMITTED_ADDRESSES.schema.empty_table(),
             manifests["namespace_slices"].reading_began,
             [manifests["retained_commits"]],
-            facts=lambda _: dict(manifests["committed_addresses"].facts),
+            figures=lambda _, __: Given(manifests["committed_addresses"].facts),
         )
     ).manifest
-    with pytest.raises(ChainError, match=r"committed_addresses began at .*, before retained_commits ended at"):
+    with pytest.raises(
+        ChainError, match=r"committed_addresses began at .*, before retained_commits ended at"
+    ):
         chain.require_unbroken(run, list({**manifests, later.table: later}.values())[:4])
 
 
-def test_28_commits_that_only_a_tag_leads_to_were_not_walked(answering: Callable[[Any], LakeFSServer]) -> None:
+def test_28_commits_that_only_a_tag_leads_to_were_not_walked(
+    answering: Callable[[Any], LakeFSServer],
+) -> None:
     head, tagged = "a" * 64, "b" * 64
 
     def answers(asked: Asked) -> tuple[int, Any]:
@@ -187,7 +239,13 @@ def test_28_commits_that_only_a_tag_leads_to_were_not_walked(answering: Callable
         if what == "tags":
             return 200, page([{"id": "v1", "commit_id": tagged}], asked.query)
         id_ = head if ref == "main" else tagged
-        commit = {"id": id_, "parents": [], "meta_range_id": "", "version": 1, "creation_date": 1_795_000_000}
+        commit = {
+            "id": id_,
+            "parents": [],
+            "meta_range_id": "",
+            "version": 1,
+            "creation_date": 1_795_000_000,
+        }
         return 200, {"results": [commit], "pagination": {"has_more": False}}
 
     assert walk_refs(answering({("GET", ".*"): answers}), "repo").commits.keys() == {head, tagged}
@@ -202,7 +260,9 @@ def test_31_a_repository_was_made_inside_anothers_data(tmp_path: Path) -> None:
     listing = manifests["namespace_slices"]
     nested = replace(listing, facts={**listing.facts, "nested_objects": 1})
     (on_listing,) = [
-        result for result in check_mark(run, {**manifests, listing.table: nested}) if "inside" in result.summary
+        result
+        for result in check_mark(run, {**manifests, listing.table: nested})
+        if "inside" in result.summary
     ]
     assert not on_listing.passed
 
@@ -211,7 +271,9 @@ def test_31_a_repository_was_made_inside_anothers_data(tmp_path: Path) -> None:
 def test_32_the_server_kept_its_tables_among_the_data(prefix: str) -> None:
     created = datetime(2026, 1, 1, tzinfo=UTC)
     with pytest.raises(RepositoryStateError, match="among the data that lakegc may collect"):
-        preconditions.require_tables_apart(Repository("repo", "local://repo", "main", created), prefix)
+        preconditions.require_tables_apart(
+            Repository("repo", "local://repo", "main", created), prefix
+        )
 
 
 def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None:
@@ -224,5 +286,9 @@ def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None
     assert not run.store.exists(layout.verdict_key(run.key))
     # The conclusion itself, and what a person confirmed of it, are shown as they are stored.
     found, _ = verdict.conclude(replace(run, options=replace(run.options, max_expired_share=0.0)))
-    stored = {str(check["name"]): check["passed"] for check in found.checks if check["table"] == "expired_addresses"}
+    stored = {
+        str(check["name"]): check["passed"]
+        for check in found.checks
+        if check["table"] == "expired_addresses"
+    }
     assert {result.name: result.passed for result in judge_mark(run)} == stored

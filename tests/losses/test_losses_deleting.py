@@ -1,4 +1,4 @@
-"""Losses of the sweep: what it may delete, on whose word, together with whom, and what it says of it."""
+"""Losses of the sweep: its permission to delete, concurrent collectors, and its report."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from spark_core.records.journal import Journal
 from spark_core.run import Run
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
-from spark_core.sweep.batches import Orders, run_task
 from spark_core.sweep.deadline import Deadline
-from spark_core.upkeep import housekeeping
+from spark_core.sweep.task import Orders, run_task
+from spark_core.upkeep import prune
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
@@ -29,7 +29,9 @@ from tests.support.written_run import NOW, OLD, any_name, written_run
 
 def test_15_deletions_that_failed_were_counted_as_deleted() -> None:
     denied = Answer("refused", "AccessDenied")
-    outcomes = delete_in_batches(["data/s/a", "data/s/b"], lambda _: {"data/s/a": denied}, StoreOptions(), size=1000)
+    outcomes = delete_in_batches(
+        ["data/s/a", "data/s/b"], lambda _: {"data/s/a": denied}, StoreOptions(), size=1000
+    )
     assert [(outcome.outcome, outcome.error) for outcome in outcomes] == [
         ("refused", "AccessDenied"),
         ("failed", "the store's answer does not mention the key"),
@@ -39,20 +41,30 @@ def test_15_deletions_that_failed_were_counted_as_deleted() -> None:
 def test_18_the_sweep_ran_although_a_check_had_failed(tmp_path: Path) -> None:
     run = written_run(tmp_path, spark=None).run
     passing_mark(
-        run, expired_addresses={"live_objects": 10_000, "missing_objects": 5_000, "missing_named": ["data/s/x"]}
+        run,
+        expired_addresses={
+            "live_objects": 10_000,
+            "missing_objects": 5_000,
+            "missing_named": ["data/s/x"],
+        },
     )
     found, _ = verdict.conclude(run)
     assert not found.passed
-    # Somebody who knows better raises the limit; what was said of the mark stays said.
+    # An operator raises the limit, but the verdict of the mark stays.
     lenient = replace(run, options=replace(run.options, max_missing_share=1.0))
-    with pytest.raises(VerdictError, match="did not pass its checks: live_objects_are_listed: 5000 of 10000"):
+    with pytest.raises(
+        VerdictError, match="did not pass its checks: live_objects_are_listed: 5000 of 10000"
+    ):
         verdict.require_sweepable(lenient)
 
 
 def test_19_two_collectors_worked_at_once(tmp_path: Path) -> None:
     run = replace(written_run(tmp_path, spark=None).run, store=MemoryStore())
     other = replace(run, key=RunKey.at(NOW + timedelta(days=1)))
-    with lease.acquire(run), pytest.raises(LeaseHeldError, match=f"the sweep of run {run.key}.*it renews its lease"):
+    with (
+        lease.acquire(run),
+        pytest.raises(LeaseHeldError, match=f"the sweep of run {run.key}.*it renews its lease"),
+    ):
         lease.acquire(other)
 
 
@@ -63,7 +75,12 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
     deadline = Deadline(datetime.now(UTC) + timedelta(minutes=10), NOW, timedelta(0))
     orders = Orders(journal, any_name(run.cutoff, flat=False), deadline, "00", 1)
     store.put("data/s/a", b"1234")
-    columns = {"address": ["data/s/a"], "size_bytes": [4], "last_modified": [datetime.now(UTC)], "why": [None]}
+    columns = {
+        "address": ["data/s/a"],
+        "size_bytes": [4],
+        "last_modified": [datetime.now(UTC)],
+        "why": [None],
+    }
     schema = pa.schema(
         [
             pa.field("address", pa.string()),
@@ -73,7 +90,7 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
         ]
     )
     later = replace(orders, limits=any_name(datetime.now(UTC) + timedelta(days=1), flat=False))
-    # The second change of the store is the deletion; the first one is what will tell of it.
+    # The first change of the store is the journal's intent, the second is the deletion.
     store.arm(2, after=True)
     with pytest.raises(Killed):
         list(run_task(later, iter([pa.record_batch(columns, schema=schema)])))
@@ -83,7 +100,9 @@ def test_20_after_a_crash_in_the_middle_nobody_knew_what_was_gone(tmp_path: Path
 
 
 def test_29_another_repository_imported_objects_of_this_one() -> None:
-    held = Holds((Hold("shared", "prefix", "data/s/", None, "ann", OLD, "the mirror imports them"),))
+    held = Holds(
+        (Hold("shared", "prefix", "data/s/", None, "ann", OLD, "the mirror imports them"),)
+    )
     assert held.protecting(pa.array(["data/s/x", "data/t/x"])).to_pylist() == [True, False]
 
 
@@ -102,13 +121,16 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = written_run(tmp_path, spark=None).run
-    run = replace(run, options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0))
+    run = replace(
+        run,
+        options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0),
+    )
     kept: list[str] = []
-    house = housekeeping.House(housekeeping.Pruned(), None)
-    monkeypatch.setattr(housekeeping, "keep_house", lambda of: kept.append(str(of.key)) or house)
+    house = prune.House(prune.Pruned(), None)
+    monkeypatch.setattr(prune, "keep_house", lambda of: kept.append(str(of.key)) or house)
 
     def why_not(of: Run) -> str | None:
-        return housekeeping.after_run(of).pruned.not_now
+        return prune.after_run(of).pruned.not_now
 
     assert "has no verdict" in str(why_not(run))
     refused = replace(run, key=RunKey.at(NOW - timedelta(days=1)))

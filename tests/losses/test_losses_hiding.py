@@ -1,4 +1,4 @@
-"""Losses in which an entry hid from the server's scan, and what was asked about it was bounded too narrowly."""
+"""Losses in which the server's scan did not show an entry, and too little was asked about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_core.mark import twins
-from spark_core.records import tables
+from spark_core.records import reading
 from tests.support.hidden_entries import HidingPlace
 
 pytestmark = pytest.mark.spark
@@ -24,14 +24,16 @@ def test_34_a_size_that_a_client_said_hid_a_re_uploaded_twin(place: HidingPlace)
     # The upload was compressed, and linked with the size of what it holds.
     twin = place.write(30, b"gzip", signed=True)
     place.stage(30, "p", twin, size=10, checksum=place.checksum("p"))
-    # Of a size that no entry has, so that nobody is asked for its sake.
+    # Its size is that of no entry, so no call is made for it.
     dead = place.upload(30, "scratch", b"garbage")
     place.upload(30, "scratch", b"staged")
     assert place.collect() == {dead}
     assert place.reads("p") == twin
 
 
-def test_34_the_object_of_the_committed_entry_was_lost_and_its_repair_looked_dead(place: HidingPlace) -> None:
+def test_34_the_object_of_the_committed_entry_was_lost_and_its_repair_looked_dead(
+    place: HidingPlace,
+) -> None:
     older = place.upload(55, "scratch", b"same")
     place.upload(54, "scratch", b"other")
     lost = place.committed(40, "p")
@@ -42,7 +44,9 @@ def test_34_the_object_of_the_committed_entry_was_lost_and_its_repair_looked_dea
     assert place.reads("p") == older
 
 
-def test_34_the_object_of_the_committed_entry_lay_elsewhere_and_its_repair_looked_dead(place: HidingPlace) -> None:
+def test_34_the_object_of_the_committed_entry_lay_elsewhere_and_its_repair_looked_dead(
+    place: HidingPlace,
+) -> None:
     twin = place.write(55, b"the content", signed=True)
     outside = f"local://{place.sandbox.blockstore.parent}/elsewhere/object"
     place.stage(40, "p", outside, size=0, checksum="said")
@@ -64,11 +68,13 @@ def test_34_the_same_where_there_is_more_than_the_driver_holds(
     place: HidingPlace, monkeypatch: pytest.MonkeyPatch, happened: Callable[[HidingPlace], None]
 ) -> None:
     monkeypatch.setattr(twins, "HELD", 0)
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     happened(place)
 
 
-def test_35_a_bound_in_time_was_taken_from_a_file_that_the_server_writes_again(place: HidingPlace) -> None:
+def test_35_a_bound_in_time_was_taken_from_a_file_that_the_server_writes_again(
+    place: HidingPlace,
+) -> None:
     place.committed(40, "p")
     place.branch(40, "elsewhere")
     twin = place.upload(30, "p")
@@ -81,7 +87,7 @@ def test_35_a_bound_in_time_was_taken_from_a_date_to_come(place: HidingPlace) ->
     place.upload(40, "p")
     commit = place.commit(40, date=int(4e9))
     twin = place.upload(30, "p")
-    # Its metarange was written again, too: nothing but the commit before it has a date.
+    # Its metarange was written again, too, so only the commit before it has a date.
     place.date(place.metarange(commit), 1)
     assert place.collect() == set()
     assert place.reads("p") == twin
@@ -96,7 +102,9 @@ def test_35_an_upload_began_before_the_head_was_made_and_ended_after_it(place: H
 
 
 def _with_a_twin_from_before(place: HidingPlace) -> str:
-    """Stage on dev what main commits a month later, so that it hides once dev is reset there; return its address."""
+    """Stage on dev what main commits a month later, so that the diff hides it once dev is reset
+    there. Return its address.
+    """
     place.committed(55, "q", b"base")
     place.branch(55, "dev")
     twin = place.upload(50, "p", branch="dev")
@@ -104,7 +112,9 @@ def _with_a_twin_from_before(place: HidingPlace) -> str:
     return twin
 
 
-def test_35_a_hard_reset_hid_what_was_staged_long_before_the_head_was_made(place: HidingPlace) -> None:
+def test_35_a_hard_reset_hid_what_was_staged_long_before_the_head_was_made(
+    place: HidingPlace,
+) -> None:
     twin = _with_a_twin_from_before(place)
     place.branch(19, "short-lived")
     place.committed(19, "more", b"more", branch="short-lived")
@@ -116,13 +126,15 @@ def test_35_a_hard_reset_hid_what_was_staged_long_before_the_head_was_made(place
 
 
 @pytest.mark.parametrize("is_ahead", [True, False], ids=["ahead", "aside"])
-def test_35_a_hard_reset_since_the_last_run_hid_what_was_staged_before(place: HidingPlace, *, is_ahead: bool) -> None:
+def test_35_a_hard_reset_since_the_last_run_hid_what_was_staged_before(
+    place: HidingPlace, *, is_ahead: bool
+) -> None:
     twin = _with_a_twin_from_before(place)
     if not is_ahead:
         place.hard_reset(45, "dev", place.commit_aside(45, "dev"))
     place.mark(18)
     if not is_ahead:
-        # So the commit that it is reset onto was not there when the last run looked.
+        # So the commit of the reset did not exist at the last run.
         place.committed(16, "since", b"since")
     place.hard_reset(15, "dev", "main")
     assert place.reads("p", "dev") == twin

@@ -1,4 +1,6 @@
-"""Losses of what looked older than it was, of what lakeFS never named, and of what a mark knew too long."""
+"""Losses of objects that looked too old, of files that lakeFS never named, and of marks that were
+too old.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SLICE = "gqv3epl4fd2o8m3men70"
 
 
 class Place:
-    """A repository of sixty days with one live file; beside it lies what a test puts there."""
+    """A sixty-day-old repository with one live file, and the files that a test adds."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
@@ -36,18 +38,24 @@ class Place:
             repositories.create(sandbox.core, "repo", "local://repo")
             gc.set_rules(sandbox.core, "repo", gc.Rules(7, {}))
             self.live = objects.upload(sandbox.core, "repo", "main", "live", b"live").address
-        self.dead = self.put(f"data/{SLICE}/{_xid(NOW - timedelta(days=50))}", NOW - timedelta(days=50))
+        self.dead = self.put(
+            f"data/{SLICE}/{_xid(NOW - timedelta(days=50))}", NOW - timedelta(days=50)
+        )
 
     def put(self, address: str, modified: datetime) -> str:
-        """Put a file past the server, and date it."""
+        """Put a file without the server, and set its date."""
         file = self.folder / address
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(address.encode())
         os.utime(file, (modified.timestamp(), modified.timestamp()))
         return address
 
-    def swept(self, spark: Any, at: datetime = NOW, **options: Any) -> tuple[set[str], dict[str, int]]:
-        """Mark and sweep; return what is gone, and how many objects each setting keeps by what the report says."""
+    def swept(
+        self, spark: Any, at: datetime = NOW, **options: Any
+    ) -> tuple[set[str], dict[str, int]]:
+        """Mark and sweep; return the deleted objects, and the number of objects that each setting
+        keeps by the report.
+        """
         self.sandbox.clock.set(at)
         run = open_sandbox_run(self.sandbox, "repo", spark, at, **options)
         marked, found, results = mark_and_conclude(run)
@@ -56,7 +64,9 @@ class Place:
         made = report.load(run)
         said = {group.name: (group.objects, group.size_bytes) for group in made.kept_by_setting}
         names = dict(zip(figures, KEPT_BY_SETTING.values(), strict=True))
-        assert said == {names[name]: (f["objects"], f["bytes"]) for name, f in figures.items() if f["objects"]}
+        assert said == {
+            names[name]: (f["objects"], f["bytes"]) for name, f in figures.items() if f["objects"]
+        }
         assert len(made.cautions) == len(said)
         gone = {address for address, outcome in sweep_only(run).items() if outcome == "deleted"}
         assert self.live not in gone
@@ -73,11 +83,18 @@ def place(sandbox: Sandbox) -> Place:
 
 
 @pytest.mark.spark
-def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(place: Place, spark: Any) -> None:
+def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(
+    place: Place, spark: Any
+) -> None:
     begun = NOW - timedelta(days=6)
     upload = f"data/{SLICE}/{_xid(begun)}"
-    left = [place.put(f"{upload}.multipart", begun), place.put(f"{upload}.part_00001", begun + timedelta(hours=1))]
-    long_ago = place.put(f"data/{SLICE}/{_xid(NOW - timedelta(days=9))}.part_00001", NOW - timedelta(days=8))
+    left = [
+        place.put(f"{upload}.multipart", begun),
+        place.put(f"{upload}.part_00001", begun + timedelta(hours=1)),
+    ]
+    long_ago = place.put(
+        f"data/{SLICE}/{_xid(NOW - timedelta(days=9))}.part_00001", NOW - timedelta(days=8)
+    )
     gone, kept = place.swept(spark)
     assert gone == {place.dead, long_ago}
     assert kept == {"strangers": 0, "inherited": 0, "longest_upload_days": len(left)}
@@ -88,7 +105,9 @@ def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(
 def test_37_a_link_was_taken_at_the_end_of_its_24_hours_by_a_server_whose_clock_was_behind(
     place: Place, spark: Any, seconds: int
 ) -> None:
-    """The machine is 4 minutes ahead: what is 24 hours and 2 seconds old here can be linked for minutes there."""
+    """This machine is 4 minutes ahead, so an object of 24 hours and 2 seconds here can still be
+    linked there for minutes.
+    """
     ahead = timedelta(minutes=4)
     given_out = NOW - timedelta(hours=24, minutes=5) + timedelta(seconds=seconds)
     core = place.sandbox.core
@@ -119,15 +138,14 @@ def _link(place: Place, address: str) -> bytes:
             physical_address=core.blockstore.location("local://repo", address),
             checksum="c",
             size_bytes=6,
-            content_type=None,
-            metadata=None,
-            mtime=None,
             link=True,
         )
     return (place.folder / address).read_bytes()
 
 
-def test_38_a_mark_was_concluded_long_after_it_was_read_and_counted_as_fresh(tmp_path: Path) -> None:
+def test_38_a_mark_was_concluded_long_after_it_was_read_and_counted_as_fresh(
+    tmp_path: Path,
+) -> None:
     run = written_run(tmp_path, spark=None).run
     passing_mark(run)
     run.environment.clock.sleep(timedelta(days=40).total_seconds())
@@ -158,14 +176,20 @@ def test_39_files_that_lakefs_never_named_were_deleted(place: Place, spark: Any)
     gone, kept = place.swept(spark)
     assert gone == {place.dead}
     assert kept == {"strangers": len(strangers), "inherited": 0, "longest_upload_days": 0}
-    later, kept = place.swept(spark, NOW + timedelta(hours=1), strangers="collect", inherited="collect")
+    later, kept = place.swept(
+        spark, NOW + timedelta(hours=1), strangers="collect", inherited="collect"
+    )
     assert later == strangers
     assert set(kept.values()) == {0}
 
 
 @pytest.mark.spark
-def test_39_objects_of_refs_that_were_not_restored_yet_were_deleted(place: Place, spark: Any) -> None:
-    """The repository was made anew over its old namespace: objects are older, by their names or by their dates."""
+def test_39_objects_of_refs_that_were_not_restored_yet_were_deleted(
+    place: Place, spark: Any
+) -> None:
+    """The repository was made anew over its old namespace: objects are older, by their names or by
+    their dates.
+    """
     born = NOW - timedelta(days=60) - timedelta(minutes=5)
     second = timedelta(seconds=1)
     inherited = {

@@ -1,4 +1,4 @@
-"""Losses that began with the server's answers; the number is the row of the table in docs/safety.md."""
+"""Losses by the server's answers; the number is the row of the table in docs/safety.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 
 from spark_core.addresses.namespace import Namespace
-from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError, SettingsError
+from spark_core.errors import (
+    IncompleteReadError,
+    NotFoundError,
+    RepositoryStateError,
+    SettingsError,
+)
 from spark_core.lakefs import (
     EntriesPage,
     LakeFSServer,
@@ -41,14 +46,17 @@ def test_1_the_last_page_had_no_rows_and_its_empty_location_stood_for_all_pages(
 ) -> None:
     server = answering({SCAN: in_turn(scanned("local://repo/one", "more"), scanned(""))})
     scan = server.prepare_uncommitted("repo")
-    with pytest.raises(IncompleteReadError, match=r"holds 0 files, 1 pages of the scan said that they wrote one"):
+    with pytest.raises(
+        IncompleteReadError, match=r"holds 0 files, 1 pages of the scan said that they wrote one"
+    ):
         uncommitted_files(store, scan)
     store.put(f"{STAGED}page-1.parquet", b"rows of the first page")
     assert list(uncommitted_files(store, scan)) == [f"{STAGED}page-1.parquet"]
 
 
 class _Branches:
-    """Branches with one staged entry each, one of them deleted under the scan: that costs the scan the rows of all.
+    """Branches with one staged entry each; one is deleted during the scan, which then loses all
+    rows.
 
     `lost` are not found when they are read, although they are listed.
     """
@@ -84,38 +92,61 @@ class _Branches:
 
 def test_2_a_branch_deleted_in_the_middle_of_the_scan_took_other_branches_rows_with_it() -> None:
     seen: Any = _Branches("a", "main")
-    assert scan_uncommitted(seen, "repo")[0].pages_with_data == 0, "the rows of both are lost without a word"
+    assert scan_uncommitted(seen, "repo")[0].pages_with_data == 0, (
+        "the rows of both are lost without a word"
+    )
     assert seen.staged() == ["data/a", "data/main"]
 
 
 def test_2_a_branch_that_the_server_could_not_find_for_a_while_was_taken_for_deleted() -> None:
-    with pytest.raises(IncompleteReadError, match=r"lists 1 branches that it did not find.*'a'"):
+    with pytest.raises(
+        IncompleteReadError, match=r"lists 1 branches of repository .* and did not find them.*'a'"
+    ):
         _Branches("a", "main", lost="a").staged()
 
 
 @pytest.mark.parametrize("names", [(), ("dev",)])
 def test_17_a_repository_without_branches_had_an_empty_live_set(names: tuple[str, ...]) -> None:
-    with pytest.raises(RepositoryStateError, match=r"has no branch: it is bare|its default branch 'main' not among"):
+    with pytest.raises(
+        RepositoryStateError, match=r"has no branch: it is bare|its default branch 'main' not among"
+    ):
         _Branches(*names).staged()
 
 
-def test_21_a_deleted_repository_answered_from_a_cache_with_an_empty_list_of_commits(store: ObjectStore) -> None:
-    store.put(f"_lakefs/retention/gc/commits/run_id={RUN}/commits.csv", b"commit_id,expired,metarange_id\n")
+def test_21_a_deleted_repository_answered_from_a_cache_with_an_empty_list_of_commits(
+    store: ObjectStore,
+) -> None:
+    store.put(
+        f"_lakefs/retention/gc/commits/run_id={RUN}/commits.csv",
+        b"commit_id,expired,metarange_id\n",
+    )
     with pytest.raises(RepositoryStateError, match=r"retains no commit at all"):
         read_retained(store, RUN)
 
 
 def test_22_the_server_answered_for_a_commit_with_another_ones_data(answering: Answering) -> None:
     def commit(id_: str, parents: list[str], metarange: str) -> dict[str, Any]:
-        return {"id": id_, "parents": parents, "meta_range_id": metarange, "version": 1, "creation_date": 1}
+        return {
+            "id": id_,
+            "parents": parents,
+            "meta_range_id": metarange,
+            "version": 1,
+            "creation_date": 1,
+        }
 
     head, asked_for, another = "a" * 64, "b" * 64, "c" * 64
 
     def answers(asked: Asked) -> tuple[int, Any]:
         what = asked.path.rpartition("/")[2]
         if what in ("branches", "tags"):
-            return 200, page([{"id": "main", "commit_id": head}] if what == "branches" else [], asked.query)
-        shown = commit(head, [asked_for], "1" * 64) if asked.path.endswith("main/commits") else commit(another, [], "")
+            return 200, page(
+                [{"id": "main", "commit_id": head}] if what == "branches" else [], asked.query
+            )
+        shown = (
+            commit(head, [asked_for], "1" * 64)
+            if asked.path.endswith("main/commits")
+            else commit(another, [], "")
+        )
         if "after" in asked.query:
             return 200, {"results": [], "pagination": {"has_more": False}}
         return 200, {"results": [shown], "pagination": {"has_more": False}}
@@ -124,10 +155,20 @@ def test_22_the_server_answered_for_a_commit_with_another_ones_data(answering: A
         walk_refs(answering({("GET", ".*"): answers}), "repo")
 
 
-def test_22_the_server_answered_for_the_head_that_a_dump_lacked_with_another_commit(answering: Answering) -> None:
-    """The head landed while the dump was made; the log of its branch is of a branch made anew, its own of another commit."""
+def test_22_the_server_answered_for_the_head_that_a_dump_lacked_with_another_commit(
+    answering: Answering,
+) -> None:
+    """The head was committed while the dump was made. The log of its branch is that of a new
+    branch, and its own log is of another commit.
+    """
     head, another = "a" * 64, "c" * 64
-    shown = {"id": another, "parents": [], "meta_range_id": "1" * 64, "version": 1, "creation_date": 1}
+    shown = {
+        "id": another,
+        "parents": [],
+        "meta_range_id": "1" * 64,
+        "version": 1,
+        "creation_date": 1,
+    }
     logs = (200, {"results": [shown], "pagination": {"has_more": False}})
     dumped = Refs({}, (Branch("main", head),), ())
     with pytest.raises(IncompleteReadError, match=rf"commit {head}.*answered about other commits"):
@@ -140,7 +181,9 @@ def test_24_a_page_token_that_repeats_ended_the_scan_early(answering: Answering)
         server.prepare_uncommitted("repo")
 
 
-def test_25_rules_that_the_client_library_could_not_read_were_taken_for_none(answering: Answering) -> None:
+def test_25_rules_that_the_client_library_could_not_read_were_taken_for_none(
+    answering: Answering,
+) -> None:
     rules = ("GET", ".*/gc_rules")
     without_branches = answering({rules: (200, {"default_retention_days": 30, "branches": None})})
     assert without_branches.retention_rules("repo") == RetentionRules(30, {})
@@ -150,14 +193,20 @@ def test_25_rules_that_the_client_library_could_not_read_were_taken_for_none(ans
 
 
 def test_26_days_that_wrapped_to_a_few_were_collected_under(answering: Answering) -> None:
-    wrapped = answering({("GET", ".*/gc_rules"): (200, {"default_retention_days": -5, "branches": []})})
+    wrapped = answering(
+        {("GET", ".*/gc_rules"): (200, {"default_retention_days": -5, "branches": []})}
+    )
     with pytest.raises(RepositoryStateError, match="the default is -5 days, wanted 0 to 36500"):
         wrapped.retention_rules("repo")
-    with pytest.raises(SettingsError, match=r"would be 4294967301 days.*the rules were not changed"):
+    with pytest.raises(
+        SettingsError, match=r"would be 4294967301 days.*the rules were not changed"
+    ):
         wrapped.set_retention_rules("repo", RetentionRules(4_294_967_301, {}))
 
 
 def test_30_the_server_swallowed_an_error_of_its_store_in_the_middle_of_a_scan() -> None:
     silent: Any = _Branches("main")
     scans = scan_uncommitted(silent, "repo")
-    assert [scan.pages_with_data for scan in scans] == [0, 1], "what one scan lost, the next one finds"
+    assert [scan.pages_with_data for scan in scans] == [0, 1], (
+        "what one scan lost, the next one finds"
+    )

@@ -1,4 +1,4 @@
-"""Losses of objects that came back to life after they were found dead, on whole runs over a small repository."""
+"""Losses of objects that were referenced again after a mark, in runs over a small repository."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ class Repository:
             objects.delete(self.core, "repo", "main", [path])
 
     def expired(self, path: str, data: bytes) -> tuple[str, str]:
-        """Commit a file and remove it, both long ago; returns its address and the commit that has it."""
+        """Commit a file and remove it, both long ago; return its address and its commit."""
         address = self.upload(path, data, days=50)
         commit_id = self.commit(days=50)
         self.remove(path, days=49)
         self.commit(days=49)
-        # The commit that removed it is the state at the threshold only once another one came after it.
+        # The commit that removed it is the state at the threshold only once another one came after
+        # it.
         self.upload(f"{path}.next", data + b".", days=48)
         self.commit(days=48)
         return address, commit_id
@@ -77,7 +78,9 @@ def repository(sandbox: Sandbox) -> Repository:
     return Repository(sandbox)
 
 
-def test_12_an_object_came_back_to_life_between_mark_and_sweep(repository: Repository, spark: Any) -> None:
+def test_12_an_object_came_back_to_life_between_mark_and_sweep(
+    repository: Repository, spark: Any
+) -> None:
     again, commit_id = repository.expired("old", b"old")
     dead, _ = repository.expired("dead", b"dead")
     run = repository.marked(spark)
@@ -95,8 +98,11 @@ def test_13_a_conclusion_outlived_a_change_of_the_rules(repository: Repository, 
     assert again in repository.there(run)
 
 
-def test_14_identical_content_was_uploaded_again_and_seen_by_no_scan(repository: Repository, spark: Any) -> None:
-    # Its size and checksum are those of the committed entry, so lakeFS calls the path unchanged, and reads from it.
+def test_14_identical_content_was_uploaded_again_and_seen_by_no_scan(
+    repository: Repository, spark: Any
+) -> None:
+    # Its size and checksum are those of the committed entry, so lakeFS calls the path unchanged,
+    # and reads from it.
     twin = repository.upload("kept", b"kept", days=30)
     dead = repository.upload("other", b"four", days=30)
     repository.upload("other", b"five!", days=29)

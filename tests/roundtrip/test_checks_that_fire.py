@@ -1,4 +1,7 @@
-"""A whole run in which checks fire: what they say, where all of it is named, and what a person may lift."""
+"""A whole run in which checks fire.
+
+What they say, where all of it is named, and what a person may lift.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +23,9 @@ SHARE, LISTED = "expired_share_is_plausible", "live_objects_are_listed"
 
 @pytest.fixture
 def lost(sandbox):
-    """A repository that lost more objects of its head than the figures name, and that is mostly garbage."""
+    """A repository that lost more objects of its head than the figures name, and that is mostly
+    garbage.
+    """
     core = sandbox.core
     with core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
         repositories.create(core, "repo", "local://repo")
@@ -39,7 +44,9 @@ def lost(sandbox):
     return sorted(addresses), kept
 
 
-def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(lost, sandbox, spark):
+def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(
+    lost, sandbox, spark
+):
     missing, kept = lost
     run = open_sandbox_run(sandbox, "repo", spark, NOW, share_from_objects=1)
     marked, _, results = mark_and_conclude(run)
@@ -48,7 +55,10 @@ def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(
 
     listed = failed[LISTED]
     assert listed.figures["missing_named"] == missing[:NAMED_MISSING]
-    assert listed.figures["missing_table"] == f"local://repo/_lakefs/retention/gc/missing/run_id={run.key}/"
+    assert (
+        listed.figures["missing_table"]
+        == f"local://repo/_lakefs/retention/gc/missing/run_id={run.key}/"
+    )
     assert listed.figures["missing_table"] in listed.summary
     table = run.load(tables.MISSING_ADDRESSES)
     assert sorted(row.address for row in table.frame(spark).collect()) == missing
@@ -63,7 +73,7 @@ def test_what_is_lost_is_named_in_full_and_a_confirmed_share_opens_nothing_else(
 
 
 @pytest.mark.deep
-def test_what_is_lost_for_good_and_mostly_garbage_is_swept_once_the_limit_is_raised_and_the_share_confirmed(
+def test_mostly_garbage_and_lost_is_swept_once_the_limit_is_raised_and_the_share_confirmed(
     lost, sandbox, spark
 ):
     _, kept = lost
@@ -74,4 +84,6 @@ def test_what_is_lost_for_good_and_mostly_garbage_is_swept_once_the_limit_is_rai
         sweep_only(run)
     verdict.confirm(run, SHARE, who="ann@desk")
     assert set(sweep_only(run).values()) == {"deleted"}
-    assert {key for batch in run.store.list("data/") for key in batch.column("key").to_pylist()} == {kept}
+    assert {
+        key for batch in run.store.list("data/") for key in batch.column("key").to_pylist()
+    } == {kept}

@@ -1,4 +1,6 @@
-"""The whole pipeline on Spark executors that are processes of their own, without our package and without our credentials."""
+"""The whole pipeline on Spark executors that are processes of their own, without our package and
+without our credentials.
+"""
 
 import json
 import pickle
@@ -66,12 +68,12 @@ from pathlib import Path
 from lakegc_dagster.jvm import start_quietly
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import load_settings
-from spark_core.records import tables
+from spark_core.records import reading
 from spark_core.mark import fates
 from spark_core.model import RunKey
 
 # The few rows of the test take the way of many.
-tables.DRIVER_ROWS, fates._HASHES_OF_A_CORE = 0, 1
+reading.DRIVER_ROWS, fates._HASHES_OF_A_CORE = 0, 1
 settings = load_settings(Path(sys.argv[1]))
 start_quietly(settings)
 result = launch(settings, "mark_and_sweep", sys.argv[2], RunKey.parse(sys.argv[3]))
@@ -106,7 +108,9 @@ def _fill(s3, bucket, root):
             key = str(path.relative_to(root))
             s3.client().put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
             if key in recorded:
-                keys[key].last_modified = datetime.fromtimestamp(recorded[key], UTC).replace(tzinfo=None)
+                keys[key].last_modified = datetime.fromtimestamp(recorded[key], UTC).replace(
+                    tzinfo=None
+                )
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +139,8 @@ def swept(tmp_path_factory):
             done = subprocess.run(
                 [sys.executable, "-c", SWEEP, str(settings), NAME, key],
                 env=cluster.environment(
-                    # A shipped package is compiled anew in each of the many Python workers, minutes for a few rows;
-                    # that its loops compile from a zip is tested beside them.
+                    # A shipped package is compiled anew in each of the many Python workers, minutes
+                    # for a few rows; that its loops compile from a zip is tested beside them.
                     NUMBA_DISABLE_JIT="1",
                     AWS_ACCESS_KEY_ID="AKIADRIVERSENVIRONMENT",
                     AWS_SECRET_ACCESS_KEY=AWS_SECRET,
@@ -148,23 +152,39 @@ def swept(tmp_path_factory):
                 text=True,
                 check=False,
             )
-        return Played(done.returncode, done.stdout + done.stderr, directory, cluster, before, _keys(s3, bucket))
+        return Played(
+            done.returncode,
+            done.stdout + done.stderr,
+            directory,
+            cluster,
+            before,
+            _keys(s3, bucket),
+        )
 
 
-def test_a_recorded_repository_is_swept_exactly_by_executors_that_had_neither_package_nor_credentials(swept):
+def test_executors_without_package_and_credentials_sweep_a_recorded_repository_exactly(
+    swept,
+):
     assert swept.code == 0, swept.said
     moment = golden.expected(NAME)["retention"][0]
-    assert swept.before - swept.after == set(moment["expired_addresses"]["mark_before_stop_and_tags"])
+    assert swept.before - swept.after == set(
+        moment["expired_addresses"]["mark_before_stop_and_tags"]
+    )
     assert all(key.startswith("_lakefs/retention/gc/") for key in swept.after - swept.before)
 
 
 def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
     assert swept.code == 0, swept.said
     events = _events(swept)
-    tasks = [event["Task Info"]["Executor ID"] for event in events if event["Event"] == "SparkListenerTaskEnd"]
+    tasks = [
+        event["Task Info"]["Executor ID"]
+        for event in events
+        if event["Event"] == "SparkListenerTaskEnd"
+    ]
     assert {"0", "1"} <= set(tasks)
     assert len(list((swept.cluster.home / "work").glob("app-*/*/lakegc-*.zip"))) >= 2
-    # Without it they would have found nothing: `prepare_cluster` has compared what they import with the driver's sources.
+    # Without it they would have found nothing: `prepare_cluster` has compared what they import with
+    # the driver's sources.
     assert swept.cluster.run(
         "import importlib.util as u; print(u.find_spec('spark_core'), bool(u.find_spec('numba')))"
     ) == ("None True")
@@ -172,9 +192,15 @@ def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
 
 def test_no_secret_is_in_anything_that_was_written_or_shown(swept):
     assert swept.code == 0, swept.said
-    plans = [event for event in _events(swept) if "SparkListenerSQLExecutionStart" in event["Event"]]
+    plans = [
+        event for event in _events(swept) if "SparkListenerSQLExecutionStart" in event["Event"]
+    ]
     assert any("MapInArrow" in event["physicalPlanDescription"] for event in plans)
-    written = (path for path in swept.directory.rglob("*") if path.is_file() and "packages" not in path.parts)
+    written = (
+        path
+        for path in swept.directory.rglob("*")
+        if path.is_file() and "packages" not in path.parts
+    )
     # An empty file and its checksum, which Spark renames when the application ends.
     searched = [path for path in written if "appstatus_" not in path.name]
     assert any(path.name == "spark.log" for path in searched)
@@ -198,7 +224,9 @@ print(store.read("there").decode())
 """
 
 
-def test_a_machine_without_credentials_can_use_a_store_only_if_it_brings_them(tmp_path, monkeypatch):
+def test_a_machine_without_credentials_can_use_a_store_only_if_it_brings_them(
+    tmp_path, monkeypatch
+):
     cluster = SparkCluster.made_in(tmp_path / "machines")
     archive = write_archive(package_sources())
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIADRIVERSENVIRONMENT")
@@ -208,7 +236,9 @@ def test_a_machine_without_credentials_can_use_a_store_only_if_it_brings_them(tm
         s3.client().put_object(Bucket=bucket, Key="there", Body=b"read")
         own = {"s3_access_key_id": None, "s3_secret_access_key": None}
         for carry, said in (("auto", "read"), ("never", "no credentials for S3 were found")):
-            store = open_store(Namespace.parse(f"s3://{bucket}"), s3.options(carry_credentials=carry, **own))
+            store = open_store(
+                Namespace.parse(f"s3://{bucket}"), s3.options(carry_credentials=carry, **own)
+            )
             sent = tmp_path / carry
             sent.write_bytes(pickle.dumps(store))
             assert said in cluster.run(USE_A_STORE, str(archive), str(sent))

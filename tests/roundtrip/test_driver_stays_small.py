@@ -14,11 +14,11 @@ from spark_core import report, schemas, sweep
 from spark_core.addresses.namespace import Namespace
 from spark_core.lock import lease
 from spark_core.mark import slices, twins
-from spark_core.records import tables
+from spark_core.records import reading
 from spark_core.records.journal import Journal
 from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
-from spark_core.sweep.aftermath import settle_left
+from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import restore
 from spark_core.upkeep import purge
 from tests.support.pipeline import mark_and_conclude
@@ -64,7 +64,7 @@ def driver_rows(monkeypatch):
 
 
 def _flat_objects(sandbox, run, count):
-    """Write objects as old servers named them, at the namespace's root, and return their addresses."""
+    """Write objects at the namespace's root, as old servers named them; return their addresses."""
     names = {f"{number:032x}" for number in range(count)}
     for name in names:
         file = sandbox.blockstore / run.namespace.path / name
@@ -75,20 +75,37 @@ def _flat_objects(sandbox, run, count):
 
 @pytest.mark.spark
 @pytest.mark.deep
-def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, spark, monkeypatch, driver_rows):
-    # Reports name some of the objects; twins are looked for under some paths at once, and some addresses are held.
+def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(
+    sandbox, spark, monkeypatch, driver_rows
+):
+    # Reports name some of the objects; twins are looked for under some paths at once, and some
+    # addresses are held.
     monkeypatch.setattr(twins, "HELD", 20)
     monkeypatch.setattr(twins, "LOT", 20)
     monkeypatch.setattr(twins, "FOUND", 20)
     # A small table is read by the driver whole, up to a constant: below it, here.
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     brought = []
     for number, objects in enumerate((500, 2_500)):
         name = f"repository-{number}"
-        made = populate(sandbox, name, now=NOW, objects=objects, commits=5, branches=2, garbage=objects // 4, staged=10)
+        made = populate(
+            sandbox,
+            name,
+            now=NOW,
+            objects=objects,
+            commits=5,
+            branches=2,
+            garbage=objects // 4,
+            staged=10,
+        )
         driver_rows.clear()
         # So many paths come to the driver as are asked about: a lot, of which no branch is asked.
-        options = {"clock_margin": timedelta(0), "max_expired_share": 1, "flat": True, "twin_calls": 0}
+        options = {
+            "clock_margin": timedelta(0),
+            "max_expired_share": 1,
+            "flat": True,
+            "twin_calls": 0,
+        }
         run = open_sandbox_run(sandbox, name, spark, NOW, **options)
         flat = _flat_objects(sandbox, run, objects // 10)
         marked, verdict, _ = mark_and_conclude(run)
@@ -107,7 +124,10 @@ def test_five_times_the_objects_bring_not_one_row_more_to_the_driver(sandbox, sp
 
 @pytest.fixture
 def driver_calls(monkeypatch):
-    """Calls of this process to the store, by kind; for a deletion the keys, for a listing the rows."""
+    """Calls of this process to the store, by kind.
+
+    For a deletion the keys, for a listing the rows.
+    """
     calls: Counter[str] = Counter()
 
     def counted(name, size=lambda *_: 1):
@@ -119,7 +139,17 @@ def driver_calls(monkeypatch):
 
         monkeypatch.setattr(LocalStore, name, count)
 
-    for name in ("children", "content", "exists", "head", "put_if_absent", "read", "read_range", "sight", "transfer"):
+    for name in (
+        "children",
+        "content",
+        "exists",
+        "head",
+        "put_if_absent",
+        "read",
+        "read_range",
+        "describe",
+        "transfer",
+    ):
         counted(name)
     counted("delete", len)
     listed = LocalStore.list
@@ -136,7 +166,10 @@ def driver_calls(monkeypatch):
 
 
 def _entries(outcome, addresses):
-    rows = [{"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW} for a in addresses]
+    rows = [
+        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW}
+        for a in addresses
+    ]
     return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 
@@ -147,7 +180,7 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
 ):
     for bound in ("HELD", "LOT", "FOUND"):
         monkeypatch.setattr(twins, bound, 20)
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     later = NOW + timedelta(days=31)
     brought = []
 
@@ -159,7 +192,16 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
     for number, objects in enumerate((500, 2_500)):
         name, seen = f"repository-{number}", {}
         sandbox.clock.set(NOW)
-        populate(sandbox, name, now=NOW, objects=objects, commits=5, branches=2, garbage=objects // 4, staged=10)
+        populate(
+            sandbox,
+            name,
+            now=NOW,
+            objects=objects,
+            commits=5,
+            branches=2,
+            garbage=objects // 4,
+            staged=10,
+        )
         options = {"clock_margin": timedelta(0), "max_expired_share": 1, "quarantine": True}
         run = open_sandbox_run(sandbox, name, spark, NOW, **options)
         marked, _, _ = mark_and_conclude(run)
@@ -187,19 +229,22 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
         journal.intend("aa.1.0.0.0", _entries("intended", names))
         journal.conclude("bb.1.0.0.0", _entries("kept", names))
         noted("journal", {})
-        assert settle_left(run, journal, None, names[:3]) == set(names[:3])
-        noted("aftermath", seen)
+        assert recheck_leftovers(run, journal, None, names[:3]) == set(names[:3])
+        noted("leftovers", seen)
         brought.append(seen)
     for what, (rows, calls) in brought[0].items():
         more_rows, more_calls = brought[1][what]
         assert more_rows == rows, what
-        # Listed here is until there is too much of it: what waits in the queue for 16 batches, and one more in each of 8 threads.
+        # Listed here is until there is too much of it: what waits in the queue for 16 batches, and
+        # one more in each of 8 threads.
         assert max(calls.pop("list", 0), more_calls.pop("list", 0)) < 300, what
         assert abs(calls.pop("children", 0) - more_calls.pop("children", 0)) <= 2, what
         assert more_calls == calls, what
 
 
-@pytest.mark.parametrize(("count", "tasks"), [(0, []), (1, [1]), (8, [8]), (9, [5, 4]), (10_000, [200] * 50)])
+@pytest.mark.parametrize(
+    ("count", "tasks"), [(0, []), (1, [1]), (8, [8]), (9, [5, 4]), (10_000, [200] * 50)]
+)
 def test_slices_make_no_more_tasks_than_list_them_side_by_side(count, tasks):
     names = [f"data/{number:05}/" for number in range(count)]
     made = slices._tasks(names, schemas.OBJECT_LISTING.empty_table(), partitions=50, threads=8)
@@ -212,9 +257,12 @@ def test_flat_objects_are_listed_by_an_executor_and_not_by_the_driver(tmp_path):
     for name in ("0123456789abcdef0123456789abcdef", "dummy", "data/slice/object", "data/direct"):
         (tmp_path / "lake" / name).write_bytes(b"x")
     store = open_store(
-        Namespace.parse("local://lake", server_path=str(tmp_path)), StoreOptions(local_path=str(tmp_path))
+        Namespace.parse("local://lake", server_path=str(tmp_path)),
+        StoreOptions(local_path=str(tmp_path)),
     )
     figures, limits = Counter(), any_name(NOW, flat=True)
     batches = list(slices._read(store, limits, 2, slices._Listing(root=True), figures))
-    assert pa.Table.from_batches(batches).column("address").to_pylist() == ["0123456789abcdef0123456789abcdef"]
+    assert pa.Table.from_batches(batches).column("address").to_pylist() == [
+        "0123456789abcdef0123456789abcdef"
+    ]
     assert figures["list"] == 1

@@ -6,7 +6,11 @@ from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.moved_repository import collected_exactly
 
 # The same with the least permissions is in tests/security.
-pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deep,
+    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
+]
 
 
 @pytest.fixture(scope="module")

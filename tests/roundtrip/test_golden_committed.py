@@ -8,17 +8,23 @@ from tests.support import golden
 
 
 def _namespace(name):
-    return Namespace.parse(golden.expected(name)["storage_namespace"], server_path=golden.SERVER_PATH)
+    return Namespace.parse(
+        golden.expected(name)["storage_namespace"], server_path=golden.SERVER_PATH
+    )
 
 
 def _addresses(root, namespace, metarange_id):
     """Address as the recording writes it: relative inside the namespace, absolute outside."""
     found = []
-    ranges = graveler.read_metarange((root / "_lakefs" / metarange_id).read_bytes(), name=metarange_id)
+    ranges = graveler.read_metarange(
+        (root / "_lakefs" / metarange_id).read_bytes(), name=metarange_id
+    )
     for row in ranges.to_pylist():
         data = (root / "_lakefs" / row["range_id"]).read_bytes()
         entries = graveler.read_range(data, name=row["range_id"], expected_count=row["count"])
-        relative = namespace.relative_batch(entries.column("address"), entries.column("address_type"))
+        relative = namespace.relative_batch(
+            entries.column("address"), entries.column("address_type")
+        )
         for inside, entry in zip(relative.to_pylist(), entries.to_pylist(), strict=True):
             scalar = namespace.relative(entry["address"], entry["address_type"])
             assert inside == scalar
@@ -34,15 +40,21 @@ def test_every_commit_reaches_exactly_the_recorded_addresses(name, tmp_path):
     inside_or_out = {}
     for metarange_id, indexes in expected["metaranges"].items():
         if metarange_id:
-            inside_or_out[metarange_id] = sorted((table[index][0], _spelled(table[index][1])) for index in indexes)
+            inside_or_out[metarange_id] = sorted(
+                (table[index][0], _spelled(table[index][1])) for index in indexes
+            )
     for metarange_id, wanted in inside_or_out.items():
-        found = [(path, _spelled(address)) for path, address in _addresses(root, namespace, metarange_id)]
+        found = [
+            (path, _spelled(address)) for path, address in _addresses(root, namespace, metarange_id)
+        ]
         assert sorted(found) == wanted
 
 
 def _spelled(address):
     """Recordings hide the machine's path behind placeholders."""
-    return address.replace("<BLOCKSTORE>", golden.SERVER_PATH).replace("<EXTERNAL>", "/srv/lakefs/state/local/ext")
+    return address.replace("<BLOCKSTORE>", golden.SERVER_PATH).replace(
+        "<EXTERNAL>", "/srv/lakefs/state/local/ext"
+    )
 
 
 def test_the_recordings_hold_full_addresses_inside_the_namespace(tmp_path):
@@ -51,20 +63,30 @@ def test_the_recordings_hold_full_addresses_inside_the_namespace(tmp_path):
     for metarange_id in golden.expected("merges")["metaranges"]:
         if not metarange_id:
             continue
-        ranges = graveler.read_metarange((root / "_lakefs" / metarange_id).read_bytes(), name=metarange_id)
+        ranges = graveler.read_metarange(
+            (root / "_lakefs" / metarange_id).read_bytes(), name=metarange_id
+        )
         for range_id in ranges.column("range_id").to_pylist():
             entries = graveler.read_range((root / "_lakefs" / range_id).read_bytes(), name=range_id)
             for entry in entries.to_pylist():
                 if entry["address_type"] == AddressType.FULL:
-                    full_inside += namespace.relative(entry["address"], entry["address_type"]) is not None
+                    full_inside += (
+                        namespace.relative(entry["address"], entry["address_type"]) is not None
+                    )
     assert full_inside > 0
 
 
-STAGED = [name for name in golden.REPOSITORIES if golden.expected(name)["prepare_uncommitted"] and name != "bare"]
+STAGED = [
+    name
+    for name in golden.REPOSITORIES
+    if golden.expected(name)["prepare_uncommitted"] and name != "bare"
+]
 
 
 @pytest.mark.parametrize("name", STAGED)
-def test_the_servers_scan_alone_would_lose_exactly_the_staged_objects_that_it_does_not_list(name, tmp_path):
+def test_the_servers_scan_alone_would_lose_exactly_the_staged_objects_that_it_does_not_list(
+    name, tmp_path
+):
     expected, namespace = golden.expected(name), _namespace(name)
     root = golden.unpack(name, tmp_path)
     committed, expired = set(), set(expected["never_committed_and_not_staged"])

@@ -1,4 +1,6 @@
-"""Every repository recorded from a real lakeFS server, marked whole against the answers that it gave."""
+"""Every repository recorded from a real lakeFS server, marked whole against the answers that it
+gave.
+"""
 
 from datetime import timedelta
 
@@ -15,15 +17,21 @@ from tests.support.recorded_server import RecordedServer
 
 pytestmark = pytest.mark.spark
 
-# The recordings are younger than any cutoff that their own instants allow, so age is switched off by a cutoff far ahead.
+# The recordings are younger than any cutoff that their own instants allow, so age is switched off
+# by a cutoff far ahead.
 AGE_OFF = timedelta(days=-36_500)
-LOCAL = [name for name in golden.REPOSITORIES if golden.expected(name)["storage_namespace"].startswith("local://")]
+LOCAL = [
+    name
+    for name in golden.REPOSITORIES
+    if golden.expected(name)["storage_namespace"].startswith("local://")
+]
 COLLECTABLE = [name for name in LOCAL if name not in {"bare", "read-only", "deleted"}]
 MOMENTS = [
     (name, index)
     for name in COLLECTABLE
     for index, moment in enumerate(golden.expected(name)["retention"])
-    # The server itself stores "0 days, no branches" as no rules, and lakegc refuses days below zero.
+    # The server itself stores "0 days, no branches" as no rules, and lakegc refuses days below
+    # zero.
     if moment["rules"]["default_retention_days"] > 0
 ]
 WITHOUT_RULES = [name for name in COLLECTABLE if not golden.expected(name)["retention"]]
@@ -48,7 +56,8 @@ def _run(recorded: RecordedServer, spark, **options):
     return open_run(environment, recorded.name, RunKey.at(recorded.now), RunOptions(**chosen))
 
 
-# Its first rules prove that a repository is read rightly; what other rules retain is tested in full without Spark.
+# Its first rules prove that a repository is read rightly; what other rules retain is tested in full
+# without Spark.
 @pytest.mark.parametrize(
     ("name", "index"),
     [pytest.param(*moment, marks=[pytest.mark.deep] if moment[1] else []) for moment in MOMENTS],
@@ -58,7 +67,9 @@ def test_with_rules_exactly_the_recorded_addresses_expire(name, index, tmp_path,
     with RecordedServer.unpacked(name, tmp_path, index=index) as recorded:
         run = _run(recorded, spark)
         marked, found, _ = mark_and_conclude(run)
-        assert marked.addresses(run) == sorted(moment["expired_addresses"]["mark_before_stop_and_tags"])
+        assert marked.addresses(run) == sorted(
+            moment["expired_addresses"]["mark_before_stop_and_tags"]
+        )
         assert found.passed, found.failed
 
 

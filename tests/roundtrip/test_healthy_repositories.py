@@ -1,4 +1,5 @@
-"""No check fires on a repository that is as it should be, however odd: each of these passes them all, limits counted from one object on.
+"""No check fires on a repository that is as it should be, however odd: each of these passes them
+all, limits counted from one object on.
 
 The repositories recorded from a real server are asked the same in `test_golden_repositories.py`.
 """
@@ -15,7 +16,8 @@ from tests.support.sandbox_runs import open_sandbox_run
 
 pytestmark = pytest.mark.spark
 
-# Three weeks after the clocks of New York went back: thirty days of its calendar are an hour longer than those of UTC.
+# Three weeks after the clocks of New York went back: thirty days of its calendar are an hour longer
+# than those of UTC.
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 NEW_YORK = ZoneInfo("America/New_York")
 RULES = gc.Rules(30, {})
@@ -58,7 +60,10 @@ def empty_head(making):
 
 
 def imports_only(making):
-    """Every object lies elsewhere, and there are no rules: retained ranges reach nothing in the namespace."""
+    """Every object lies elsewhere, and there are no rules.
+
+    Retained ranges reach nothing in the namespace.
+    """
     objects.stage(
         making.core,
         making.name,
@@ -67,9 +72,6 @@ def imports_only(making):
         physical_address=f"local://{making.sandbox.blockstore.parent}/elsewhere/object",
         checksum="0" * 32,
         size_bytes=3,
-        content_type=None,
-        metadata=None,
-        mtime=None,
         link=False,
     )
     making.commit("import")
@@ -97,7 +99,10 @@ def no_rules(making):
 
 
 def days_of_new_york(making):
-    """The server counts days by the calendar of New York; a commit stands in the hour between its days and those of UTC."""
+    """The server counts days by the calendar of New York.
+
+    A commit stands in the hour between its days and those of UTC.
+    """
     gc.set_rules(making.core, making.name, RULES)
     making.upload("a", b"first")
     making.commit("first")
@@ -112,7 +117,10 @@ HEALTHY = [fresh, empty_head, imports_only, tag_on_a_collected_commit, no_rules,
 
 @pytest.fixture(autouse=True)
 def by_the_calendar_of_new_york(monkeypatch):
-    """Let the server count back days of a time zone with daylight saving, as Go's AddDate does; all rules here have 30 days."""
+    """Let the server count back days of a time zone with daylight saving, as Go's AddDate does.
+
+    All rules here have 30 days.
+    """
     in_utc = gc.active_commits
 
     def active_commits(commits, branches, rules, now):
@@ -143,7 +151,8 @@ def test_every_check_passes(make, served, spark):
     if make is not days_of_new_york:
         assert marked.addresses(run) == []
         return
-    # The oldest went past its days; the one in the hour between the two calendars stays, by either reading.
+    # The oldest went past its days; the one in the hour between the two calendars stays, by either
+    # reading.
     assert marked.expired.manifest.rows == 1
 
 

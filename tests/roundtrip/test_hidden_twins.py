@@ -1,4 +1,6 @@
-"""Twins that hide well: behind sizes that a client said, behind lost objects, behind dates, behind hard resets."""
+"""Twins that hide well: behind sizes that a client said, behind lost objects, behind dates, behind
+hard resets.
+"""
 
 from datetime import timedelta
 
@@ -58,7 +60,9 @@ def test_a_dishonest_twin_of_an_honest_entry_is_kept(place):
 def test_a_copy_of_a_dishonest_entry_is_kept_where_any_size_of_a_head_was_said(place):
     said = place.write(55, b"gzip", signed=True)
     place.stage(55, "said", said, size=10, checksum="checksum")
-    place.stage(55, "p", f"local://{place.sandbox.blockstore}/elsewhere/p", size=10, checksum="checksum")
+    place.stage(
+        55, "p", f"local://{place.sandbox.blockstore}/elsewhere/p", size=10, checksum="checksum"
+    )
     place.commit(50)
     # A copy says what its source says, and its name is not signed.
     place.copy(30, "p", "said")
@@ -76,7 +80,11 @@ def test_a_copy_of_an_entry_that_only_an_old_commit_still_has_was_taken_for_hone
     place.stage(56, "said", said, size=10, checksum="checksum", branch="side")
     place.commit(55, "side")
     with place.ago(30):
-        twin = str(objects.copy(place.core, place.name, "main", "p", source_path="said", source_ref="side").address)
+        twin = str(
+            objects.copy(
+                place.core, place.name, "main", "p", source_path="said", source_ref="side"
+            ).address
+        )
     # No head has an entry of a said size any more, and the copy has no signed name.
     with place.ago(29):
         objects.delete(place.core, place.name, "side", ["said"])
@@ -100,7 +108,9 @@ def test_a_twin_over_a_lost_object_is_kept_whatever_its_age(place):
 
 
 def test_an_object_that_was_written_after_the_listing_is_not_missing(place):
-    """One such path would have to be asked about on every branch, and keep everything if it could not."""
+    """One such path would have to be asked about on every branch, and keep everything if it could
+    not.
+    """
     place.committed(50, "p")
     garbage = place.upload(30, "scratch", b"not needed")
     place.upload(30, "scratch", b"staged")
@@ -110,7 +120,9 @@ def test_an_object_that_was_written_after_the_listing_is_not_missing(place):
     uncommitted = run.keep(mark.uncommitted_addresses(run, slices))
     commits = run.keep(mark.retained_commits(run, uncommitted))
     committed = run.keep(mark.committed_addresses(run, commits))
-    expired = run.keep(mark.expired_addresses(run, mark.Mark(slices, uncommitted, commits, committed)))
+    expired = run.keep(
+        mark.expired_addresses(run, mark.Mark(slices, uncommitted, commits, committed))
+    )
     assert [row.address for row in expired.frame(place.spark).collect()] == [garbage]
     assert expired.manifest.facts["missing_objects"] == 1
     assert expired.manifest.facts["twins"]["paths"] == 0
@@ -130,10 +142,20 @@ def test_what_is_older_than_the_head_of_every_branch_goes_without_a_question(pla
 
 
 @pytest.mark.parametrize(
-    ("days", "is_asked"), [(30 + 7, True), (30 + 7 + 4 / 24 / 60, True), (30 + 7 + 6 / 24 / 60, False)]
+    ("days", "is_asked"),
+    [
+        pytest.param(30 + 7, True, marks=pytest.mark.deep),
+        (30 + 7 + 4 / 24 / 60, True),
+        (30 + 7 + 6 / 24 / 60, False),
+    ],
 )
-def test_an_upload_may_last_as_long_as_the_setting_says_and_the_clocks_may_differ(place, days, is_asked):
-    """Named and dated when the upload began, staged after the head was made; at the bound, and beyond it."""
+def test_an_upload_may_last_as_long_as_the_setting_says_and_the_clocks_may_differ(
+    place, days, is_asked
+):
+    """Named and dated when the upload began, staged after the head was made.
+
+    At the bound, and beyond it.
+    """
     place.committed(30, "p")
     slow = place.write(days, b"same", signed=False)
     place.stage(29, "p", slow, size=4, checksum=place.checksum("p"))
@@ -158,8 +180,12 @@ def test_a_branch_that_rests_is_asked_about_what_was_uploaded_since_and_an_activ
 
 
 @pytest.mark.parametrize("is_unchanged", [True, False], ids=["unchanged", "changed"])
-def test_a_merge_into_an_unchanged_branch_writes_no_metarange_and_that_branch_is_asked(place, *, is_unchanged):
-    """The head takes over the other side's metarange, whose date is from before what the merge dropped."""
+def test_a_merge_into_an_unchanged_branch_writes_no_metarange_and_that_branch_is_asked(
+    place, *, is_unchanged
+):
+    """The head takes over the other side's metarange, whose date is from before what the merge
+    dropped.
+    """
     place.committed(50, "p")
     place.branch(50, "dev")
     place.committed(45, "more", b"more", branch="dev")
@@ -181,7 +207,8 @@ def test_an_empty_commit_elsewhere_on_the_same_metarange_makes_no_twin_older(pla
     commit = place.commit(40, allow_empty=True, date=int(4e9))
     place.branch(40, "elsewhere")
     twin = place.upload(30, "p")
-    # The server puts the metarange again, with a new date; nothing but the dates of commits before tells of this one.
+    # The server puts the metarange again, with a new date; nothing but the dates of commits before
+    # tells of this one.
     place.commit(1, "elsewhere", allow_empty=True)
     assert place.file(place.metarange(commit)).stat().st_mtime > 1_795_000_000 - 86_400 * 3
     assert head != twin
@@ -220,7 +247,10 @@ def test_a_commit_that_is_dated_in_the_future_hides_no_twin(place):
 
 
 def test_a_commit_that_was_dated_ahead_is_known_since_a_run_first_saw_it(place):
-    """Its date came meanwhile, and its metarange was written again; the run that saw it before tells."""
+    """Its date came meanwhile, and its metarange was written again.
+
+    The run that saw it before tells.
+    """
     place.upload(40, "p")
     commit = place.commit(40, date=int(_instant(2).timestamp()))
     place.mark(39)
@@ -245,7 +275,10 @@ def test_a_commit_whose_hooks_took_hours_hides_no_twin(place):
 
 
 def _with_a_twin_from_before(place):
-    """Stage on dev what main commits a month later, so that it hides once dev is reset there; return its address."""
+    """Stage on dev what main commits a month later, so that it hides once dev is reset there.
+
+    Return its address.
+    """
     place.committed(55, "q", b"base")
     place.branch(55, "dev")
     twin = place.upload(50, "p", branch="dev")

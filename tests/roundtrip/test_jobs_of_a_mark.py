@@ -1,4 +1,7 @@
-"""What a mark asks of Spark and of the server where objects share sizes: a job for each stage, and few questions."""
+"""What a mark asks of Spark and of the server where objects share sizes.
+
+A job for each stage, and few questions.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -6,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox.populate import populate
-from spark_core.records import tables
+from spark_core.records import reading
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.telling_store import TellingStore
@@ -20,7 +23,8 @@ ALIKE, BRANCHES = 10, 5
 @pytest.mark.parametrize(
     ("tells_content", "jobs", "questions"),
     [
-        # One each for the listing, for the entries and for the comparison, two for what may hide: its sizes, and the join.
+        # One each for the listing, for the entries and for the comparison, two for what may hide:
+        # its sizes, and the join.
         (False, 5, BRANCHES + 1),
         # Two more for whether checksums are said; then the store is asked, and no branch.
         (True, 7, 0),
@@ -29,7 +33,7 @@ ALIKE, BRANCHES = 10, 5
 def test_a_mark_whose_tables_executors_read_takes_few_jobs(
     sandbox, spark, monkeypatch, *, tells_content, jobs, questions
 ):
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 50)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 50)
     # The last of the garbage has the sizes of the first objects.
     populate(
         sandbox,

@@ -1,6 +1,8 @@
-"""Repositories that do not stand still while they are read: commits land in every dump, branches come and go in every round.
+"""Repositories that do not stand still while they are read: commits land in every dump, branches
+come and go in every round.
 
-None of it is a reason to refuse, and nothing that is alive is lost by it; nor is anything said of commits that were not seen.
+None of it is a reason to refuse, and nothing that is alive is lost by it; nor is anything said of
+commits that were not seen.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -26,11 +28,17 @@ pytestmark = pytest.mark.spark
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=10)
 COLLECT, WALK = policy("lakefs", my_repo="repo"), policy("lakefs-walk", my_repo="repo")
-READS_LOGS = {"effect": "allow", "action": ["fs:ReadBranch"], "resource": "arn:lakefs:fs:::repository/repo/branch/*"}
+READS_LOGS = {
+    "effect": "allow",
+    "action": ["fs:ReadBranch"],
+    "resource": "arn:lakefs:fs:::repository/repo/branch/*",
+}
 
 
 class Restless:
-    """A repository with old staged entries and old garbage, and somebody who commits, makes and deletes branches all the time."""
+    """A repository with old staged entries and old garbage, and somebody who commits, makes and
+    deletes branches all the time.
+    """
 
     def __init__(self, sandbox):
         self.sandbox, self.core, self.steps = sandbox, sandbox.core, 0
@@ -43,7 +51,10 @@ class Restless:
             refs.create_branch(self.core, "repo", "dev", "main")
             refs.create_branch(self.core, "repo", "hidden", "main", hidden=True)
             self.garbage = self.upload("main", "staged", b"overwritten while it was staged")
-            self.alive += [self.upload(branch, "staged", branch.encode()) for branch in ("main", "dev", "hidden")]
+            self.alive += [
+                self.upload(branch, "staged", branch.encode())
+                for branch in ("main", "dev", "hidden")
+            ]
         sandbox.clock.set(NOW)
 
     def upload(self, branch, path, data):
@@ -53,7 +64,10 @@ class Restless:
         return refs.commit(self.core, "repo", branch, message=f"step {self.steps}").id
 
     def land(self, part):
-        """Commit on two branches between the parts of a dump; at the end what was staged all along is on a head."""
+        """Commit on two branches between the parts of a dump.
+
+        At the end what was staged all along is on a head.
+        """
         self.steps += 1
         for branch in ("main", "dev") if part == "commits" else ("hidden",):
             self.upload(branch, f"step-{self.steps}", b"%d" % self.steps)
@@ -61,7 +75,9 @@ class Restless:
         refs.create_tag(self.core, "repo", f"tag-{self.steps}", "main")
 
     def come_and_go(self, call):
-        """Make a branch with something staged before each list of branches, and delete it before any is read."""
+        """Make a branch with something staged before each list of branches, and delete it before
+        any is read.
+        """
         with self.core.lock:
             if call == "list_branches" and not self.branch:
                 self.steps += 1
@@ -82,7 +98,9 @@ def _stored(run):
 
 
 def _lossy(monkeypatch):
-    """Let the server's scan find nothing, as when a branch that it had come to is deleted (`lakefs-facts` 11.29)."""
+    """Let the server's scan find nothing, as when a branch that it had come to is deleted
+    (`lakefs-facts` 11.29).
+    """
     monkeypatch.setattr(gc, "_staged_rows", lambda *_: iter(()))
 
 
@@ -106,8 +124,14 @@ def test_commits_in_every_dump_and_branches_that_come_and_go_end_neither_mark_no
     marked, found, results = mark_and_conclude(run)
     assert found.passed, [result for result in results if not result.passed]
     assert marked.addresses(run) == [restless.garbage]
-    staged, commits = (table.manifest.facts for table in (marked.tables.uncommitted, marked.tables.commits))
-    assert (staged["branches_read"], staged["branches_gone"], staged["branches_appeared"]) == (3, 5, 1)
+    staged, commits = (
+        table.manifest.facts for table in (marked.tables.uncommitted, marked.tables.commits)
+    )
+    assert (staged["branches_read"], staged["branches_gone"], staged["branches_appeared"]) == (
+        3,
+        5,
+        1,
+    )
     assert commits["commits_beside_dump"] >= 2
     assert sandbox.requests["dump_submit"] == 1, "the first dump will do"
     assert sweep_only(run) == {restless.garbage: "deleted"}
@@ -130,7 +154,9 @@ def _run_as(sandbox, document, spark, minutes=0):
     now = NOW + timedelta(minutes=minutes)
     clock = FakeClock(now + timedelta(seconds=1))
     environment = Environment(
-        server=LakeFSServer(ServerOptions(sandbox.endpoint, keys.access_key_id, keys.secret_access_key), clock=clock),
+        server=LakeFSServer(
+            ServerOptions(sandbox.endpoint, keys.access_key_id, keys.secret_access_key), clock=clock
+        ),
         store_options=StoreOptions(local_path=str(sandbox.blockstore)),
         spark=lambda: spark,
         clock=clock,
@@ -138,7 +164,9 @@ def _run_as(sandbox, document, spark, minutes=0):
     return open_run(environment, "repo", RunKey.at(now), RunOptions(may_sweep=True, **SMALL))
 
 
-def test_who_may_read_no_log_is_told_so_when_commits_land_in_every_dump_and_not_before(sandbox, spark):
+def test_who_may_read_no_log_is_told_so_when_commits_land_in_every_dump_and_not_before(
+    sandbox, spark
+):
     restless = Restless(sandbox)
     left = [2]
 
@@ -152,7 +180,9 @@ def test_who_may_read_no_log_is_told_so_when_commits_land_in_every_dump_and_not_
     assert marked.tables.commits.manifest.facts["commits_beside_dump"] == 0
     assert sandbox.requests["dump_submit"] == 3, "nothing landed in the third"
     left[0] = 99
-    with pytest.raises(IncompleteReadError, match=r"lacks a commit that landed.*fs:ReadBranch.*branch/\*"):
+    with pytest.raises(
+        IncompleteReadError, match=r"lacks a commit that landed.*fs:ReadBranch.*branch/\*"
+    ):
         mark_only(_run_as(sandbox, COLLECT, spark, minutes=1))
     allowed = {**COLLECT, "statement": [*COLLECT["statement"], READS_LOGS]}
     marked = mark_only(_run_as(sandbox, allowed, spark, minutes=2))
@@ -160,7 +190,9 @@ def test_who_may_read_no_log_is_told_so_when_commits_land_in_every_dump_and_not_
 
 
 def _with_a_deleted_branch(sandbox):
-    """An object that only a commit of a deleted branch has, past its days, and one that was never committed; by name."""
+    """An object that only a commit of a deleted branch has, past its days, and one that was never
+    committed; by name.
+    """
     core = sandbox.core
     with core.lock, sandbox.clock.at(OLD):
         repositories.create(core, "repo", "local://repo")
@@ -176,9 +208,12 @@ def _with_a_deleted_branch(sandbox):
 
 
 @pytest.mark.parametrize(
-    ("document", "words"), [(COLLECT, (ONLY_EXPIRED_COMMITS, NEVER_COMMITTED)), (WALK, (UNREACHABLE, UNREACHABLE))]
+    ("document", "words"),
+    [(COLLECT, (ONLY_EXPIRED_COMMITS, NEVER_COMMITTED)), (WALK, (UNREACHABLE, UNREACHABLE))],
 )
-def test_where_commits_were_walked_no_reason_says_that_no_commit_had_an_object(sandbox, spark, document, words):
+def test_where_commits_were_walked_no_reason_says_that_no_commit_had_an_object(
+    sandbox, spark, document, words
+):
     addresses = _with_a_deleted_branch(sandbox)
     marked = mark_only(_run_as(sandbox, document, spark))
     reasons = {row.address: row.reason for row in marked.expired.frame(spark).collect()}
@@ -187,12 +222,16 @@ def test_where_commits_were_walked_no_reason_says_that_no_commit_had_an_object(s
 
 
 @pytest.mark.parametrize("document", [COLLECT, WALK])
-def test_a_commit_dated_in_milliseconds_is_retained_however_commits_are_read(sandbox, spark, document):
+def test_a_commit_dated_in_milliseconds_is_retained_however_commits_are_read(
+    sandbox, spark, document
+):
     core = sandbox.core
     with core.lock, sandbox.clock.at(OLD):
         repositories.create(core, "repo", "local://repo")
         gc.set_rules(core, "repo", gc.Rules(1, {}))
-        kept = objects.upload(core, "repo", "main", "a", b"of a commit with a date in milliseconds").address
+        kept = objects.upload(
+            core, "repo", "main", "a", b"of a commit with a date in milliseconds"
+        ).address
         dated = refs.commit(core, "repo", "main", message="ms", date=int(OLD.timestamp() * 1000)).id
         objects.delete(core, "repo", "main", ["a"])
         refs.commit(core, "repo", "main", message="removed")

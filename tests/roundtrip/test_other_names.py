@@ -1,4 +1,7 @@
-"""An object that is referred to by another name of its store stays: an access point, a link to its folder, a domain of its own."""
+"""An object that is referred to by another name of its store stays.
+
+An access point, a link to its folder, a domain of its own.
+"""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -30,7 +33,9 @@ def test_an_object_that_is_named_through_another_name_of_its_store_stays(sandbox
     repository.drop_branch("gone")
 
     def refer(name):
-        answer = repository.stage("main", name, f"local:///mnt/link/{address[name]}", size_bytes=len(name))
+        answer = repository.stage(
+            "main", name, f"local:///mnt/link/{address[name]}", size_bytes=len(name)
+        )
         assert answer.status == 201, answer.body
 
     clock.set(NOW - timedelta(days=3))
@@ -56,7 +61,9 @@ def test_an_object_that_is_named_through_another_name_of_its_store_stays(sandbox
 
 
 def test_identical_content_that_is_staged_through_another_name_of_its_store_stays(sandbox, spark):
-    """Neither scan nor diff shows it, since its entry says the same size and checksum as the committed one."""
+    """Neither scan nor diff shows it, since its entry says the same size and checksum as the
+    committed one.
+    """
     clock, body = sandbox.clock, b"the same"
     clock.set(NOW - timedelta(days=60))
     repository = SandboxRepository(SandboxServer.of(sandbox))
@@ -67,7 +74,9 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
     again, garbage = (repository.upload("gone", name, body) for name in ("again", "garbage"))
     repository.drop_branch("gone")
     digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    answer = repository.stage("main", "a", f"local:///mnt/link/{again}", size_bytes=len(body), checksum=digest)
+    answer = repository.stage(
+        "main", "a", f"local:///mnt/link/{again}", size_bytes=len(body), checksum=digest
+    )
     assert answer.status == 201, answer.body
     clock.set(NOW)
     run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=timedelta(hours=24))
@@ -75,7 +84,10 @@ def test_identical_content_that_is_staged_through_another_name_of_its_store_stay
     assert verdict.passed, [result for result in results if not result.passed]
     assert set(marked.addresses(run)) == {garbage}
     found = report.load(run)
-    assert {group.name: group.objects for group in found.kept} == {summary.COMMITTED: 1, summary.TWIN: 1}
+    assert {group.name: group.objects for group in found.kept} == {
+        summary.COMMITTED: 1,
+        summary.TWIN: 1,
+    }
 
 
 def test_an_address_of_what_is_alive_is_that_of_the_object_inside():

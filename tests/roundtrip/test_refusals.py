@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 
 class Case:
-    """A recorded repository, marked for collection with age switched off, and what it held before."""
+    """A recorded repository, marked with age switched off, and what it held before."""
 
     def __init__(self, recorded, spark):
         self.recorded = recorded
@@ -53,7 +53,12 @@ class Case:
             clock=clock,
             server_path=golden.SERVER_PATH,
         )
-        chosen = {"may_sweep": True, "min_age": timedelta(days=-36_500), "allow_unsafe_min_age": True, **SMALL}
+        chosen = {
+            "may_sweep": True,
+            "min_age": timedelta(days=-36_500),
+            "allow_unsafe_min_age": True,
+            **SMALL,
+        }
         return open_run(
             environment,
             name or self.recorded.name,
@@ -86,8 +91,14 @@ class Case:
         """Paths of the metarange and of the ranges that a branch's head has."""
         tables = self.recorded.namespace_root / "_lakefs"
         commit_id = golden.expected(self.recorded.name)["branches"][branch]["commit_id"]
-        metarange = tables / golden.expected(self.recorded.name)["commits"][commit_id]["metarange_id"]
-        ranges = graveler.read_metarange(metarange.read_bytes(), name="head").column("range_id").to_pylist()
+        metarange = (
+            tables / golden.expected(self.recorded.name)["commits"][commit_id]["metarange_id"]
+        )
+        ranges = (
+            graveler.read_metarange(metarange.read_bytes(), name="head")
+            .column("range_id")
+            .to_pylist()
+        )
         return metarange, [tables / range_id for range_id in ranges]
 
 
@@ -103,7 +114,10 @@ def _other(tmp_path, spark, name, **options):
 
 def test_no_server(case):
     options = replace(
-        case.recorded.options(), endpoint="http://127.0.0.1:1", tries=2, first_backoff=timedelta(milliseconds=1)
+        case.recorded.options(),
+        endpoint="http://127.0.0.1:1",
+        tries=2,
+        first_backoff=timedelta(milliseconds=1),
     )
     refusal = case.refuses(TransientError, r"127\.0\.0\.1:1", server_options=options)
     assert "endpoint" in str(refusal)
@@ -120,14 +134,21 @@ def test_a_repository_that_does_not_exist(case):
 
 
 def test_a_repository_that_is_being_deleted(case):
-    case.recorded.answer_with("GET", r"/repositories/merges", (410, {"message": "repository in deletion"}))
+    case.recorded.answer_with(
+        "GET", r"/repositories/merges", (410, {"message": "repository in deletion"})
+    )
     case.refuses(RepositoryStateError, "delet")
 
 
 def test_a_repository_that_was_deleted_a_moment_ago_and_still_answers_as_if_empty(case):
-    empty = {"pagination": {"has_more": False, "max_per_page": 1000, "next_offset": "", "results": 0}, "results": []}
+    empty = {
+        "pagination": {"has_more": False, "max_per_page": 1000, "next_offset": "", "results": 0},
+        "results": [],
+    }
     case.recorded.answer_with("GET", r"/repositories/merges/branches", (200, empty))
-    case.refuses(RepositoryStateError, "merges has no branch: it is bare, or it was deleted a moment ago")
+    case.refuses(
+        RepositoryStateError, "merges has no branch: it is bare, or it was deleted a moment ago"
+    )
 
 
 def test_a_list_of_commits_that_is_empty(case):
@@ -142,7 +163,9 @@ def test_a_bare_repository(tmp_path, spark):
 
 def test_a_read_only_repository(tmp_path, spark):
     with _other(tmp_path, spark, "read-only") as recorded:
-        Case(recorded, spark).refuses(RepositoryStateError, "read-only is read-only.*Make it writable")
+        Case(recorded, spark).refuses(
+            RepositoryStateError, "read-only is read-only.*Make it writable"
+        )
 
 
 @pytest.mark.parametrize("which", ["metarange", "range"])
@@ -172,7 +195,9 @@ def test_an_unknown_footer(case):
 
 def test_a_table_in_the_place_of_another(case):
     metarange, ranges = case.tables_of_head()
-    others = [path for path in metarange.parent.iterdir() if path.is_file() and len(path.name) == 64]
+    others = [
+        path for path in metarange.parent.iterdir() if path.is_file() and len(path.name) == 64
+    ]
     for other in others:
         try:
             graveler.read_range(other.read_bytes(), name=other.name)
@@ -209,12 +234,16 @@ def test_a_run_key_in_the_future(case):
     case.refuses(UnsafePlanError, f"run key {key} lies in the future", key=key)
 
 
-@pytest.mark.parametrize("namespace", ["local://merges", "local://merges/", "local://merges/inner", "local:///merges"])
+@pytest.mark.parametrize(
+    "namespace", ["local://merges", "local://merges/", "local://merges/inner", "local:///merges"]
+)
 def test_a_namespace_that_two_repositories_share(case, namespace):
     other = {**case.recorded.repository, "id": "other", "storage_namespace": namespace}
     listed = [case.recorded.repository, other]
     pagination = {"has_more": False, "max_per_page": 1000, "next_offset": "", "results": 2}
-    case.recorded.answer_with("GET", r"/repositories", (200, {"pagination": pagination, "results": listed}))
+    case.recorded.answer_with(
+        "GET", r"/repositories", (200, {"pagination": pagination, "results": listed})
+    )
     case.refuses(LakegcError, "merges|local:///merges")
 
 
@@ -235,14 +264,19 @@ def test_days_that_the_server_wrapped(case):
 
 def test_a_minimum_age_below_the_grace_period(case):
     case.refuses(
-        SettingsError, "the server lets an upload wait", min_age=timedelta(hours=1), allow_unsafe_min_age=False
+        SettingsError,
+        "the server lets an upload wait",
+        min_age=timedelta(hours=1),
+        allow_unsafe_min_age=False,
     )
 
 
 def test_a_mark_that_would_take_most_of_a_large_repository(case):
     run = case.run(share_from_objects=1, max_expired_share=0.01)
     _, found, results = mark_and_conclude(run)
-    assert [result.name for result in results if not result.passed] == ["expired_share_is_plausible"]
+    assert [result.name for result in results if not result.passed] == [
+        "expired_share_is_plausible"
+    ]
     with pytest.raises(VerdictError, match=r"above the limit of 1\.0%"):
         sweep_only(run)
     case.nothing_was_deleted()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_core.records import tables
+from spark_core.records import reading
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 
@@ -23,9 +23,11 @@ def _keys(s3, bucket):
 # Whole runs on S3 in the default tests: those of the cluster and of the policies.
 @pytest.mark.deep
 @pytest.mark.parametrize("prefix", ["lake/ns", "lake/ns/", ""])
-def test_a_recorded_s3_repository_is_marked_and_swept_exactly(prefix, s3, tmp_path, spark, monkeypatch):
+def test_a_recorded_s3_repository_is_marked_and_swept_exactly(
+    prefix, s3, tmp_path, spark, monkeypatch
+):
     # Executors read the tables, as they do those that are larger.
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     bucket, client = s3.bucket(), s3.client()
     at = f"{prefix.rstrip('/')}/" if prefix else ""
     collected_exactly(

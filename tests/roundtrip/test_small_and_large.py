@@ -1,4 +1,4 @@
-"""What the driver settles by itself when there is little of it comes out as when executors do it."""
+"""The driver decides about little data by itself, and decides as executors do."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from spark_core import mark
 from spark_core.errors import UnsafePlanError
 from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
-from spark_core.records import tables
+from spark_core.records import reading
 from spark_core.sweep.plan import require_whole_plan
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
@@ -22,7 +22,9 @@ NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
 def _everything_that_a_mark_tells_apart(sandbox):
-    """Make an expired, an overwritten, a held and a missing object, one of another size, and a twin; by name."""
+    """Make an expired, an overwritten, a held and a missing object, one of another size, and a
+    twin; by name.
+    """
     core, made = sandbox.core, {}
 
     def upload(name, path, data):
@@ -46,7 +48,9 @@ def _everything_that_a_mark_tells_apart(sandbox):
 
 
 def _rows(run, table):
-    return sorted((row.asDict() for row in table.frame(run.spark).collect()), key=lambda row: row["address"])
+    return sorted(
+        (row.asDict() for row in table.frame(run.spark).collect()), key=lambda row: row["address"]
+    )
 
 
 def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatch):
@@ -67,7 +71,7 @@ def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatc
     assert facts["missing_named"] == [made["missing"]]
     _require_checked(run, small)
 
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     large = run.keep(mark.expired_addresses(run, marked.tables))
     assert _rows(run, large) == small_rows
     assert _comparable(large) == _comparable(small)
@@ -75,8 +79,12 @@ def test_little_and_much_are_marked_and_checked_alike(sandbox, spark, monkeypatc
 
 
 def _comparable(table):
-    # Each table of missing addresses has an attempt and an instant of its own.
-    return {name: value for name, value in table.manifest.facts.items() if name != "missing_manifest"}
+    # A table beside them has an attempt and an instant of its own.
+    return {
+        name: value
+        for name, value in table.manifest.facts.items()
+        if name not in {"missing_manifest", "explanations_manifest"}
+    }
 
 
 def _require_checked(run, expired):
@@ -85,12 +93,16 @@ def _require_checked(run, expired):
         require_whole_plan(run, expired, replace(run.limits, cutoff=NOW - timedelta(days=50)))
 
 
-def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_had_it(sandbox, spark):
+def test_where_an_expired_commit_cannot_be_read_no_reason_says_that_no_commit_had_it(
+    sandbox, spark
+):
     made = _everything_that_a_mark_tells_apart(sandbox)
     core = sandbox.core
     with core.lock:
         repository = core.repository("repo")
-        (first,) = [commit for commit in refs.log(core, repository, "main") if commit.message == "first"]
+        (first,) = [
+            commit for commit in refs.log(core, repository, "main") if commit.message == "first"
+        ]
     (sandbox.blockstore / "repo" / "_lakefs" / first.metarange_id).write_bytes(b"damaged")
     expired = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW)).expired
     assert not expired.manifest.facts["reasons_complete"]
@@ -102,7 +114,9 @@ def test_where_nothing_may_go_no_branch_is_asked_for_twins(sandbox, spark):
     core = sandbox.core
     with core.lock, sandbox.clock.at(NOW - timedelta(days=30)):
         repositories.create(core, "repo", "local://repo")
-        said_too_much = objects.upload(core, "repo", "main", "s", b"of another size than was said").address
+        said_too_much = objects.upload(
+            core, "repo", "main", "s", b"of another size than was said"
+        ).address
         refs.commit(core, "repo", "main", message="only")
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     run.store.put(said_too_much, b"shorter")
@@ -125,11 +139,16 @@ def as_on_a_cluster(spark):
 
 
 @pytest.mark.usefixtures("as_on_a_cluster")
-def test_a_table_is_written_in_few_parts_however_many_partitions_it_was_compared_in(sandbox, spark, monkeypatch):
+def test_a_table_is_written_in_few_parts_however_many_partitions_it_was_compared_in(
+    sandbox, spark, monkeypatch
+):
     populate(sandbox, "repo", now=NOW, objects=400, commits=3, branches=2, garbage=200, staged=10)
     # Nothing is small enough for the driver.
-    monkeypatch.setattr(tables, "DRIVER_ROWS", 0)
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
     marked = mark_only(open_sandbox_run(sandbox, "repo", spark, NOW, max_expired_share=1))
     assert marked.expired.manifest.rows >= 200
-    parts = {table.manifest.table: len(table.manifest.parts) for table in (*marked.tables.all, marked.expired)}
+    parts = {
+        table.manifest.table: len(table.manifest.parts)
+        for table in (*marked.tables.all, marked.expired)
+    }
     assert max(parts.values()) <= 4, parts

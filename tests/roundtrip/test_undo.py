@@ -11,10 +11,10 @@ import pytest
 from lakegc_dagster.sandbox import history
 from spark_core import layout, report
 from spark_core.mark import holds
-from spark_core.records import tables
+from spark_core.records import reading
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
-from spark_core.upkeep import housekeeping
+from spark_core.upkeep import prune
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -40,7 +40,9 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     assert sweep_only(run) == dict.fromkeys(dead, "deleted")
     kept = {file.address for file in story.kept}
     assert keys(run.store, "data/") == kept
-    assert keys(run.store, layout.QUARANTINE) == {quarantine.key_of(run.key, address) for address in dead}
+    assert keys(run.store, layout.QUARANTINE) == {
+        quarantine.key_of(run.key, address) for address in dead
+    }
     told = report.load(run).undo
     assert f"`lakegc restore repo {run.key}` brings them back" in told
 
@@ -54,13 +56,17 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
 
 @pytest.fixture(params=[10_000, 0], ids=["by the driver", "by executors"])
 def who(request, monkeypatch):
-    """Who lists, brings back and deletes: up to so many objects this process, beyond them tasks of Spark."""
-    monkeypatch.setattr(tables, "DRIVER_ROWS", request.param)
+    """Who lists, brings back and deletes.
+
+    Up to so many objects this process, beyond them tasks of Spark.
+    """
+    monkeypatch.setattr(reading, "DRIVER_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("who")
 def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, spark):
-    """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy, one by another name of the store, a twin.
+    """By a branch on the commit that had expired, a hold of such a commit, an entry of the copy,
+    one by another name of the store, a twin.
 
     The copy of what was brought back may go like that of what is dead.
     """
@@ -73,11 +79,15 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     address, commits = {}, {}
     for name in ("branched", "held", "copied", "aliased", "late", "restored", "twin", "dead"):
         repository.branch(f"gone-{name}")
-        address[name] = repository.upload(f"gone-{name}", name, SAME if name == "twin" else name.encode())
+        address[name] = repository.upload(
+            f"gone-{name}", name, SAME if name == "twin" else name.encode()
+        )
         commits[name] = repository.commit(f"gone-{name}")
         repository.drop_branch(f"gone-{name}")
     clock.set(NOW)
-    run = open_sandbox_run(sandbox, repository.name, spark, NOW, quarantine=True, quarantine_days=30)
+    run = open_sandbox_run(
+        sandbox, repository.name, spark, NOW, quarantine=True, quarantine_days=30
+    )
     mark_and_conclude(run)
     assert sweep_only(run) == dict.fromkeys(address.values(), "deleted")
 
@@ -87,7 +97,10 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
         repository.branch(name, commits[name])
     assert restore(run, [address["restored"]]).objects == Counter(restored=1)
     holds.add(run, "audit", "commit", commits["held"], who="ann", why="a test")
-    root, digest = f"local://{repository.name}", hashlib.md5(SAME, usedforsecurity=False).hexdigest()
+    root, digest = (
+        f"local://{repository.name}",
+        hashlib.md5(SAME, usedforsecurity=False).hexdigest(),
+    )
     for path, uri, size, checksum in (
         ("copied", f"{root}/{quarantine.key_of(run.key, address['copied'])}", 6, "said"),
         ("aliased", f"local:///mnt/link/{address['aliased']}", 7, "said"),
@@ -96,15 +109,21 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     ):
         answer = repository.stage("main", path, uri, size_bytes=size, checksum=checksum)
         assert answer.status == 201, answer.body
-    later = open_sandbox_run(sandbox, repository.name, spark, month, quarantine=True, quarantine_days=30)
+    later = open_sandbox_run(
+        sandbox, repository.name, spark, month, quarantine=True, quarantine_days=30
+    )
     _, verdict, results = mark_and_conclude(later)
     assert verdict.passed, [result for result in results if not result.passed]
     # After the mark, so only what is read again shows it.
     repository.branch("late", commits["late"])
-    house = housekeeping.keep_house(later)
+    house = prune.keep_house(later)
     assert house.pruned.not_purged is None, house.words
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 6)
-    left = {quarantine.key_of(run.key, address[name]) for name in address if name not in ("restored", "dead")}
+    left = {
+        quarantine.key_of(run.key, address[name])
+        for name in address
+        if name not in ("restored", "dead")
+    }
     assert keys(run.store, layout.QUARANTINE) == left
     assert restore(run).objects == Counter(restored=6, already_there=1, not_restorable=1)
 
@@ -122,9 +141,15 @@ def test_what_a_sweep_deleted_from_a_bucket_with_versions_comes_back_from_them(t
 
         def names():
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
-            return {found["Key"].removeprefix("ns/") for page in pages for found in page.get("Contents", [])}
+            return {
+                found["Key"].removeprefix("ns/")
+                for page in pages
+                for found in page.get("Contents", [])
+            }
 
-        run = collected_exactly(f"s3://{bucket}/ns", s3.options(), tmp_path, spark, put=put, names=names)
+        run = collected_exactly(
+            f"s3://{bucket}/ns", s3.options(), tmp_path, spark, put=put, names=names
+        )
         dead = written.keys() - names()
         assert restore(run, dry_run=True).objects == Counter(restorable=len(dead))
         done = restore(run)

@@ -17,6 +17,7 @@ from spark_core.errors import (
 )
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.upstream import upstream_scenario
 
 pytestmark = pytest.mark.spark
 
@@ -34,8 +35,10 @@ def _tell(sandbox, tell, name="repo"):
 
 
 def test_the_upstream_scenario_ends_file_by_file_as_the_reference_says(sandbox, spark):
-    story = _tell(sandbox, history.upstream_scenario)
-    run = open_sandbox_run(sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True)
+    story = _tell(sandbox, upstream_scenario)
+    run = open_sandbox_run(
+        sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True
+    )
     mark_and_conclude(run)
     sweep_only(run)
     left = _stored(run)
@@ -44,7 +47,9 @@ def test_the_upstream_scenario_ends_file_by_file_as_the_reference_says(sandbox, 
     assert {file.path for file in story.files} - gone == {"file_1", "file_3", "file_6", "file_8"}
 
 
-def test_the_documents_history_ends_as_its_story_says_and_a_second_sweep_finds_nothing(sandbox, spark):
+def test_the_documents_history_ends_as_its_story_says_and_a_second_sweep_finds_nothing(
+    sandbox, spark
+):
     story = _tell(sandbox, history.documents_history)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     _, verdict, _ = mark_and_conclude(run)
@@ -83,7 +88,9 @@ def test_without_rules_only_uncommitted_garbage_goes(sandbox, spark):
         refs.commit(sandbox.core, "repo", "main", message="first")
         head = objects.upload(sandbox.core, "repo", "main", "a", b"second, which stays").address
         refs.commit(sandbox.core, "repo", "main", message="second")
-        gone = objects.upload(sandbox.core, "repo", "main", "b", b"staged, then overwritten").address
+        gone = objects.upload(
+            sandbox.core, "repo", "main", "b", b"staged, then overwritten"
+        ).address
         staged = objects.upload(sandbox.core, "repo", "main", "b", b"staged").address
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     mark_and_conclude(run)
@@ -109,31 +116,45 @@ def test_a_twin_that_the_budget_does_not_reach_is_kept_and_reported(sandbox, spa
 
 
 def test_two_tables_made_again_out_of_order_refuse(sandbox, spark):
-    _tell(sandbox, history.upstream_scenario)
+    _tell(sandbox, upstream_scenario)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     tables = mark_only(run).tables
     again = run.keep(mark.uncommitted_addresses(run, tables.slices))
-    with pytest.raises(ChainError, match="retained_commits was made from another attempt of uncommitted_addresses"):
-        mark.expired_addresses(run, mark.Mark(tables.slices, again, tables.commits, tables.committed))
+    with pytest.raises(
+        ChainError, match="retained_commits was made from another attempt of uncommitted_addresses"
+    ):
+        mark.expired_addresses(
+            run, mark.Mark(tables.slices, again, tables.commits, tables.committed)
+        )
 
 
 def test_a_run_with_a_verdict_is_closed(sandbox, spark):
-    _tell(sandbox, history.upstream_scenario)
+    _tell(sandbox, upstream_scenario)
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     mark_and_conclude(run)
     with pytest.raises(ClosedPartitionError, match="already marked"):
         mark.namespace_slices(run)
 
 
-def test_the_sweep_refuses_without_a_verdict_with_an_edited_mark_and_without_permission(sandbox, spark):
-    story = _tell(sandbox, history.upstream_scenario)
-    run = open_sandbox_run(sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True)
+def test_the_sweep_refuses_without_a_verdict_with_an_edited_mark_and_without_permission(
+    sandbox, spark
+):
+    story = _tell(sandbox, upstream_scenario)
+    run = open_sandbox_run(
+        sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True
+    )
     marked = mark_only(run)
     with pytest.raises(VerdictError, match="has no verdict"):
         sweep_only(run)
     verdict.conclude(run)
     switched_off = open_sandbox_run(
-        sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True, may_sweep=False
+        sandbox,
+        "repo",
+        spark,
+        NOW,
+        min_age=timedelta(0),
+        allow_unsafe_min_age=True,
+        may_sweep=False,
     )
     with pytest.raises(UnsafePlanError, match="deleting is switched off for repo"):
         sweep_only(switched_off)
@@ -147,16 +168,19 @@ def test_the_sweep_refuses_without_a_verdict_with_an_edited_mark_and_without_per
 
 
 def test_a_repository_made_anew_under_the_same_name_is_not_swept_by_the_old_mark(sandbox, spark):
-    _tell(sandbox, history.upstream_scenario)
-    run = open_sandbox_run(sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True)
+    _tell(sandbox, upstream_scenario)
+    run = open_sandbox_run(
+        sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True
+    )
     mark_and_conclude(run)
-    sandbox.behaviour.deletion_lag = timedelta(0)
     with sandbox.core.lock:
         repositories.delete(sandbox.core, "repo")
         sandbox.clock.advance(timedelta(minutes=1))
         repositories.create(sandbox.core, "repo", "local://repo", bare=True)
     with pytest.raises(RepositoryStateError, match="changed since run"):
         sweep_only(run)
-    later = open_sandbox_run(sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True)
+    later = open_sandbox_run(
+        sandbox, "repo", spark, NOW, min_age=timedelta(0), allow_unsafe_min_age=True
+    )
     with pytest.raises(VerdictError, match="Mark again"):
         sweep_only(later)

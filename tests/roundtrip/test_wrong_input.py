@@ -11,7 +11,7 @@ import pytest
 
 from spark_core import layout, sweep
 from spark_core.checks import verdict
-from spark_core.doctor import Patient, examine
+from spark_core.doctor import Examination, examine
 from spark_core.errors import (
     LakegcError,
     PermissionDeniedError,
@@ -80,14 +80,14 @@ class Place:
 
     def doctor(self, name, *, server=None, store=None, **options):
         """What the doctor found, by what it looked at."""
-        patient = Patient(
+        examination = Examination(
             name,
             (lambda: server or self.lakefs.options()) if not callable(server) else server,
             Storage(store or self.store_options()),
             RunOptions(**options),
             clock=FakeClock(datetime.now(UTC)),
         )
-        found = {f"{probe.about}: {probe.name}": probe for probe in examine(patient)}
+        found = {f"{probe.about}: {probe.name}": probe for probe in examine(examination)}
         shown = " ".join(f"{probe.found} {probe.next_step}" for probe in found.values())
         assert not [secret for secret in SECRETS if secret in shown]
         for probe in found.values():
@@ -108,7 +108,17 @@ def says(refusal, *, found, next_step):
     assert not [secret for secret in SECRETS if secret in str(refusal)]
 
 
-REPOSITORIES = ("fine", "absent", "elsewhere", "signed-elsewhere", "expired", "unknown-key", "denied", "kept", "late")
+REPOSITORIES = (
+    "fine",
+    "absent",
+    "elsewhere",
+    "signed-elsewhere",
+    "expired",
+    "unknown-key",
+    "denied",
+    "kept",
+    "late",
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +129,9 @@ def place():
         "elsewhere": Bucket(Answer(301, error(301, "PermanentRedirect").body, ELSEWHERE)),
         "signed_elsewhere": Bucket(Answer(400, malformed.body, ELSEWHERE)),
         "expired": Bucket(error(400, "ExpiredToken")),
-        "unknown_key": Bucket(error(403, "InvalidAccessKeyId", "<AWSAccessKeyId>AKIA</AWSAccessKeyId>")),
+        "unknown_key": Bucket(
+            error(403, "InvalidAccessKeyId", "<AWSAccessKeyId>AKIA</AWSAccessKeyId>")
+        ),
         "denied": Bucket(error(403, "AccessDenied")),
         "kept": Bucket(keeps_data=True),
         "late": Bucket(clock=timedelta(minutes=-6)),
@@ -135,10 +147,12 @@ def test_where_all_is_in_order_nothing_fails_and_nothing_of_the_repository_is_to
     before = dict(place.s3.buckets["fine"].objects)
     probes = place.doctor("fine")
     assert failed(probes) == []
-    assert [name for name, probe in probes.items() if probe.passed is None] == ["repository: imports elsewhere"]
+    assert [name for name, probe in probes.items() if probe.passed is None] == [
+        "repository: imports elsewhere"
+    ]
     left = {key for key in place.s3.buckets["fine"].objects if key not in before}
     assert left == {"ns/_lakefs/retention/gc/probe/clock"}
-    assert preflight(place.open("fine"))["clock_skew_seconds"] == {"server": 0.0, "store": 0.0}
+    assert preflight(place.open("fine")).clock_skew_seconds == {"server": 0.0, "store": 0.0}
 
 
 class TestTheServer:
@@ -146,7 +160,11 @@ class TestTheServer:
         server = ServerOptions("http://127.0.0.1:1", ACCESS_KEY_ID, SECRET_ACCESS_KEY)
         refusal = place.mark("fine", server=server)
         assert isinstance(refusal, TransientError)
-        says(refusal, found=r"no server answers at http://127\.0\.0\.1:1", next_step="correct endpoint")
+        says(
+            refusal,
+            found=r"no server answers at http://127\.0\.0\.1:1",
+            next_step="correct endpoint",
+        )
         probes = place.doctor("fine", server=server)
         assert failed(probes) == ["server: answers"]
         assert "no server answers at http://127.0.0.1:1" in probes["server: answers"].found
@@ -163,13 +181,21 @@ class TestTheServer:
 
     @pytest.mark.parametrize("status", [200, 302, 401, 404])
     def test_something_that_is_no_lakefs(self, place, status):
-        with ScriptedServer(lambda _: Reply(status, b"<html>welcome</html>", {"Location": "/login"})) as site:
+        with ScriptedServer(
+            lambda _: Reply(status, b"<html>welcome</html>", {"Location": "/login"})
+        ) as site:
             server = ServerOptions(site.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
             refusal = place.mark("fine", server=server)
-            says(refusal, found=re.escape(site.endpoint) if status != 200 else "no JSON", next_step=r"\w")
+            says(
+                refusal,
+                found=re.escape(site.endpoint) if status != 200 else "no JSON",
+                next_step=r"\w",
+            )
             probes = place.doctor("fine", server=server)
         assert failed(probes) == ["server: answers"]
-        assert f"answers {status} where a lakeFS server answers 204" in probes["server: answers"].found
+        assert (
+            f"answers {status} where a lakeFS server answers 204" in probes["server: answers"].found
+        )
         assert "Set endpoint to the server's own URL" in probes["server: answers"].next_step
 
     def test_a_certificate_that_nobody_here_signed(self, place, tmp_path):
@@ -222,9 +248,14 @@ class TestTheServer:
         finally:
             place.lakefs.users = True
         assert failed(probes) == ["server: takes the keys"]
-        assert "This call needs no permission, so it is the keys" in probes["server: takes the keys"].next_step
+        assert (
+            "This call needs no permission, so it is the keys"
+            in probes["server: takes the keys"].next_step
+        )
 
-    @pytest.mark.parametrize("off", [timedelta(minutes=6), timedelta(minutes=-6), timedelta(days=1)])
+    @pytest.mark.parametrize(
+        "off", [timedelta(minutes=6), timedelta(minutes=-6), timedelta(days=1)]
+    )
     def test_a_clock_that_is_more_than_five_minutes_off(self, place, off):
         with SmallLakeFS(place.lakefs.namespaces) as lakefs:
             answer = lakefs.reply
@@ -241,7 +272,10 @@ class TestTheServer:
         side = "ahead of" if off > timedelta(0) else "behind"
         says(
             refusal,
-            found=rf"the clock of the lakeFS server is 0:0[56]:\d\d {side} this machine's, at most 0:05:00 is accepted"
+            found=(
+                rf"the clock of the lakeFS server is 0:0[56]:\d\d {side} this machine's, at most "
+                r"0:05:00 is accepted"
+            )
             if abs(off) < timedelta(hours=1)
             else rf"the clock of the lakeFS server is .* {side} this machine's",
             next_step="Set the clocks of both",
@@ -270,17 +304,42 @@ class TestTheStore:
     @pytest.mark.parametrize(
         ("name", "kind", "found", "next_step"),
         [
-            ("absent", SettingsError, "there is no such bucket", "storage namespace and the endpoint"),
-            ("elsewhere", SettingsError, "the bucket lies in another region, eu-west-1", 's3_region = "eu-west-1"'),
+            (
+                "absent",
+                SettingsError,
+                "there is no such bucket",
+                "storage namespace and the endpoint",
+            ),
+            (
+                "elsewhere",
+                SettingsError,
+                "the bucket lies in another region, eu-west-1",
+                's3_region = "eu-west-1"',
+            ),
             (
                 "signed-elsewhere",
                 SettingsError,
                 "the bucket lies in another region, eu-west-1",
                 's3_region = "eu-west-1"',
             ),
-            ("expired", PermissionDeniedError, r"the store refuses .*ExpiredToken", "whether they have expired"),
-            ("unknown-key", PermissionDeniedError, r"the store refuses .*InvalidAccessKeyId", "look at the key"),
-            ("denied", PermissionDeniedError, r"the store refuses \(HTTP 403 AccessDenied\)", r"Allow s3:\w+"),
+            (
+                "expired",
+                PermissionDeniedError,
+                r"the store refuses .*ExpiredToken",
+                "whether they have expired",
+            ),
+            (
+                "unknown-key",
+                PermissionDeniedError,
+                r"the store refuses .*InvalidAccessKeyId",
+                "look at the key",
+            ),
+            (
+                "denied",
+                PermissionDeniedError,
+                r"the store refuses \(HTTP 403 AccessDenied\)",
+                r"Allow s3:\w+",
+            ),
         ],
     )
     def test_a_bucket_that_cannot_be_used(self, place, name, kind, found, next_step):
@@ -292,7 +351,9 @@ class TestTheStore:
         assert failed(probes)[0] == "store: list"
         assert re.search(found, probes["store: list"].found)
         assert re.search(next_step, probes["store: list"].next_step)
-        assert probes["repository: branches"].passed, "what belongs to the server was looked at all the same"
+        assert probes["repository: branches"].passed, (
+            "what belongs to the server was looked at all the same"
+        )
         assert probes["machine: Java"].passed is not None
 
     def test_a_clock_that_is_more_than_five_minutes_off(self, place):
@@ -300,12 +361,15 @@ class TestTheStore:
         assert isinstance(refusal, UnsafePlanError)
         says(
             refusal,
-            found=r"the clock of the store of s3://late/ns/ is 0:0[56]:\d\d behind this machine's, at most 0:05:00",
+            found=r"the clock of the store of s3://late/ns/ is 0:0[56]:\d\d behind this machine's, "
+            r"at most 0:05:00",
             next_step="Set the clocks of both",
         )
         assert failed(place.doctor("late")) == ["store: clock"]
 
-    def test_a_namespace_that_may_be_listed_but_not_deleted_in_is_found_out_before_the_sweep(self, place):
+    def test_a_namespace_that_may_be_listed_but_not_deleted_in_is_found_out_before_the_sweep(
+        self, place
+    ):
         bucket = place.s3.buckets["kept"]
         bucket.objects["ns/data/s/x"] = (b"1234", datetime.now(UTC) - timedelta(days=9))
         run = place.open("kept", may_sweep=True)
@@ -315,7 +379,8 @@ class TestTheStore:
             sweep.sweep(run)
         says(
             refusal.value,
-            found=r"s3://kept/ns/: deleting under data/ was tried on a name that nobody has, and the store refuses \(AccessDenied\)",
+            found=r"s3://kept/ns/: deleting under data/ was tried on a name that no object has, "
+            r"and the store refuses \(AccessDenied\)",
             next_step=r"Allow s3:DeleteObject for them on s3://kept/ns/data/",
         )
         assert "ns/data/s/x" in bucket.objects
@@ -349,7 +414,9 @@ class TestTheMark:
 
     def test_a_mark_whose_checks_failed(self, marked):
         passing_mark(marked.run)
-        marked.conclude(live_objects_are_listed="3 objects that branches reach are not in the store.")
+        marked.conclude(
+            live_objects_are_listed="3 objects that branches reach are not in the store."
+        )
         with pytest.raises(VerdictError) as refusal:
             sweep.sweep(marked.run)
         text = str(refusal.value)

@@ -1,7 +1,5 @@
 """One sandbox for all histories of a session: each has a repository of its own on it."""
 
-from datetime import timedelta
-
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
@@ -10,5 +8,5 @@ from lakegc_dagster.sandbox import Sandbox
 @pytest.fixture(scope="session")
 def shared_sandbox(tmp_path_factory):
     """A sandbox on which a deleted repository is gone at once."""
-    with Sandbox(tmp_path_factory.mktemp("searched"), deletion_lag=timedelta(0)) as running:
+    with Sandbox(tmp_path_factory.mktemp("searched")) as running:
         yield running

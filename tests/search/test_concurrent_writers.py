@@ -1,8 +1,9 @@
-"""While a mark and a sweep run, writers go on: whatever is referred to when a sweep looks, and stays so, is kept.
+"""Beside concurrent writers, a mark and a sweep keep every object that is referenced when the sweep
+checks.
 
-A moment is a call of the collection, to the server or from the driver to the
-store; writers act just before it, each with something of its own, so an
-interleaving is told by one number and can be played again.
+A moment is a call of the collection, to the server or from the driver to the store. Writers act
+just before it, each in its own way. So one number names an interleaving, and it can be played
+again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MIN_AGE = timedelta(hours=24)
 OPTIONS = Options()
 # About as many calls as a collection of the scene makes; the search counts them.
 CALLS = 230
-# The first call of a look at what is staged.
+# The first call of a read of staged entries.
 LOOK = "prepare_garbage_collection_uncommitted"
 
 
@@ -42,13 +43,15 @@ class Collected:
 
 
 def collect(sandbox, spark, moments) -> Collected:
-    """Mark and sweep a new scene while writers act at these moments, and compare what is left."""
+    """Mark and sweep a new scene while writers act at these moments, and compare the result."""
     scene = Scene(sandbox, NOW)
     repository = scene.repository
     schedule = Schedule(scene.actions, moments, lambda: reachable(repository, NOW, OPTIONS))
     before = repository.objects()
     # One branch at a time: only then do calls come in an order that one number can name.
-    run = open_sandbox_run(sandbox, repository.name, spark, NOW, min_age=MIN_AGE, branches_at_once=1, **OPTIONS.of_run)
+    run = open_sandbox_run(
+        sandbox, repository.name, spark, NOW, min_age=MIN_AGE, branches_at_once=1, **OPTIONS.of_run
+    )
     run = replace(run, store=WatchedStore(run.store, schedule.told))
     sandbox.observe(schedule.told)
     refused = False
@@ -59,7 +62,8 @@ def collect(sandbox, spark, moments) -> Collected:
         report = run.keep(sweep.sweep(run))
         sweep.require_complete(report)
     except IncompleteReadError:
-        # Where a path was deleted and staged again under each look-up, or no dump could be completed.
+        # Where a path was deleted and staged again under each look-up, or no dump could be
+        # completed.
         refused = True
     finally:
         sandbox.observe(None)
@@ -69,7 +73,9 @@ def collect(sandbox, spark, moments) -> Collected:
         repository.remove()
         return Collected(schedule, refused=True)
     looks = [at for at, call in enumerate(schedule.calls) if at >= marked_until and call == LOOK]
-    outcomes = {row.address: row.outcome for row in report.frame(spark, ["address", "outcome"]).collect()}
+    outcomes = {
+        row.address: row.outcome for row in report.frame(spark, ["address", "outcome"]).collect()
+    }
     after = repository.objects()
     words = (schedule.done, schedule.calls)
     # Nothing is lost: neither what was referred to when the sweep looked, nor what is young.
@@ -94,7 +100,8 @@ def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_prop
     tried = collect(shared_sandbox, spark, spread(CALLS, offset))
     record_property(
         "figures",
-        f"concurrent writers: interleaving {offset} of {CALLS}, {len(tried.schedule.done)} actions, "
+        f"concurrent writers: interleaving {offset} of {CALLS}, {len(tried.schedule.done)} "
+        "actions, "
         f"{'refused' if tried.refused else 'swept'}",
     )
     assert len(tried.schedule.calls) > 40
@@ -106,12 +113,15 @@ def test_writers_at_some_moments_lose_nothing(shared_sandbox, spark, record_prop
 def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_property):
     began, step = time.monotonic(), int(os.environ.get("LAKEGC_SEARCH_STEP") or 1)
     calls = len(collect(shared_sandbox, spark, {}).schedule.calls)
-    tried = [collect(shared_sandbox, spark, spread(calls, offset)) for offset in range(calls)[::step]]
+    tried = [
+        collect(shared_sandbox, spark, spread(calls, offset)) for offset in range(calls)[::step]
+    ]
     refused = sum(one.refused for one in tried)
     acted = sum(len(one.schedule.done) for one in tried)
     record_property(
         "figures",
-        f"concurrent writers: {len(tried)} interleavings of {calls} possible ones, {acted} actions in them, {refused} times "
+        f"concurrent writers: {len(tried)} interleavings of {calls} possible ones, {acted} actions "
+        f"in them, {refused} times "
         f"the collection refused to go on, in {time.monotonic() - began:.0f} s",
     )
     assert calls > 40
@@ -119,7 +129,9 @@ def test_writers_at_every_moment_lose_nothing(shared_sandbox, spark, record_prop
 
 
 # Interleavings that once showed a fault, and how many calls there were then.
-# 225: a branch was committed between its diff and the look at its entries; the rows of the branches behind it were lost.
+#
+# 225: a branch was committed between its diff and the listing of its entries; the rows of the
+# branches behind it were lost.
 PAST = [(232, 225)]
 
 
@@ -142,7 +154,9 @@ def test_writers_who_never_rest_lose_nothing(shared_sandbox, spark, record_prope
             mover.start()
         try:
             options = {**OPTIONS.of_run, "twin_calls": 1_000 if number % 2 else 0}
-            run = open_sandbox_run(shared_sandbox, repository.name, spark, NOW, min_age=MIN_AGE, **options)
+            run = open_sandbox_run(
+                shared_sandbox, repository.name, spark, NOW, min_age=MIN_AGE, **options
+            )
             _, verdict, results = mark_and_conclude(run)
             assert verdict.passed, [result for result in results if not result.passed]
             sweep.require_complete(run.keep(sweep.sweep(run)))
@@ -164,7 +178,8 @@ def test_writers_who_never_rest_lose_nothing(shared_sandbox, spark, record_prope
         repository.remove()
     record_property(
         "figures",
-        f"concurrent writers: {runs} whole runs ({refused} of them refused to go on) beside {rounds} rounds of restless writers in "
+        f"concurrent writers: {runs} whole runs ({refused} of them refused to go on) beside "
+        f"{rounds} rounds of restless writers in "
         f"{time.monotonic() - began:.0f} s",
     )
     assert refused <= runs / 2

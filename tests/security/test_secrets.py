@@ -1,4 +1,5 @@
-"""Secrets are where they are used and nowhere else: not in messages, reprs, logs, tables, metadata, pages, Dagster's home or tracebacks.
+"""Secrets are where they are used and nowhere else: not in messages, reprs, logs, tables, metadata,
+pages, Dagster's home or tracebacks.
 
 Servers and stores here repeat what they were sent: the Authorization header, the
 whole URL with its signature, every header. (Executors of a cluster, Spark's
@@ -25,9 +26,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from lakegc_dagster import launch
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
-from lakegc_dagster.sandbox.history import upstream_scenario
 from lakegc_dagster.settings import load_settings
 from spark_core.addresses.namespace import Namespace
+from spark_core.backoff import Backoff
 from spark_core.errors import LakegcError
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.lakefs.transport import Transport
@@ -36,17 +37,22 @@ from spark_core.storage.probes import honours_conditional_put, read_clock, requi
 from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.scripted_s3 import Answer, scripted_s3
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.upstream import upstream_scenario
 
 AWS_KEY = "AKIASECRETSTESTKEY00"
 AWS_SECRET = "aws+SECRET/of/the/store/0000000000000000"
 AWS_TOKEN = "FwoGZXIvYXdzSESSION/TOKEN+of==the+store"
 AZURE_KEY = base64.b64encode(b"azure account key of the store 0123456789abcdef").decode()
 AZURE_SIGNATURE = "aZuRe/SAS+signature0123456789abcdefghijklmn="
-AZURE_SAS = f"sv=2024-11-04&sr=c&sp=rlwd&se=2099-01-01T00:00:00Z&sig={quote(AZURE_SIGNATURE, safe='')}"
+AZURE_SAS = (
+    f"sv=2024-11-04&sr=c&sp=rlwd&se=2099-01-01T00:00:00Z&sig={quote(AZURE_SIGNATURE, safe='')}"
+)
 AZURE_CLIENT_SECRET = "azure~client.secret~0123456789abcdef"
 GCS_KEY = (
     rsa.generate_private_key(public_exponent=65_537, key_size=2048)
-    .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    .private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     .decode()
 )
 GCS_ACCOUNT = json.dumps(
@@ -72,7 +78,9 @@ def _forms(*secrets):
             json.dumps(secret)[1:-1],
         ):
             found.add(each)
-        found.update(line for line in secret.splitlines() if len(line) > 30 and not line.startswith("-----"))
+        found.update(
+            line for line in secret.splitlines() if len(line) > 30 and not line.startswith("-----")
+        )
     return found
 
 
@@ -84,8 +92,14 @@ ALL = LAKEFS | S3 | AZURE | GCS
 
 OPTIONS = (
     ServerOptions("http://127.0.0.1:1", ACCESS_KEY_ID, SECRET_ACCESS_KEY),
-    StoreOptions(s3_access_key_id=AWS_KEY, s3_secret_access_key=AWS_SECRET, s3_session_token=AWS_TOKEN),
-    StoreOptions(azure_account_key=AZURE_KEY, azure_sas_token=AZURE_SAS, azure_client_secret=AZURE_CLIENT_SECRET),
+    StoreOptions(
+        s3_access_key_id=AWS_KEY, s3_secret_access_key=AWS_SECRET, s3_session_token=AWS_TOKEN
+    ),
+    StoreOptions(
+        azure_account_key=AZURE_KEY,
+        azure_sas_token=AZURE_SAS,
+        azure_client_secret=AZURE_CLIENT_SECRET,
+    ),
     StoreOptions(gcs_service_account_key=GCS_ACCOUNT),
 )
 
@@ -98,11 +112,24 @@ def _found(text, secrets=ALL):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: type(options).__name__)
 def test_no_repr_of_options_or_of_what_holds_them_shows_a_secret(options):
-    shown = [repr(options), str(options), f"{options}", repr(replace(options)), repr([options]), repr({"o": options})]
-    for namespace in ("s3://bucket/repo", "gs://bucket/repo", "https://account.blob.core.windows.net/c/repo"):
+    shown = [
+        repr(options),
+        str(options),
+        f"{options}",
+        repr(replace(options)),
+        repr([options]),
+        repr({"o": options}),
+    ]
+    for namespace in (
+        "s3://bucket/repo",
+        "gs://bucket/repo",
+        "https://account.blob.core.windows.net/c/repo",
+    ):
         if isinstance(options, StoreOptions):
             try:
-                store = open_store(Namespace.parse(namespace), replace(options, s3_region="us-east-1"))
+                store = open_store(
+                    Namespace.parse(namespace), replace(options, s3_region="us-east-1")
+                )
             except LakegcError as refusal:
                 shown.append("".join(traceback.format_exception(refusal)))
                 continue
@@ -119,13 +146,18 @@ def test_no_repr_of_options_or_of_what_holds_them_shows_a_secret(options):
 def test_every_field_that_sounds_like_a_secret_is_left_out_of_repr():
     for kind in (ServerOptions, StoreOptions):
         for field in fields(kind):
-            secret = any(word in field.name for word in ("secret", "token", "account_key", "access_key"))
+            secret = any(
+                word in field.name for word in ("secret", "token", "account_key", "access_key")
+            )
             assert not (secret and field.repr), f"{kind.__name__}.{field.name}"
 
 
 @contextmanager
 def _everything_logged(caplog):
-    """Log what lakegc and the libraries below it say; of their debug level, which nobody switches on, all but the wire."""
+    """Log what lakegc and the libraries below it say.
+
+    Of their debug level, which nobody switches on, all but the wire.
+    """
     with caplog.at_level(logging.INFO):
         yield
     assert not _found("\n".join(record.getMessage() for record in caplog.records))
@@ -157,16 +189,28 @@ def test_a_lakefs_server_that_repeats_what_it_was_sent_is_quoted_without_it(stat
     def echo(asked):
         headers = {
             **asked.headers,
-            "url": f"https://b/x?X-Amz-Signature=abc&X-Amz-Security-Token={quote(AWS_TOKEN, safe='')}",
+            "url": f"https://b/x?X-Amz-Signature=abc&X-Amz-Security-Token={quote(AWS_TOKEN, safe='')}",  # noqa: E501 - a row of data
         }
         said = " ".join(f"{name}: {value}" for name, value in headers.items())
         plain = f"{said} secret {SECRET_ACCESS_KEY} of {ACCESS_KEY_ID}"
-        bodies = {"message": {"message": plain}, "text": plain.encode(), "names": {"id": plain, "results": [plain]}}
-        return Reply(status, bodies[shape], {"Location": f"http://127.0.0.1:1/?sig={quote(AZURE_SIGNATURE, safe='')}"})
+        bodies = {
+            "message": {"message": plain},
+            "text": plain.encode(),
+            "names": {"id": plain, "results": [plain]},
+        }
+        return Reply(
+            status,
+            bodies[shape],
+            {"Location": f"http://127.0.0.1:1/?sig={quote(AZURE_SIGNATURE, safe='')}"},
+        )
 
     with ScriptedServer(echo) as running, _everything_logged(caplog):
         options = ServerOptions(
-            running.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY, tries=1, first_backoff=timedelta(milliseconds=1)
+            running.endpoint,
+            ACCESS_KEY_ID,
+            SECRET_ACCESS_KEY,
+            tries=1,
+            first_backoff=timedelta(milliseconds=1),
         )
         server = LakeFSServer(options)
         for name, call in CALLS:
@@ -178,7 +222,11 @@ def test_a_lakefs_server_that_repeats_what_it_was_sent_is_quoted_without_it(stat
 STORES = {
     "s3": (
         "s3://bucket/repo",
-        {"s3_access_key_id": AWS_KEY, "s3_secret_access_key": AWS_SECRET, "s3_session_token": AWS_TOKEN},
+        {
+            "s3_access_key_id": AWS_KEY,
+            "s3_secret_access_key": AWS_SECRET,
+            "s3_session_token": AWS_TOKEN,
+        },
         "s3_endpoint",
         "",
     ),
@@ -219,10 +267,17 @@ def test_a_store_that_repeats_what_it_was_sent_is_quoted_without_it(name, caplog
     uri, keys, setting, path = STORES[name]
 
     def echo(request):
-        said = f"{request.method} {request.target} " + " ".join(f"{n}: {v}" for n, v in request.headers.items())
+        said = f"{request.method} {request.target} " + " ".join(
+            f"{n}: {v}" for n, v in request.headers.items()
+        )
         said += f" {AWS_SECRET} {AZURE_KEY} {AZURE_SIGNATURE} {AWS_TOKEN}"
-        body = f"<?xml version='1.0'?><Error><Code>Echo{status}</Code><Message>{escape(said)}</Message></Error>"
-        return Answer(status, body.encode(), {"Content-Type": "application/xml", "x-ms-error-code": "Echo"})
+        body = (
+            f"<?xml version='1.0'?><Error><Code>Echo{status}</Code><Message>{escape(said)}"
+            "</Message></Error>"
+        )
+        return Answer(
+            status, body.encode(), {"Content-Type": "application/xml", "x-ms-error-code": "Echo"}
+        )
 
     with ExitStack() as stack:
         endpoint = stack.enter_context(scripted_s3(echo))
@@ -274,7 +329,9 @@ NAME = "repo"
 
 def _echo(asked):
     header = {name.lower(): value for name, value in asked.headers.items()}.get("authorization", "")
-    return Reply(500, {"message": f"no: {header}, {SECRET_ACCESS_KEY}, ?sig={quote(AZURE_SIGNATURE)}"})
+    return Reply(
+        500, {"message": f"no: {header}, {SECRET_ACCESS_KEY}, ?sig={quote(AZURE_SIGNATURE)}"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -298,9 +355,13 @@ def played(spark, tmp_path_factory):
         passing = [lakegc("run", NAME, "--debug"), lakegc("doctor", NAME), lakegc("report", NAME)]
         config.write_text(SETTINGS.format(server=echoing.endpoint, **words))
         # A server that only ever fails is asked again as often as any other, but at once.
-        hurried.setattr(Transport, "_backoff", lambda _transport, _attempt: 0.0)
+        hurried.setattr(Transport, "_backoff", lambda _transport, **bounds: Backoff(0, 0, **bounds))
         hurried.setattr(launch, "launch", partial(launch.launch, retry_after=timedelta()))
-        failing = [lakegc("rules", "get", NAME, "--debug"), lakegc("doctor", NAME), lakegc("mark", NAME, "--debug")]
+        failing = [
+            lakegc("rules", "get", NAME, "--debug"),
+            lakegc("doctor", NAME),
+            lakegc("mark", NAME, "--debug"),
+        ]
         return passing, failing, (sandbox.blockstore, directory / "dagster")
 
 
@@ -317,7 +378,15 @@ def test_runs_that_pass_and_runs_that_fail_write_and_show_no_secret(played):
         assert not _found(result.output)
         assert not _found(result.stderr)
     written = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    kinds = {"manifest.json", ".parquet", "verdict.json", "report.html", "report.json", "summary.json", ".db"}
+    kinds = {
+        "manifest.json",
+        ".parquet",
+        "verdict.json",
+        "report.html",
+        "report.json",
+        "summary.json",
+        ".db",
+    }
     assert not [kind for kind in kinds if not any(path.name.endswith(kind) for path in written)]
     for path in written:
         assert not _found(path.read_bytes()), path
@@ -327,9 +396,16 @@ def test_settings_that_are_shown_hold_no_secret(tmp_path, monkeypatch):
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     config = tmp_path / "lakegc.toml"
-    config.write_text(SETTINGS.format(name=NAME, server="http://127.0.0.1:1", blocks=tmp_path, directory=tmp_path))
+    config.write_text(
+        SETTINGS.format(name=NAME, server="http://127.0.0.1:1", blocks=tmp_path, directory=tmp_path)
+    )
     settings = load_settings(config)
-    for text in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.store_options())):
+    for text in (
+        repr(settings),
+        str(settings),
+        settings.model_dump_json(),
+        repr(settings.store_options()),
+    ):
         assert not _found(text)
     assert not _found(pickle.dumps(settings.model_dump()))
 
@@ -346,7 +422,8 @@ def test_settings_that_are_shown_hold_no_secret(tmp_path, monkeypatch):
 def test_a_secret_in_the_settings_file_is_refused_without_showing_it(line, tmp_path):
     config = tmp_path / "lakegc.toml"
     config.write_text(
-        f'[server]\nendpoint = "http://127.0.0.1:1"\n{line.format(secret=AWS_SECRET)}\n[repositories.repo]\n'
+        f'[server]\nendpoint = "http://127.0.0.1:1"\n{line.format(secret=AWS_SECRET)}\n'
+        "[repositories.repo]\n"
     )
     answer = CliRunner().invoke(main, ["mark", "repo", "--config", str(config), "--debug"])
     assert answer.exit_code == 2

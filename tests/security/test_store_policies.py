@@ -1,4 +1,5 @@
-"""Marks and sweeps with just the permissions of docs/security.md on each store, and without each of them.
+"""Marks and sweeps with just the permissions of docs/security.md on each store, and without each of
+them.
 
 Whole runs show that they suffice; what is taken out one by one is tried on the
 operations of which a mark and a sweep are made, which need no Spark.
@@ -93,8 +94,14 @@ def s3() -> Iterator[Backend]:
                 yield server.options(s3_endpoint=running.endpoint), running
 
         def names() -> set[str]:
-            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{PATH}/")
-            return {found["Key"].removeprefix(f"{PATH}/") for page in pages for found in page.get("Contents", [])}
+            pages = client.get_paginator("list_objects_v2").paginate(
+                Bucket=bucket, Prefix=f"{PATH}/"
+            )
+            return {
+                found["Key"].removeprefix(f"{PATH}/")
+                for page in pages
+                for found in page.get("Contents", [])
+            }
 
         yield Backend(
             f"s3://{bucket}/{PATH}",
@@ -109,7 +116,11 @@ def s3() -> Iterator[Backend]:
                 action
                 for document in documents
                 for statement in document["Statement"]
-                for action in (statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]])
+                for action in (
+                    statement["Action"]
+                    if isinstance(statement["Action"], list)
+                    else [statement["Action"]]
+                )
             ],
         )
 
@@ -130,7 +141,10 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
                 permission_gate.azure_allows(*allowed),
                 permission_gate.azure_refusal,
             ) as running:
-                yield server.options(azure_endpoint=f"{running.endpoint}/{azurite.ACCOUNT}"), running
+                yield (
+                    server.options(azure_endpoint=f"{running.endpoint}/{azurite.ACCOUNT}"),
+                    running,
+                )
 
         yield Backend(
             azurite.uri(container, PATH),
@@ -141,7 +155,9 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
             lambda: {name.removeprefix(f"{PATH}/") for name in container.list_blob_names()},
             lambda key: container.delete_blob(f"{PATH}/{key}"),
             guarded,
-            lambda documents: [action for each in documents for action in each["role"]["dataActions"]],
+            lambda documents: [
+                action for each in documents for action in each["role"]["dataActions"]
+            ],
         )
 
 
@@ -156,7 +172,10 @@ def gcs() -> Iterator[Backend]:
         @contextmanager
         def guarded(allowed: list[Any]) -> Iterator[tuple[StoreOptions, Gate]]:
             with gate(
-                server.endpoint, needs, permission_gate.gcs_allows(*allowed), permission_gate.gcs_refusal
+                server.endpoint,
+                needs,
+                permission_gate.gcs_allows(*allowed),
+                permission_gate.gcs_refusal,
             ) as running:
                 yield server.options(gcs_endpoint=running.endpoint), running
 
@@ -223,13 +242,22 @@ def _require_done(outcome: Any) -> None:
 
 
 def _fill(backend: Backend) -> None:
-    for key, data in {"_lakefs/table": b"table", "data/s/dead": b"dead", "data/s/live": b"live"}.items():
+    for key, data in {
+        "_lakefs/table": b"table",
+        "data/s/dead": b"dead",
+        "data/s/live": b"live",
+    }.items():
         backend.put(key, data)
 
 
-def test_the_page_suffices_for_what_a_mark_and_a_sweep_ask_and_nothing_of_it_is_left_over(backend: Backend) -> None:
+def test_the_page_suffices_for_what_a_mark_and_a_sweep_ask_and_nothing_of_it_is_left_over(
+    backend: Backend,
+) -> None:
     _fill(backend)
-    with backend.store(backend.mark) as (store, mark), backend.store(backend.mark + backend.sweep) as (other, sweep):
+    with (
+        backend.store(backend.mark) as (store, mark),
+        backend.store(backend.mark + backend.sweep) as (other, sweep),
+    ):
         _marks(store)
         _sweeps(other)
     assert not mark.refused
@@ -237,7 +265,8 @@ def test_the_page_suffices_for_what_a_mark_and_a_sweep_ask_and_nothing_of_it_is_
     assert mark.actions | sweep.actions | {"s3:AbortMultipartUpload"} >= set(
         backend.actions(backend.mark + backend.sweep)
     )
-    # A marking credential looks at data by listing it, and in no other way; on Azure reading cannot be told from that.
+    # A marking credential looks at data by listing it, and in no other way; on Azure reading cannot
+    # be told from that.
     assert not [use for use in mark.used if f"{PATH}/data/" in use.resource]
     assert "data/s/live" in backend.names()
     assert "data/s/dead" not in backend.names()
@@ -253,7 +282,9 @@ def test_a_marking_credential_is_refused_every_deletion_of_data(backend: Backend
     assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
-def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_deleted(backend: Backend) -> None:
+def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_deleted(
+    backend: Backend,
+) -> None:
     for action in dict.fromkeys(backend.actions(backend.mark)):
         if action == "s3:AbortMultipartUpload":
             continue  # below: only a write that breaks off asks for it
@@ -273,7 +304,9 @@ def test_without_any_permission_of_the_page_its_use_is_refused_and_no_data_is_de
         assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
-def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion_of_data(backend: Backend) -> None:
+def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion_of_data(
+    backend: Backend,
+) -> None:
     _fill(backend)
     with backend.store(backend.mark + backend.sweep) as (store, running):
         _moves(store)
@@ -292,7 +325,9 @@ def test_quarantine_needs_what_a_sweep_needs_and_bringing_back_needs_no_deletion
     assert {"data/s/dead", "data/s/live"} <= backend.names()
 
 
-def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that(s3: Backend) -> None:
+def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that(
+    s3: Backend,
+) -> None:
     with s3.store(s3.mark) as (store, running):
 
         def broken(request: Request, forward: Any) -> Answer:
@@ -311,7 +346,9 @@ def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_whole_run_needs_nothing_but_what_the_page_gives(backend: Backend, tmp_path: Any, spark: Any) -> None:
+def test_a_whole_run_needs_nothing_but_what_the_page_gives(
+    backend: Backend, tmp_path: Any, spark: Any
+) -> None:
     for name in backend.names():
         backend.take(name)
     with (
@@ -322,7 +359,13 @@ def test_a_whole_run_needs_nothing_but_what_the_page_gives(backend: Backend, tmp
         ),
     ):
         collected_exactly(
-            backend.uri, marking, tmp_path, spark, put=backend.put, names=backend.names, sweep_with=sweeping
+            backend.uri,
+            marking,
+            tmp_path,
+            spark,
+            put=backend.put,
+            names=backend.names,
+            sweep_with=sweeping,
         )
     assert not mark.refused
     assert not sweep.refused

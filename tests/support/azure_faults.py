@@ -1,4 +1,4 @@
-"""What goes wrong with Azure: a proxy before Azurite that pages, throttles, expires and ignores as a test says."""
+"""Faults of Azure: a proxy before Azurite that pages, throttles, expires and ignores on demand."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import re
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.storage.blob import AccountSasPermissions, ContainerClient, ResourceTypes, generate_account_sas
+from azure.storage.blob import (
+    AccountSasPermissions,
+    ContainerClient,
+    ResourceTypes,
+    generate_account_sas,
+)
 
 from tests.support.azurite import ACCOUNT, ACCOUNT_KEY
-from tests.support.fault_proxy import FaultProxy, Forward, Once
+from tests.support.fault_proxy import FaultProxy, Forward, Once, ProxiedFaults
 from tests.support.scripted_s3 import Answer, Request
 
 _SUBREQUEST = re.compile(rb"^DELETE /[^/]*/[^/]*/([^ ?]*)\S* HTTP/1\.1", re.MULTILINE)
@@ -23,9 +28,14 @@ _BLOBS = re.compile(rb"<Blobs>.*</Blobs>|<Blobs/>", re.DOTALL)
 
 def error(status: int, code: str, more: str = "") -> Answer:
     """An error as Azure writes it."""
-    text = f'<?xml version="1.0" encoding="utf-8"?>\n<Error><Code>{code}</Code><Message>as scripted</Message>{more}</Error>'
+    text = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f"<Error><Code>{code}</Code><Message>as scripted</Message>{more}</Error>"
+    )
     return Answer(
-        status, text.encode(), {"x-ms-error-code": code, "x-ms-request-id": "1", "Content-Type": "application/xml"}
+        status,
+        text.encode(),
+        {"x-ms-error-code": code, "x-ms-request-id": "1", "Content-Type": "application/xml"},
     )
 
 
@@ -36,7 +46,8 @@ def batch(*answers: tuple[int | None, int, str], boundary: str = "batchresponse_
         named = "" if number is None else f"Content-ID: {number}\r\n"
         coded = f"x-ms-error-code: {code}\r\n" if code else ""
         parts.append(
-            f"--{boundary}\r\nContent-Type: application/http\r\n{named}\r\nHTTP/1.1 {status} Told\r\n{coded}x-ms-request-id: 1\r\n\r\n"
+            f"--{boundary}\r\nContent-Type: application/http\r\n{named}\r\nHTTP/1.1 {status} "
+            f"Told\r\n{coded}x-ms-request-id: 1\r\n\r\n"
         )
     body = "".join([*parts, f"--{boundary}--"])
     return Answer(202, body.encode(), {"Content-Type": f"multipart/mixed; boundary={boundary}"})
@@ -52,7 +63,9 @@ def kind_of(request: Request) -> str:
 
 
 def _unsigned(request: Request, **query: str) -> Request:
-    """Sign a request by a SAS, which does not bind its query and headers, so that they can be changed."""
+    """Sign a request by a SAS, which does not bind its query and headers, so that they can be
+    changed.
+    """
     token = generate_account_sas(
         ACCOUNT,
         ACCOUNT_KEY,
@@ -62,23 +75,32 @@ def _unsigned(request: Request, **query: str) -> Request:
     )
     parts = urllib.parse.urlsplit(request.target)
     asked = "&".join(filter(None, [parts.query, urllib.parse.urlencode(query), token]))
-    headers = {name: value for name, value in request.headers.items() if name.lower() != "authorization"}
+    headers = {
+        name: value for name, value in request.headers.items() if name.lower() != "authorization"
+    }
     return replace(request, target=f"{parts.path}?{asked}", headers=headers)
 
 
-@dataclass
-class AzureFaults:
-    """The faults of the conformance suite.
+class AzureFaults(ProxiedFaults):
+    """`RemoteFaults` of Azure; `container` is a client without the proxy."""
 
-    Attributes:
-        proxy: What the store talks to.
-        container: A client that goes past the proxy.
-        before: What stands before the namespace's keys in the container.
-    """
+    kind_of = staticmethod(kind_of)
 
-    proxy: FaultProxy
-    container: ContainerClient
-    before: str
+    def __init__(self, proxy: FaultProxy, container: ContainerClient, before: str) -> None:
+        super().__init__(proxy, before)
+        self.container = container
+
+    @staticmethod
+    def is_copy(request: Request) -> bool:
+        return "x-ms-copy-source" in {name.lower() for name in request.headers}
+
+    @staticmethod
+    def busy() -> Answer:
+        return error(503, "ServerBusy")
+
+    @staticmethod
+    def paged(request: Request, keys: int) -> Request:
+        return _unsigned(request, maxresults=str(keys))
 
     def refuse(self, key: str) -> None:
         """Somebody holds a lease on the blob."""
@@ -88,21 +110,12 @@ class AzureFaults:
         def plain(request: Request, forward: Forward) -> Answer:
             if "If-None-Match" not in request.headers:
                 return forward(request)
-            headers = {name: value for name, value in request.headers.items() if name != "If-None-Match"}
+            headers = {
+                name: value for name, value in request.headers.items() if name != "If-None-Match"
+            }
             return forward(_unsigned(replace(request, headers=headers)))
 
         self.proxy.meddle(plain)
-
-    def after_copy(self, action: Callable[[], None]) -> None:
-        once = Once(action)
-
-        def interrupt(request: Request, forward: Forward) -> Answer:
-            answer = forward(request)
-            if "x-ms-copy-source" in {name.lower() for name in request.headers}:
-                once()
-            return answer
-
-        self.proxy.meddle(interrupt)
 
     def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
         once, seen = Once(action), Counter[str]()
@@ -150,27 +163,12 @@ class AzureFaults:
             return told.status_code or 500, str(told.error_code)
         return 202, ""
 
-    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
-        left = Counter({kind: times})
-
-        def busy(request: Request, forward: Forward) -> Answer:
-            asked = kind_of(request)
-            if left[asked] > 0:
-                left[asked] -= 1
-                return error(503, "ServerBusy")
-            return forward(request)
-
-        self.proxy.meddle(busy)
-
     def expire_credentials(self) -> None:
-        detail = "<AuthenticationErrorDetail>Signed expiry time has to be after signed start time</AuthenticationErrorDetail>"
+        detail = (
+            "<AuthenticationErrorDetail>Signed expiry time has to be after signed start time"
+            "</AuthenticationErrorDetail>"
+        )
         self.proxy.meddle(lambda _request, _forward: error(403, "AuthenticationFailed", detail))
-
-    def pages_of(self, keys: int) -> None:
-        def cut(request: Request, forward: Forward) -> Answer:
-            return forward(_unsigned(request, maxresults=str(keys)) if kind_of(request) == "list" else request)
-
-        self.proxy.meddle(cut)
 
     def repeat_page(self) -> None:
         told: list[bytes] = []

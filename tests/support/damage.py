@@ -12,7 +12,7 @@ from spark_core.errors import LakegcError
 
 
 class Damaged(NamedTuple):
-    """A file that is no more what was written.
+    """A damaged file.
 
     Attributes:
         what: What was done to it.
@@ -24,12 +24,13 @@ class Damaged(NamedTuple):
 
 
 def damages(data: bytes, number: int, *, seed: int) -> Iterator[Damaged]:
-    """Damage a file in so many ways, each from the intact bytes: mostly one bit, now and then a few, or its end is missing.
+    """Damage a file in a number of ways, each from the intact bytes: mostly one bit, sometimes
+    several, or a missing end.
 
     Args:
         data: The intact bytes.
         number: How many.
-        seed: Of the choice.
+        seed: Seed of the choice.
     """
     chance = random.Random(f"{seed} {len(data)}")
     for turn in range(number):
@@ -46,13 +47,13 @@ def damages(data: bytes, number: int, *, seed: int) -> Iterator[Damaged]:
 
 @dataclass
 class Answers:
-    """What a reader made of damaged files.
+    """The results of reading damaged files.
 
     Attributes:
         refused: Errors by class.
         unchanged: Results that were those of the intact file.
         more: Results that let go of less than the intact file does.
-        wrong: Everything else, described: none may be.
+        wrong: All other results, described; there must be none.
     """
 
     refused: Counter[str] = field(default_factory=Counter)
@@ -69,12 +70,12 @@ class Answers:
         names: tuple[str, ...],
         keeps_more: Callable[[Any], bool] = lambda _: False,
     ) -> None:
-        """Read a damaged file, and judge what comes of it.
+        """Read a damaged file, and judge the result.
 
         Args:
             damaged: The file.
             read: Reads it.
-            intact: What the intact file gives.
+            intact: The result of the intact file.
             names: An error names the file by one of these.
             keeps_more: Says of another result that it can only keep more.
         """
@@ -98,4 +99,7 @@ class Answers:
     def __str__(self) -> str:
         errors = ", ".join(f"{count} {name}" for name, count in sorted(self.refused.items()))
         more = f", {self.more} that keep more" if self.more else ""
-        return f"{self.refused.total()} refused ({errors}), {self.unchanged} unchanged{more}, {len(self.wrong)} wrong"
+        return (
+            f"{self.refused.total()} refused ({errors}), {self.unchanged} unchanged{more}, "
+            f"{len(self.wrong)} wrong"
+        )

@@ -1,4 +1,4 @@
-"""A proxy on loopback before an emulator: passes everything on until a test tells it to meddle.
+"""A proxy on loopback before an emulator: it forwards everything until a test adds a fault.
 
 A backend's `Faults` (see `store_conformance`) can be built on it: its store
 talks to the proxy, so what goes wrong goes wrong on the wire, below the clients
@@ -8,10 +8,12 @@ and their own repetitions.
 from __future__ import annotations
 
 import http.client
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Literal
 from urllib.parse import urlsplit
 
 from tests.support.scripted_s3 import Answer, Request, scripted_s3
@@ -30,8 +32,9 @@ class FaultProxy:
     """A running proxy.
 
     Attributes:
-        endpoint: Where it listens.
-        meddlers: The last one added sees a request first, the next one when that passes it on; empty means a plain proxy.
+        endpoint: URL of the proxy.
+        meddlers: The last one added sees a request first, the next one when that passes it on;
+            empty means a plain proxy.
     """
 
     endpoint: str
@@ -68,7 +71,8 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
                 headers["Content-Length"] = str(len(request.body))
             connection.request(request.method, request.target, request.body or None, headers)
             answer = connection.getresponse()
-            # One name for the length, which some emulators write in small letters: it must not be sent twice.
+            # One name for the length, which some emulators write in small letters: it must not be
+            # sent twice.
             kept = {
                 "Content-Length" if name.lower() == "content-length" else name: value
                 for name, value in answer.getheaders()
@@ -114,3 +118,66 @@ class Once:
                 return
             self._done = True
         self._action()
+
+
+class ProxiedFaults:
+    """The faults that are alike behind every proxy; a kind of store says how its requests look."""
+
+    def __init__(self, proxy: FaultProxy, before: str) -> None:
+        """Take the proxy between the store and its server, and the namespace's part of keys."""
+        self.proxy, self.before = proxy, before
+
+    @staticmethod
+    def kind_of(request: Request) -> str:
+        """Name what a request asks for: list, delete, or another word."""
+        raise NotImplementedError
+
+    @staticmethod
+    def is_copy(request: Request) -> bool:
+        """Say whether a request asks for a copy."""
+        raise NotImplementedError
+
+    @staticmethod
+    def busy() -> Answer:
+        """Say "slow down" as the store does."""
+        raise NotImplementedError
+
+    @staticmethod
+    def paged(request: Request, keys: int) -> Request:
+        """Ask for pages of so many keys."""
+        raise NotImplementedError
+
+    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
+        left = Counter({kind: times})
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            if left[self.kind_of(request)] > 0:
+                left[self.kind_of(request)] -= 1
+                return self.busy()
+            return forward(request)
+
+        self.proxy.meddle(meddle)
+
+    def after_copy(self, action: Callable[[], None]) -> None:
+        self._after(self.is_copy, action)
+
+    def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
+        self._after(lambda request: self.kind_of(request) == kind, action)
+
+    def _after(self, holds: Callable[[Request], bool], action: Callable[[], None]) -> None:
+        once = Once(action)
+
+        def meddle(request: Request, forward: Forward) -> Answer:
+            answer = forward(request)
+            if holds(request):
+                once()
+            return answer
+
+        self.proxy.meddle(meddle)
+
+    def pages_of(self, keys: int) -> None:
+        self.proxy.meddle(
+            lambda request, forward: forward(
+                self.paged(request, keys) if self.kind_of(request) == "list" else request
+            )
+        )

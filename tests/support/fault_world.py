@@ -1,7 +1,7 @@
-"""A small repository whose runs fail at any call: what they did is compared with what a run without faults does.
+"""A small repository whose runs fail at any call, compared with a run without faults.
 
-It is built once. What lies in its namespace is put aside after each stage, and
-put back before each point, so only what is to fail is run again and again.
+It is built once. Its namespace is saved after each stage and restored before each point, so only
+the failing part is run repeatedly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from spark_core.lock import lease_log
 from spark_core.mark import holds
 from spark_core.records import journal, tables
 from spark_core.run import Run
-from tests.support.faults import HTTP_KINDS, STORE_KINDS, Call, Faults, FaultyConnections, FaultyStore
+from tests.support.faults import (
+    HTTP_KINDS,
+    STORE_KINDS,
+    Call,
+    Faults,
+    FaultyConnections,
+    FaultyStore,
+)
 from tests.support.killing import Killed
 from tests.support.live_repository import short
 from tests.support.pipeline import mark_and_conclude
@@ -37,8 +44,12 @@ from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.search_oracle import Options, reachable, young
 
 NOW = datetime(2026, 9, 1, 2, tzinfo=UTC)
-HELD = f"data/gqv3epl4fd2o8m3men70/{encode_xid(int((NOW - timedelta(days=3)).timestamp()), bytes(8))}"
+HELD = (
+    f"data/gqv3epl4fd2o8m3men70/{encode_xid(int((NOW - timedelta(days=3)).timestamp()), bytes(8))}"
+)
 FRESH, MARKED = "fresh", "marked"
+# The lease of a killed process, and the minutes by which clocks may differ, are over by then.
+WAITED_MINUTES = 11
 
 Command = Callable[[Run], object]
 
@@ -59,15 +70,16 @@ def sweep_command(run: Run) -> None:
 
 @dataclass
 class Tried:
-    """What came of the points.
+    """The results of the points.
 
     Attributes:
         points: How many calls failed, by kind.
         refused: How often a command ended by an error.
-        absorbed: How often it came to its end all the same.
+        absorbed: How often it ended without an error.
         again: Commands that were run again to their end.
-        later: How often garbage that a listing had left out was only taken by the run after that.
-        shared: Points whose store was left as another one left it, so that this one's second command stands for theirs.
+        later: How often only a later run took garbage that a listing had left out.
+        shared: Points that left the store as another point did, so that one second command is
+            enough for both.
         losses: Objects lost, and other findings, described.
     """
 
@@ -82,14 +94,16 @@ class Tried:
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.points.items()))
         return (
-            f"{self.points.total()} points ({kinds}): {self.refused} refused, {self.absorbed} absorbed, {self.again} run again, "
+            f"{self.points.total()} points ({kinds}): {self.refused} refused, {self.absorbed} "
+            f"absorbed, {self.again} run again, "
             f"{self.later} with garbage left to the next run "
             f"({self.shared} others had left the store alike), {len(self.losses)} findings"
         )
 
 
 class FaultWorld:
-    """A repository on the sandbox in which everything that must live has an object, and some may go.
+    """A repository on the sandbox in which everything that must live has an object, and some may
+    go.
 
     Args:
         sandbox: Shared; the repository is its own.
@@ -119,9 +133,14 @@ class FaultWorld:
         sweep_command(self.open())
         self.sweep_calls = self.faults.calls()
         self.end = self.repository.objects()
-        live = reachable(self.repository, NOW, Options()) | young(self.repository, self.before, self.open().cutoff)
-        # The oracle and the run without faults agree, so that either can be held against those with faults.
-        assert set(self.end) == {address for address in self.before if address in live or address == HELD}
+        live = reachable(self.repository, NOW, Options()) | young(
+            self.repository, self.before, self.open().cutoff
+        )
+        # The oracle and the run without faults agree, so that either can be held against those with
+        # faults.
+        assert set(self.end) == {
+            address for address in self.before if address in live or address == HELD
+        }
         assert set(self.before) - set(self.end) == self.plan
         assert len(self.plan) > 3
         self._built_until = self.opened
@@ -133,19 +152,21 @@ class FaultWorld:
         shutil.copytree(self.root, self.folder / stage, symlinks=True)
 
     def put_back(self, stage: str) -> None:
-        """Let the namespace be as it was."""
+        """Restore the namespace."""
         shutil.rmtree(self.root)
         shutil.copytree(self.folder / stage, self.root, symlinks=True)
 
     # Runs
 
     def open(self, key: datetime | None = None) -> Run:
-        """Open the run as a new process does, some time after the last one; its calls fail as it is told."""
+        """Open the run as a new process, some time after the last one; its calls fail as armed."""
         self.opened += 1
         opened = NOW + timedelta(minutes=self.opened)
         # One branch at a time: the n-th call is the same one each time.
         chosen = {"branches_at_once": 1, **self.options}
-        run = open_sandbox_run(self.sandbox, self.repository.name, self.spark, key or NOW, opened=opened, **chosen)
+        run = open_sandbox_run(
+            self.sandbox, self.repository.name, self.spark, key or NOW, opened=opened, **chosen
+        )
         client = run.server._transport.client.rest_client
         client.pool_manager = FaultyConnections(client.pool_manager, self.faults)
         store = FaultyStore(run.namespace, run.store.options).failing(self.faults)
@@ -154,17 +175,19 @@ class FaultWorld:
     def _planned(self) -> set[str]:
         self.faults.arm(0, "")
         expired = self.open().load(tables.EXPIRED_ADDRESSES)
-        return {row["address"] for batch in expired.batches(["address"]) for row in batch.to_pylist()}
+        return {
+            row["address"] for batch in expired.batches(["address"]) for row in batch.to_pylist()
+        }
 
     def try_point(self, stage: str, command: Command, at: int, kind: str, tried: Tried) -> None:
-        """Let a command fail at one call, look what it did, and run it again to its end.
+        """Let a command fail at one call, check what it did, and run it again to its end.
 
         Args:
-            stage: How the namespace is when it begins.
-            command: What is run.
+            stage: State of the namespace at its start.
+            command: The command.
             at: Which call fails ...
             kind: ... and how.
-            tried: Told of it.
+            tried: Gets the result.
         """
         self.put_back(stage)
         # So is the time, else it would leave the days in which a mark may be swept.
@@ -201,7 +224,10 @@ class FaultWorld:
         self._require_end(f"{fired}, run again", tried)
 
     def finish(self) -> None:
-        """Run again what was asked, to its end: under the same key where that is open, else under a new one."""
+        """Run again what was asked, to its end: under the same key where that is open, else under a
+        new one, once the lease that was left behind has run out.
+        """
+        self.opened += WAITED_MINUTES
         run = self.open()
         if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)) and not any(
             sweep.plan.undone(run.load(tables.DELETION_REPORT).manifest)
@@ -231,16 +257,24 @@ class FaultWorld:
     # What they did
 
     def _judge(self, fired: str, error: BaseException | None, tried: Tried) -> None:
-        """Hold what a command with a fault did against the oracle, and what it says against the store."""
+        """Compare the work of a command with a fault with the oracle, and its report with the
+        store.
+        """
         found, told = self.repository.objects(), self._told()
-        findings = [f"LOST {address}" for address, data in self.end.items() if found.get(address) != data]
+        findings = [
+            f"LOST {address}" for address, data in self.end.items() if found.get(address) != data
+        ]
         findings += [f"{address} was made" for address in found.keys() - self.before.keys()]
-        findings += [f"{name} of the server is gone or another" for name in self._changed_of_server()]
+        findings += [
+            f"{name} of the server is gone or another" for name in self._changed_of_server()
+        ]
         if not isinstance(error, LakegcError | Killed | None) and not _is_killed(error):
             findings.append(f"ended by what is no error of the tree: {error!r}")
         if told is not None:
             findings += self._untrue(told, found, error)
-            left = {address for address in set(found) - set(self.end) if told.get(address) != "kept"}
+            left = {
+                address for address in set(found) - set(self.end) if told.get(address) != "kept"
+            }
             if error is None and left:
                 findings.append(f"said to have ended, and left {sorted(left)}: {told}")
         tried.losses += [f"{fired}: {finding}"[:1_500] for finding in findings]
@@ -248,16 +282,20 @@ class FaultWorld:
     def _untrue(
         self, told: Mapping[str, str], found: Mapping[str, bytes], error: BaseException | None
     ) -> Iterator[str]:
-        """Name where a report and the store differ; of what failed for want of an answer nobody knows."""
+        """Name the differences between a report and the store, except where no answer came."""
         for address, outcome in told.items():
-            wrong = address in found if outcome in ("deleted", "already_gone") else address not in found
+            wrong = (
+                address in found if outcome in ("deleted", "already_gone") else address not in found
+            )
             if wrong and not (outcome == "failed" and isinstance(error, DeletionFailedError)):
                 yield f"the report says {address} {outcome}, the store says otherwise"
         for address in self.plan - set(found) - set(told):
             yield f"{address} is gone, and the report does not say so"
 
     def _changed_of_server(self) -> Iterator[str]:
-        """Name the files below the namespace that are neither objects nor lakegc's and are not as they were."""
+        """Name the files below the namespace that are neither objects nor lakegc's and are not as
+        they were.
+        """
         for path in _files(self.folder / FRESH):
             name = path.relative_to(self.folder / FRESH).as_posix()
             if not name.startswith(("data/", layout.ROOT)):
@@ -277,24 +315,40 @@ class FaultWorld:
         for run in (self.open(), self.open(NOW + timedelta(seconds=1))):
             if run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
                 stored = run.load(tables.DELETION_REPORT)
-                told |= {row["address"]: row["outcome"] for batch in stored.batches() for row in batch.to_pylist()}
+                told |= {
+                    row["address"]: row["outcome"]
+                    for batch in stored.batches()
+                    for row in batch.to_pylist()
+                }
                 return told
         return None
 
     def _shape(self) -> Any:
-        """Describe the namespace as far as a second command can see it: names, what the journal says, the lease, the plan.
+        """Describe the namespace as far as a second command can see it: names, what the journal
+        says, the lease, the plan.
 
-        Ids and digests are made anew by every process and mean nothing to the next one, so they are left out.
+        Ids and digests are made anew by every process and mean nothing to the next one, so they are
+        left out.
         """
         run = self.open()
-        names = sorted(_NUMBERS.sub("#", path.relative_to(self.root).as_posix()) for path in _files(self.root))
+        names = sorted(
+            _NUMBERS.sub("#", path.relative_to(self.root).as_posix()) for path in _files(self.root)
+        )
         kept = journal.Journal(run.store, str(run.key), "")
         said = Counter()
         for part in kept.parts():
             rows = journal.Journal(run.store, str(run.key), self._plan_digest(run)).read(part)
-            said.update((row["address"], row["outcome"]) for row in rows.select(["address", "outcome"]).to_pylist())
+            said.update(
+                (row["address"], row["outcome"])
+                for row in rows.select(["address", "outcome"]).to_pylist()
+            )
         last = lease_log.last_record(run.store)
-        return tuple(names), frozenset(said.items()), last and last.state, frozenset(self._plan_of(run))
+        return (
+            tuple(names),
+            frozenset(said.items()),
+            last and last.state,
+            frozenset(self._plan_of(run)),
+        )
 
     def _plan_digest(self, run: Run) -> str:
         return run.load(tables.EXPIRED_ADDRESSES).manifest.sha256
@@ -319,18 +373,25 @@ def try_all(
     tried, began = Tried(), time.monotonic()
     for at, kind in chosen:
         world.try_point(stage, command, at, kind, tried)
-    record_property("figures", f"faults at calls of a {command.__name__}: {tried}, in {time.monotonic() - began:.0f} s")
+    record_property(
+        "figures",
+        f"faults at calls of a {command.__name__}: {tried}, in {time.monotonic() - began:.0f} s",
+    )
     assert not tried.losses, "\n".join(tried.losses[:20])
     return tried
 
 
 def points(calls: Iterable[Call]) -> list[tuple[int, str]]:
     """Return every call with every way in which it can fail."""
-    return [(call.number, kind) for call in calls for kind in STORE_KINDS.get(call.what, HTTP_KINDS)]
+    return [
+        (call.number, kind) for call in calls for kind in STORE_KINDS.get(call.what, HTTP_KINDS)
+    ]
 
 
 def rotated(calls: Iterable[Call], number: int, *, first: int = 0) -> list[tuple[int, str]]:
-    """Choose so many points, spread over the calls, each call with another way to fail than the one before it."""
+    """Choose a number of points, spread over the calls; each call fails in another way than the one
+    before.
+    """
     every = points(calls)
     # A step that shares no factor with what is usual, so that calls and kinds take turns.
     step = max(1, len(every) // number) | 1
@@ -342,12 +403,14 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _is_killed(error: BaseException | None) -> bool:
-    """Say whether a worker was killed, which Spark tells in its own words."""
+    """Say whether a worker was killed, by Spark's message."""
     return isinstance(error, PySparkException | Py4JJavaError) and "Killed" in str(error)
 
 
 def _built(sandbox: Sandbox) -> SandboxRepository:
-    """Make a repository: heads, history within and beyond its rules, a tag, a branch that is gone, staged, young and held objects."""
+    """Make a repository: heads, history within and beyond its rules, a tag, a branch that is gone,
+    staged, young and held objects.
+    """
     clock = sandbox.clock
     clock.set(NOW - timedelta(days=60))
     repository = SandboxRepository(SandboxServer.of(sandbox))

@@ -1,8 +1,8 @@
-"""Faults at the n-th call of a whole run, wherever it is made: on the driver or in a worker, to the store or to the server.
+"""Faults at the n-th call of a whole run, on the driver or in a worker, to the store or the server.
 
-Calls are counted in a file under a lock, because stores travel to workers as
-copies. A process that is killed is dead: whatever it asks for afterwards dies
-as well, so that no clean-up code can do what `kill -9` would not let it.
+Calls are counted in a file under a lock, because stores travel to workers as copies. After a
+process is killed, all its further calls fail as well, so that no clean-up code can do what `kill
+-9` would prevent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ import pyarrow as pa
 import urllib3
 from urllib3.exceptions import IncompleteRead, ProtocolError, ReadTimeoutError
 
-from spark_core.errors import IncompleteReadError, ObjectExistsError, PermissionDeniedError, TransientError
+from spark_core.errors import (
+    IncompleteReadError,
+    ObjectExistsError,
+    PermissionDeniedError,
+    TransientError,
+)
 from spark_core.schemas import OBJECT_LISTING
 from spark_core.storage import DeleteOutcome
 from spark_core.storage.contract import unpaced
@@ -29,7 +34,14 @@ from spark_core.storage.local import LocalStore
 from spark_core.storage.s3.store import S3Store
 from tests.support.killing import Killed
 
-ERROR, TIMEOUT, CUT, WRONG, EMPTY, TWICE = "error", "timeout", "cut off", "wrong bytes", "empty", "told twice"
+ERROR, TIMEOUT, CUT, WRONG, EMPTY, TWICE = (
+    "error",
+    "timeout",
+    "cut off",
+    "wrong bytes",
+    "empty",
+    "told twice",
+)
 BEFORE, AFTER = "killed before", "killed after"
 
 # What can go wrong with a call of a store.
@@ -44,7 +56,7 @@ STORE_KINDS = {
     "list": _LIST,
     "children": _LIST,
     "head": _HEAD,
-    "sight": _HEAD,
+    "describe": _HEAD,
     "put": _WRITE,
     "put_if_absent": (*_WRITE, TWICE),
     "open_sink": _WRITE,
@@ -72,12 +84,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Faults:
-    """Which call fails and how; what all copies of a store share lies in a directory."""
+    """The call that fails, and how; a directory holds what all copies of a store share."""
 
     folder: Path
 
     def arm(self, at: int, kind: str, *, what: str = "", on: str = "") -> None:
-        """Let the n-th call from now on fail, of all or of those of a kind on names with a text in them; 0: none."""
+        """Let the n-th call from now fail, of all calls or of a kind on names that contain a text;
+        0 for none.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in ("calls", "fired", "dead"):
             (self.folder / name).unlink(missing_ok=True)
@@ -96,7 +110,7 @@ class Faults:
         return path.read_text() if path.exists() else None
 
     def next(self, what: str, on: str, kinds: Sequence[str]) -> str | None:
-        """Count a call, and tell how it fails; None if it does not.
+        """Count a call, and return how it fails; None if it does not.
 
         Raises:
             Killed: If the process is dead, or dies now.
@@ -114,7 +128,8 @@ class Faults:
             number = sum(chosen[0] in call.what and chosen[1] in call.on for call in self.calls())
             if number != at:
                 return None
-            # Threads take turns otherwise than they did before, so the n-th call may be one that cannot fail that way.
+            # Threads take turns otherwise than they did before, so the n-th call may be one that
+            # cannot fail that way.
             kind = kind if kind in kinds else kinds[at % len(kinds)]
             (self.folder / "fired").write_text(f"{kind}: at call {number}, {what} {on}")
             if kind == BEFORE:
@@ -167,7 +182,8 @@ class Faulty:
             raise _timed_out(self, what, on)
         if kind == TWICE:
             raise ObjectExistsError(
-                f"{what} {on!r}: {self.root} has such an object already; it was left as it is. Look."
+                f"{what} {on!r}: {self.root} has such an object already; it was left as it is. "
+                "Look."
             )
 
     def children(self, prefix: str) -> tuple[list[str], pa.Table]:
@@ -194,9 +210,9 @@ class Faulty:
         with self._counted("head", key):
             return super().content(key)
 
-    def sight(self, key: str) -> Any:
-        with self._counted("sight", key):
-            return super().sight(key)
+    def describe(self, key: str) -> Any:
+        with self._counted("describe", key):
+            return super().describe(key)
 
     def read(self, key: str) -> bytes:
         with self._counted("read", key) as kind:
@@ -239,7 +255,9 @@ class Faulty:
         with self._counted("transfer", target):
             super().transfer(source, target)
 
-    def delete(self, keys: Sequence[str], *, pace: Callable[[], None] = unpaced) -> list[DeleteOutcome]:
+    def delete(
+        self, keys: Sequence[str], *, pace: Callable[[], None] = unpaced
+    ) -> list[DeleteOutcome]:
         with self._counted("delete", ", ".join(keys)) as kind:
             if kind == ERROR:
                 return [DeleteOutcome(key, "refused", "AccessDenied") for key in keys]
@@ -304,7 +322,9 @@ class FaultyConnections:
         if kind == "empty list":
             return _answer(response.status, _without_results(body), response.headers)
         if kind == CUT and len(body) % 2:
-            raise ProtocolError("Connection broken", IncompleteRead(len(body) // 2, len(body) - len(body) // 2))
+            raise ProtocolError(
+                "Connection broken", IncompleteRead(len(body) // 2, len(body) - len(body) // 2)
+            )
         return _answer(response.status, _damaged(body, kind), response.headers)
 
 
@@ -317,5 +337,9 @@ def _without_results(body: bytes) -> bytes:
 
 
 def _answer(status: int, body: bytes, headers: Any = None) -> urllib3.HTTPResponse:
-    kept = {name: value for name, value in (headers or {}).items() if name.lower() in ("content-type", "date")}
+    kept = {
+        name: value
+        for name, value in (headers or {}).items()
+        if name.lower() in ("content-type", "date")
+    }
     return urllib3.HTTPResponse(io.BytesIO(body), kept, status, preload_content=False)

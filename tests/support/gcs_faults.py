@@ -6,12 +6,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 from urllib.parse import quote, urlencode
 
-from tests.support.fault_proxy import FaultProxy, Forward, Once
+from tests.support.fault_proxy import Forward, ProxiedFaults
 from tests.support.scripted_s3 import Answer, Request
 
 _BOUNDARY = re.compile(r'boundary="?([^";]+)"?')
@@ -21,14 +19,21 @@ _CONTENT_ID = re.compile(rb"Content-ID: <([^>]+)>")
 def error(status: int, reason: str) -> Answer:
     """An error as the JSON API writes it."""
     told = {
-        "error": {"code": status, "message": "as scripted", "errors": [{"reason": reason, "message": "as scripted"}]}
+        "error": {
+            "code": status,
+            "message": "as scripted",
+            "errors": [{"reason": reason, "message": "as scripted"}],
+        }
     }
     return Answer(status, json.dumps(told).encode(), {"Content-Type": "application/json"})
 
 
 def stored(data: bytes, *, cut: int = 0) -> Answer:
     """The content of an object as the XML API sends it, proved by its ETag."""
-    headers = {"ETag": f'"{hashlib.md5(data).hexdigest()}"', "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT"}
+    headers = {
+        "ETag": f'"{hashlib.md5(data).hexdigest()}"',
+        "Last-Modified": "Sat, 21 Nov 2026 09:00:00 GMT",
+    }
     return Answer(200, data, headers, cut)
 
 
@@ -52,11 +57,16 @@ def name_in(part: bytes) -> str:
 def batch_answer(*parts: tuple[bytes, Answer]) -> Answer:
     """Write the answer to a batch: for each part of the request what it is answered."""
     body = b"".join(_answered(part, answer) for part, answer in parts)
-    return Answer(200, body + b"--answers--\r\n", {"Content-Type": "multipart/mixed; boundary=answers"})
+    return Answer(
+        200, body + b"--answers--\r\n", {"Content-Type": "multipart/mixed; boundary=answers"}
+    )
 
 
 def _answered(part: bytes, answer: Answer) -> bytes:
-    head = f"--answers\r\nContent-Type: application/http\r\nContent-ID: <response-{_CONTENT_ID.search(part)[1].decode()}>\r\n\r\n"
+    part_id = _CONTENT_ID.search(part)[1].decode()
+    head = (
+        f"--answers\r\nContent-Type: application/http\r\nContent-ID: <response-{part_id}>\r\n\r\n"
+    )
     return (
         f"{head}HTTP/1.1 {answer.status} Said\r\nContent-Type: application/json\r\n\r\n".encode()
         + answer.body
@@ -65,19 +75,28 @@ def _answered(part: bytes, answer: Answer) -> bytes:
 
 
 def _boundary(headers: dict[str, str]) -> str:
-    return _BOUNDARY.search(next(value for name, value in headers.items() if name.lower() == "content-type"))[1]
+    return _BOUNDARY.search(
+        next(value for name, value in headers.items() if name.lower() == "content-type")
+    )[1]
 
 
-class GcsFaults:
-    """`RemoteFaults` of GCS.
+class GcsFaults(ProxiedFaults):
+    """`RemoteFaults` of GCS."""
 
-    Args:
-        proxy: Between the store and its server.
-        before: The namespace's part of every key.
-    """
+    kind_of = staticmethod(kind_of)
 
-    def __init__(self, proxy: FaultProxy, before: str) -> None:
-        self._proxy, self._before = proxy, before
+    @staticmethod
+    def is_copy(request: Request) -> bool:
+        return "/rewriteTo/" in request.path
+
+    @staticmethod
+    def busy() -> Answer:
+        return error(503, "backendError")
+
+    @staticmethod
+    def paged(request: Request, keys: int) -> Request:
+        query = urlencode({**request.query, "maxResults": str(keys)})
+        return replace(request, target=f"{request.path}?{query}")
 
     def refuse(self, key: str) -> None:
         self._answer_for_key(key, 1_000_000, error(403, "forbidden"))
@@ -87,7 +106,7 @@ class GcsFaults:
 
     def _answer_for_key(self, key: str, times: int, said: Answer) -> None:
         """Keep a key out of batches so many times and answer for it."""
-        name = quote(self._before + key, safe="~")
+        name = quote(self.before + key, safe="~")
         left = Counter({name: times})
 
         def meddle(request: Request, forward: Forward) -> Answer:
@@ -107,60 +126,24 @@ class GcsFaults:
             ours = more.body.removesuffix(b"--answers--\r\n").replace(b"--answers", theirs)
             return replace(answer, body=ours + answer.body)
 
-        self._proxy.meddle(meddle)
-
-    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
-        left = Counter({kind: times})
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            if left[kind_of(request)] > 0:
-                left[kind_of(request)] -= 1
-                return error(503, "backendError")
-            return forward(request)
-
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)
 
     def ignore_conditions(self) -> None:
         def meddle(request: Request, forward: Forward) -> Answer:
-            query = {name: value for name, value in request.query.items() if name != "ifGenerationMatch"}
-            return forward(replace(request, target=f"{request.path}?{urlencode(query)}" if query else request.target))
-
-        self._proxy.meddle(meddle)
-
-    def expire_credentials(self) -> None:
-        self._proxy.meddle(lambda _request, _forward: error(401, "authError"))
-
-    def after_copy(self, action: Callable[[], None]) -> None:
-        once = Once(action)
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            answer = forward(request)
-            if "/rewriteTo/" in request.path:
-                once()
-            return answer
-
-        self._proxy.meddle(meddle)
-
-    def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
-        once = Once(action)
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            answer = forward(request)
-            if kind_of(request) == kind:
-                once()
-            return answer
-
-        self._proxy.meddle(meddle)
-
-    def pages_of(self, keys: int) -> None:
-        def meddle(request: Request, forward: Forward) -> Answer:
-            if kind_of(request) != "list":
-                return forward(request)
+            query = {
+                name: value for name, value in request.query.items() if name != "ifGenerationMatch"
+            }
             return forward(
-                replace(request, target=f"{request.path}?{urlencode({**request.query, 'maxResults': str(keys)})}")
+                replace(
+                    request,
+                    target=f"{request.path}?{urlencode(query)}" if query else request.target,
+                )
             )
 
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)
+
+    def expire_credentials(self) -> None:
+        self.proxy.meddle(lambda _request, _forward: error(401, "authError"))
 
     def repeat_page(self) -> None:
         first: list[object] = []
@@ -177,4 +160,4 @@ class GcsFaults:
             done.append(True)
             return replace(answer, body=json.dumps({**told, "items": first}).encode())
 
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)

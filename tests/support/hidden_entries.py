@@ -1,4 +1,6 @@
-"""A repository on the sandbox, in which people stage identical content in every way that hides it; days are counted back."""
+"""A repository on the sandbox with identical content staged in every way that hides it; days count
+back.
+"""
 
 from __future__ import annotations
 
@@ -73,15 +75,32 @@ class HidingPlace:
             refs.delete_branch(self.core, self.name, name)
 
     def write(self, days: float, data: bytes, *, signed: bool) -> str:
-        """Write an object past the server; return its address, signed as if given out for an upload."""
+        """Write an object without the server; return its address, signed as if allocated for an
+        upload.
+        """
         with self.ago(days):
             address = self.core.ids.object_address() + (f",{_SIGNATURE}" if signed else "")
-            self.core.blockstore.write(f"local://{self.name}", address, data, written_at=self.core.now())
+            self.core.blockstore.write(
+                f"local://{self.name}", address, data, written_at=self.core.now()
+            )
         return str(address)
 
-    def stage(self, days: float, path: str, address: str, *, size: int, checksum: str, branch: str = "main") -> None:
+    def stage(
+        self,
+        days: float,
+        path: str,
+        address: str,
+        *,
+        size: int,
+        checksum: str,
+        branch: str = "main",
+    ) -> None:
         """Stage an address, with a size and a checksum that somebody says."""
-        uri = address if "://" in address else f"local://{self.sandbox.blockstore}/{self.name}/{address}"
+        uri = (
+            address
+            if "://" in address
+            else f"local://{self.sandbox.blockstore}/{self.name}/{address}"
+        )
         with self.ago(days):
             objects.stage(
                 self.core,
@@ -91,9 +110,6 @@ class HidingPlace:
                 physical_address=uri,
                 checksum=checksum,
                 size_bytes=size,
-                content_type=None,
-                metadata=None,
-                mtime=None,
                 link=False,
             )
 
@@ -127,18 +143,22 @@ class HidingPlace:
         return f"_lakefs/{record.metarange_id}"
 
     def date(self, key: str, days: float) -> None:
-        """Let the store show another date of a file."""
+        """Change the date of a file in the store."""
         seconds = (NOW - timedelta(days=days)).timestamp()
         os.utime(self.file(key), (seconds, seconds))
 
     def reads(self, path: str, branch: str = "main") -> str:
-        """Return the address that a branch answers from, as a relative one where it is inside; its object is there."""
+        """Return the address of a branch's entry, relative where it is inside the namespace; its
+        object exists.
+        """
         entry, _ = objects.read(self.core, self.name, branch, path)
         return str(entry.address).rpartition(f"/{self.name}/")[2]
 
     def run(self, days: float = 0, **options: Any) -> Run:
         self.sandbox.clock.set(NOW - timedelta(days=days))
-        return open_sandbox_run(self.sandbox, self.name, self.spark, NOW - timedelta(days=days), **options)
+        return open_sandbox_run(
+            self.sandbox, self.name, self.spark, NOW - timedelta(days=days), **options
+        )
 
     def mark(self, days: float = 0, **options: Any) -> tuple[Run, Marked]:
         """Mark, and conclude; the verdict must pass."""

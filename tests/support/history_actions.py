@@ -1,4 +1,5 @@
-"""What people do to a repository on the sandbox, over HTTP, as rules of a state machine for Hypothesis.
+"""What people do to a repository on the sandbox, over HTTP, as rules of a state machine for
+Hypothesis.
 
 Every rule takes small numbers, which choose among what there is; so a history
 can be written down as a list of calls.
@@ -33,22 +34,43 @@ _DAY = 24 * 3600
 # The minimum age, and what clocks may differ by.
 _OLD = _DAY + 300
 STEPS = {
-    # To the cutoff of what was written just now, a moment before and a moment after it; and days, so that dates meet rules.
+    # To the cutoff of what was written just now, a moment before and a moment after it; and days,
+    # so that dates meet rules.
     f"{seconds} s": timedelta(seconds=seconds)
-    for seconds in (1, 3600, 3601, _DAY, _OLD - 1, _OLD, _OLD + 1, 3 * _DAY, 3 * _DAY + 1, 6 * _DAY, -1, -60, -3600)
-} | {"1 us": timedelta(microseconds=1), "a day, 5 min and 1 us": timedelta(seconds=_OLD, microseconds=1)}
+    for seconds in (
+        1,
+        3600,
+        3601,
+        _DAY,
+        _OLD - 1,
+        _OLD,
+        _OLD + 1,
+        3 * _DAY,
+        3 * _DAY + 1,
+        6 * _DAY,
+        -1,
+        -60,
+        -3600,
+    )
+} | {
+    "1 us": timedelta(microseconds=1),
+    "a day, 5 min and 1 us": timedelta(seconds=_OLD, microseconds=1),
+}
 
-# Days before the next run, and seconds off them: at the threshold with and without the margin, and next to it.
-DATES = st.none() | st.tuples(st.sampled_from(DAYS), st.sampled_from([0, -1, 1, -3600, -3599, -3601, 7200]))
+# Days before the next run, and seconds off them: at the threshold with and without the margin, and
+# next to it.
+DATES = st.none() | st.tuples(
+    st.sampled_from(DAYS), st.sampled_from([0, -1, 1, -3600, -3599, -3601, 7200])
+)
 
 NUMBER = st.integers(0, 11)
 
 
 class Enough(KeyboardInterrupt):
-    """So much was played as was wanted, and the search ends.
+    """Ends the search when enough was played.
 
-    Hypothesis lets only an interrupted example go without a look at what it drew. Playing empty histories from then on
-    would change what their rules allow, and it takes that for a test that cannot be trusted.
+    Hypothesis does not check the drawn values of an interrupted example. Empty histories from then
+    on would change what their rules allow, and Hypothesis would report a flaky test.
     """
 
 
@@ -58,7 +80,8 @@ class Tally:
 
     Attributes:
         did: How often each action went through.
-        refused: How often the server said no: a conflict, nothing to commit, a branch that is not clean.
+        refused: How often the server said no: a conflict, nothing to commit, a branch that is not
+            clean.
         deleted: Objects that sweeps deleted.
         kept: Objects that sweeps of older marks found referenced again.
         wanted: Whole runs that are enough; None for as many as come.
@@ -79,7 +102,9 @@ class Tally:
 
     @contextmanager
     def counting_on(self) -> Iterator[None]:
-        """Never be full after a failure, and tell the first at once: Hypothesis plays it again, and may not meet it again."""
+        """Never be full after a failure, and report the first at once: Hypothesis may not find it
+        again.
+        """
         try:
             yield
         except Exception:
@@ -91,7 +116,8 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.runs} whole runs in {self.histories} histories of {self.did.total()} actions "
-            f"({self.refused.total()} refused), {self.deleted} objects deleted, {self.kept} kept as referenced again"
+            f"({self.refused.total()} refused), {self.deleted} objects deleted, {self.kept} kept "
+            "as referenced again"
         )
 
 
@@ -106,7 +132,10 @@ def action(does: Callable[..., None]) -> Callable[..., None]:
                 does(self, **arguments)
             except LiveError as no:
                 # 500 is how the server says that the object of a copy's source is gone.
-                if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != ("copy", 500):
+                if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != (
+                    "copy",
+                    500,
+                ):
                     raise
                 self.tally.refused[does.__name__] += 1
             else:
@@ -136,14 +165,17 @@ class HistoryActions(RuleBasedStateMachine):
         self.places: list[tuple[str, str, str, bytes]] = []
         # What time alone does not tell of hidden entries (docs/safety.md, guarantee 1).
         self.beyond_the_bound = False
-        # Branches that were reset onto another commit than one of their own line, and kept what was staged ...
+        # Branches that were reset onto another commit than one of their own line, and kept what was
+        # staged ...
         self.reset_ahead: set[str] = set()
         # ... and those on which an address is staged that is older than its staging.
         self.old_staged: set[str] = set()
 
     @initialize()
     def begin(self) -> None:
-        """Make a repository with two months of history: branches, one of them gone, a tag, something staged."""
+        """Make a repository with two months of history: branches, one of them gone, a tag,
+        something staged.
+        """
         if self.tally.is_full:
             raise Enough
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
@@ -208,7 +240,8 @@ class HistoryActions(RuleBasedStateMachine):
         return paths[number % len(paths)] if paths else self._path(number)
 
     def _data(self, number: int) -> bytes:
-        # Few contents of few sizes: many objects are then of the size of some entry, and may be its twin.
+        # Few contents of few sizes: many objects are then of the size of some entry, and may be its
+        # twin.
         return bytes([97 + number // 4]) * (number % 4 + 1)
 
     # What stays staged
@@ -238,7 +271,9 @@ class HistoryActions(RuleBasedStateMachine):
 
     def _hides(self, branch: str, path: str) -> bool:
         """Say whether what is staged at a path does not show in the branch's changes."""
-        changes = self.repository.call("GET", f"/branches/{branch}/diff", query={"amount": 1000})["results"]
+        changes = self.repository.call("GET", f"/branches/{branch}/diff", query={"amount": 1000})[
+            "results"
+        ]
         return path not in {change["path"] for change in changes}
 
     # Objects
@@ -251,17 +286,28 @@ class HistoryActions(RuleBasedStateMachine):
 
     @rule(branch=NUMBER, paths=st.lists(NUMBER, min_size=1, max_size=3), data=NUMBER, date=DATES)
     @action
-    def upload_and_commit(self, branch: int, paths: list[int], data: int, date: tuple[int, int] | None) -> None:
+    def upload_and_commit(
+        self, branch: int, paths: list[int], data: int, date: tuple[int, int] | None
+    ) -> None:
         self.upload(branch=branch, paths=paths, data=data)
         self.commit(branch=branch, date=date)
 
-    @rule(branches=st.tuples(NUMBER, NUMBER), path=NUMBER, data=NUMBER, step=st.sampled_from([3600, 24 * 3600]))
+    @rule(
+        branches=st.tuples(NUMBER, NUMBER),
+        path=NUMBER,
+        data=NUMBER,
+        step=st.sampled_from([3600, 24 * 3600]),
+    )
     @action
-    def overwrite_again_and_again(self, branches: tuple[int, int], path: int, data: int, step: int) -> None:
+    def overwrite_again_and_again(
+        self, branches: tuple[int, int], path: int, data: int, step: int
+    ) -> None:
         """Commit another object at one path each hour, or each day, on two branches in turn."""
         for number in range(4):
             self.sandbox.clock.advance(timedelta(seconds=step))
-            self.upload_and_commit(branch=branches[number % 2], paths=[path], data=data + number, date=None)
+            self.upload_and_commit(
+                branch=branches[number % 2], paths=[path], data=data + number, date=None
+            )
 
     @rule(branch=NUMBER, path=NUMBER)
     @action
@@ -280,12 +326,16 @@ class HistoryActions(RuleBasedStateMachine):
     @action
     def copy(self, branch: int, path: int, source: int, source_path: int) -> None:
         name = self._branch(source)
-        self.repository.copy(self._branch(branch), self._path(path), name, self._there(name, source_path))
+        self.repository.copy(
+            self._branch(branch), self._path(path), name, self._there(name, source_path)
+        )
 
     @rule(branch=NUMBER, path=NUMBER, data=NUMBER, linked=st.booleans())
     @action
     def write_past_the_server(self, branch: int, path: int, data: int, *, linked: bool) -> None:
-        """Write an object at an address that the server gave out; it is linked at once, later, or never."""
+        """Write an object at an address that the server gave out; it is linked at once, later, or
+        never.
+        """
         where, body = (self._branch(branch), self._path(path)), self._data(data)
         place = self.repository.write_unlinked(*where, body)
         self.places.append((*where, place["physical_address"], body))
@@ -308,7 +358,9 @@ class HistoryActions(RuleBasedStateMachine):
         said=st.sampled_from([0, 0, 1]),
     )
     @action
-    def stage_an_old_address(self, branch: int, path: int, number: int, spelling: str, said: int) -> None:
+    def stage_an_old_address(
+        self, branch: int, path: int, number: int, spelling: str, said: int
+    ) -> None:
         """Refer anew to an object that was written at any time, be it gone by now."""
         address = list(self.repository.contents)[number % len(self.repository.contents)]
         body = self.repository.contents[address]
@@ -330,18 +382,25 @@ class HistoryActions(RuleBasedStateMachine):
     @rule(branch=NUMBER, date=DATES)
     @action
     def commit(self, branch: int, date: tuple[int, int] | None) -> None:
-        """Commit as of now, or of an instant near that at which a rule would let go if a run came next."""
+        """Commit as of now, or of an instant near that at which a rule would let go if a run came
+        next.
+        """
         name = self._branch(branch)
         if date is None:
             self.repository.commit(name)
         else:
             days, seconds = date
             threshold = self.next_key - timedelta(days=days)
-            self.repository.commit(name, date=int((threshold + timedelta(seconds=seconds)).timestamp()))
+            self.repository.commit(
+                name, date=int((threshold + timedelta(seconds=seconds)).timestamp())
+            )
         self.drops(name)
 
     @rule(
-        source=NUMBER, branch=NUMBER, strategy=st.sampled_from(["", "source-wins", "dest-wins"]), squash=st.booleans()
+        source=NUMBER,
+        branch=NUMBER,
+        strategy=st.sampled_from(["", "source-wins", "dest-wins"]),
+        squash=st.booleans(),
     )
     @action
     def merge(self, source: int, branch: int, strategy: str, *, squash: bool) -> None:
@@ -349,7 +408,9 @@ class HistoryActions(RuleBasedStateMachine):
         # A branch that is not clean takes no merge.
         self.repository.reset(self._branch(branch))
         self.drops(self._branch(branch))
-        self.repository.merge(self._branch(source), self._branch(branch), squash_merge=squash, **options)
+        self.repository.merge(
+            self._branch(source), self._branch(branch), squash_merge=squash, **options
+        )
 
     @rule(branch=NUMBER, commit=NUMBER)
     @action
@@ -366,7 +427,9 @@ class HistoryActions(RuleBasedStateMachine):
         number = self._parent_number(id_)
         self.repository.reset(self._branch(branch))
         self.drops(self._branch(branch))
-        self.repository.cherry_pick(self._branch(branch), id_, **({"parent_number": number} if number else {}))
+        self.repository.cherry_pick(
+            self._branch(branch), id_, **({"parent_number": number} if number else {})
+        )
 
     @rule(branch=NUMBER, path=st.none() | NUMBER)
     @action
@@ -385,7 +448,9 @@ class HistoryActions(RuleBasedStateMachine):
     def hard_reset(self, branch: int, commit: int) -> None:
         self.reset_onto(self._branch(branch), self._commit(commit))
 
-    @rule(name=st.sampled_from(BRANCHES), source=NUMBER, hidden=st.sampled_from([False, False, True]))
+    @rule(
+        name=st.sampled_from(BRANCHES), source=NUMBER, hidden=st.sampled_from([False, False, True])
+    )
     @action
     def branch(self, name: str, source: int, *, hidden: bool) -> None:
         if name in self.repository.branches():

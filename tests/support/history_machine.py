@@ -1,7 +1,7 @@
-"""Any history of a repository on the sandbox, with whole collections in between, compared with plain sets.
+"""Any history of a repository on the sandbox, with whole collections in between, compared with
+plain sets.
 
-The rules of `HistoryActions` do what people do; those here mark, sweep, hold
-and bring back.
+The rules of `HistoryActions` do what users do; the rules here mark, sweep, hold and restore.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ from spark_core import mark, sweep
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, ClosedPartitionError, VerdictError
 from spark_core.mark import holds
-from spark_core.records.tables import Draft, StoredTable
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft
 from spark_core.run import Run
 from tests.support.history_actions import NUMBER, HistoryActions, action
 from tests.support.live_repository import short
 from tests.support.live_server import LiveError
 from tests.support.pipeline import Marked, mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
-from tests.support.search_oracle import GONE, Held, Options, reachable, require_plan, require_swept, young
+from tests.support.search_oracle import (
+    GONE,
+    Held,
+    Options,
+    reachable,
+    require_plan,
+    require_swept,
+    young,
+)
 
 MIN_AGE = timedelta(hours=24)
 # What clocks may differ by comes on top.
@@ -117,8 +126,11 @@ class HistoryMachine(HistoryActions):
         return reached
 
     def teardown(self) -> None:
-        """End the history with a collection, which cannot be swept twice, and with another that finds nothing more."""
-        # Hypothesis begins with histories in which next to nothing happens: they are not worth a collection.
+        """End the history with a collection that cannot be swept twice, and another that finds
+        nothing more.
+        """
+        # Hypothesis begins with histories in which next to nothing happens: they are not worth a
+        # collection.
         if not self.sound or self.acted < FEWEST_ACTIONS:
             return
         self.tally.histories += 1
@@ -132,17 +144,25 @@ class HistoryMachine(HistoryActions):
             with pytest.raises(ClosedPartitionError, match="was swept"):
                 swept(self._open(first.key, first.options))
             assert self.repository.objects() == left
-        # It stands for a later second, in which at most what became too old then may go; the oracle says what.
+        # It stands for a later second, in which at most what became too old then may go; the oracle
+        # says what.
         second = self.whole_run(options=Options())
         assert not second.plan & set(first.plan)
         self.repository.remove()
 
-    @rule(kind=st.sampled_from(["address", "prefix", "commit", "tag", "branch"]), number=st.integers(0, 50))
+    @rule(
+        kind=st.sampled_from(["address", "prefix", "commit", "tag", "branch"]),
+        number=st.integers(0, 50),
+    )
     @action
     def hold(self, kind: str, number: int) -> None:
         """Keep something by name."""
         name = f"hold{self.tally.did['hold']}"
-        heads, tags, there = self.repository.branches(), self.repository.tags(), sorted(self.repository.data())
+        heads, tags, there = (
+            self.repository.branches(),
+            self.repository.tags(),
+            sorted(self.repository.data()),
+        )
         values = {
             "address": there,
             "prefix": sorted({address.rpartition("/")[0] + "/" for address in there}),
@@ -153,7 +173,14 @@ class HistoryMachine(HistoryActions):
         if not values:
             return
         value = values[number % len(values)]
-        holds.add(self._open(self.now.replace(microsecond=0), Options()), name, kind, value, who="search", why="search")
+        holds.add(
+            self._open(self.now.replace(microsecond=0), Options()),
+            name,
+            kind,
+            value,
+            who="search",
+            why="search",
+        )
         if kind in {"address", "prefix"}:
             self.held.addresses[name] = value
         elif kind == "commit":
@@ -178,11 +205,17 @@ class HistoryMachine(HistoryActions):
         """Mark, and leave the sweep for later."""
         self.marks.append(self._mark(options))
 
-    @rule(options=OPTIONS, ways=st.lists(st.sampled_from(WAYS_BACK), min_size=1, max_size=2), number=st.integers(0, 50))
+    @rule(
+        options=OPTIONS,
+        ways=st.lists(st.sampled_from(WAYS_BACK), min_size=1, max_size=2),
+        number=st.integers(0, 50),
+    )
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
     @action
     def revive_before_the_sweep(self, options: Options, ways: list[str], number: int) -> None:
-        """Mark, refer again to something that the mark lets go, each way to something else, and sweep."""
+        """Mark, refer again to something that the mark lets go, each way to something else, and
+        sweep.
+        """
         made = self._mark(options)
         for at, way in enumerate(ways, number):
             with suppress(LiveError):
@@ -192,14 +225,16 @@ class HistoryMachine(HistoryActions):
         self.tally.runs += 1
 
     def _revive(self, plan: set[str], way: str, number: int) -> None:
-        repository, name = self.repository, f"back{self.tally.did.total()}"
+        repository, name = self.repository, f"back{self.tally.did.total()}-{number}"
         if not plan:
             return
         if way == "stage":
             address = sorted(plan)[number % len(plan)]
             spelt = f"local://{repository.store.folder}/{address}"
             # At a path that no commit has, so that it is seen.
-            repository.stage(self._branch(number), name, spelt, size_bytes=len(repository.contents[address]))
+            repository.stage(
+                self._branch(number), name, spelt, size_bytes=len(repository.contents[address])
+            )
             self.old_staged.add(self._branch(number))
             return
         if way == "rules":
@@ -209,7 +244,10 @@ class HistoryMachine(HistoryActions):
         of_plan = [
             commit
             for commit in map(short, repository.commits)
-            if any(repository.store.relative(shown) in plan for shown in repository.entries(commit).values())
+            if any(
+                repository.store.relative(shown) in plan
+                for shown in repository.entries(commit).values()
+            )
         ]
         if not of_plan:
             return
@@ -223,7 +261,12 @@ class HistoryMachine(HistoryActions):
         elif way == "hold":
             (whole,) = [known for known in repository.commits if known.startswith(commit)]
             holds.add(
-                self._open(self.now.replace(microsecond=0), Options()), name, "commit", whole, who="me", why="search"
+                self._open(self.now.replace(microsecond=0), Options()),
+                name,
+                "commit",
+                whole,
+                who="me",
+                why="search",
             )
             self.held.commits[name] = whole
 
@@ -243,7 +286,8 @@ class HistoryMachine(HistoryActions):
         elif made.plan and (age > MAX_MARK_AGE or age < -MAX_SKEW - near):
             before = self.repository.objects()
             with pytest.raises(
-                VerdictError, match="the limit" if age > MAX_MARK_AGE else "ahead of this machine's clock"
+                VerdictError,
+                match="the limit" if age > MAX_MARK_AGE else "ahead of this machine's clock",
             ):
                 sweep_only(self._open(made.key, made.options))
             assert self.repository.objects() == before
@@ -252,7 +296,9 @@ class HistoryMachine(HistoryActions):
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
     @action
     def make_a_table_again(self, table: int, branch: int, options: Options) -> None:
-        """Make one of the tables again after the others, with a commit in between: refused, or harmless."""
+        """Make one of the tables again after the others, with a commit in between: refused, or
+        harmless.
+        """
         before, key = self.repository.objects(), self._next_run(options)
         self._look_for_signs(self._noted_before(key))
         options = self._by_time_or_all(options)
@@ -275,11 +321,15 @@ class HistoryMachine(HistoryActions):
             assert table < len(TABLES) - 1, "the last table may be made again"
             assert self.repository.objects() == before
             return
-        assert table == len(TABLES) - 1, f"the tables after {TABLES[table].__name__} were made before it"
+        assert table == len(TABLES) - 1, (
+            f"the tables after {TABLES[table].__name__} were made before it"
+        )
         verdict.conclude(run)
         with pytest.raises(ClosedPartitionError, match="already"):
             TABLES[table](run, *made[max(0, table - 1) : table])
-        self._sweep(OlderMark(key, self.now, options, set(Marked(mark.Mark(*made), expired).addresses(run))))
+        self._sweep(
+            OlderMark(key, self.now, options, set(Marked(mark.Mark(*made), expired).addresses(run)))
+        )
 
     @rule(options=OPTIONS)
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
@@ -301,7 +351,13 @@ class HistoryMachine(HistoryActions):
     def _open(self, key: datetime, options: Options) -> Run:
         opened = max(self.now, key) + timedelta(seconds=1)
         return open_sandbox_run(
-            self.sandbox, self.repository.name, self.spark, key, opened=opened, min_age=MIN_AGE, **options.of_run
+            self.sandbox,
+            self.repository.name,
+            self.spark,
+            key,
+            opened=opened,
+            min_age=MIN_AGE,
+            **options.of_run,
         )
 
     def _next_run(self, options: Options) -> datetime:
@@ -316,24 +372,36 @@ class HistoryMachine(HistoryActions):
         key = self._next_run(options)
         self._look_for_signs(self._noted_before(key))
         options = self._by_time_or_all(options)
-        objects, alive = self.repository.objects(), reachable(self.repository, key, options, self.held)
+        objects, alive = (
+            self.repository.objects(),
+            reachable(self.repository, key, options, self.held),
+        )
         run = self._open(key, options)
         marked, verdict, results = mark_and_conclude(run)
         self.noted[key] = self.repository.branches()
         failed = [result.name for result in results if not result.allows]
         if failed == ["live_objects_are_listed"] and not objects:
-            # All that is referred to was re-staged after it was gone: nothing to delete, and the guard cannot know why.
+            # All that is referred to was re-staged after it was gone: nothing to delete, and the
+            # guard cannot know why.
             return OlderMark(key, self.now, options, set())
         assert verdict.passed, [result for result in results if not result.passed]
         plan = set(marked.addresses(run))
         twins = marked.expired.manifest.facts["twins"]
-        require_plan(self.repository, plan, alive=alive, objects=objects, cutoff=key - OLD_ENOUGH, twins=twins)
+        require_plan(
+            self.repository,
+            plan,
+            alive=alive,
+            objects=objects,
+            cutoff=key - OLD_ENOUGH,
+            twins=twins,
+        )
         return OlderMark(key, verdict.concluded_at, options, plan)
 
     def _sweep(self, made: OlderMark) -> None:
         self._look_for_signs(self.noted[made.key])
         if self.beyond_the_bound and not made.options.ask_all:
-            return  # the stated limit: what has hidden since is found only by a mark that asks everything
+            # The stated limit: only a mark that asks everything finds what has hidden since.
+            return
         before = self.repository.objects()
         must_stay = reachable(self.repository, self.now, made.options, self.held)
         # Rules count from the run's instant, so what they kept then they keep in a sweep of it.

@@ -1,4 +1,6 @@
-"""A store whose process dies at a call that the test chooses, before or after the call has had its effect."""
+"""A store whose process dies at a call that the test chooses, before or after the call has had its
+effect.
+"""
 
 from spark_core.storage.contract import unpaced
 from spark_core.storage.local import LocalStore
@@ -9,7 +11,7 @@ class Killed(BaseException):
 
 
 class KillingStore(LocalStore):
-    """Dies at its n-th change of the store; 0 and less: never. Tells what it was asked to delete."""
+    """Dies at its n-th change of the store, never for 0 or less; records requested deletions."""
 
     def arm(self, dies_at, *, after):
         self.dies_at, self.after, self.changes, self.asked = dies_at, after, 0, []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+from spark_core import layout
 from spark_core.checks import CheckResult
 from spark_core.run import Run
 from tests.support import live_oracle
@@ -39,11 +41,17 @@ class Collected:
         return dict(self.marked.expired.manifest.facts)
 
 
-def collect(repository: LiveRepository, spark: Any, *, settle: bool = True, **options: Any) -> Collected:
+def collect(
+    repository: LiveRepository, spark: Any, *, settle: bool = True, **options: Any
+) -> Collected:
     """Mark and sweep; everything that was written so far is old."""
     if settle:
         repository.settle()
     run = repository.server.open_run(spark, repository.name, **options)
+    while run.store.exists(layout.verdict_key(run.key)):
+        # A mark can end within the second that its key names.
+        time.sleep(0.2)
+        run = repository.server.open_run(spark, repository.name, **options)
     marked, verdict, results = mark_and_conclude(run)
     assert verdict.passed, [result for result in results if not result.passed]
     return Collected(run, marked, results, sweep_only(run))
@@ -65,7 +73,8 @@ def require_exactly_the_dead_gone(
         spark: The session.
         default: Days of branches without a rule; None without any rules.
         rules: Days by branch.
-        gone_before: What an earlier collection took: whoever goes back to a commit that had expired meets it again.
+        gone_before: What an earlier collection took: whoever goes back to a commit that had expired
+            meets it again.
         **options: Of `RunOptions`, and `endpoint` and `server` of `LiveServer.open_run`.
     """
     kept_commits = live_oracle.retained(repository, default, rules or {})

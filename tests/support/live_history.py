@@ -24,8 +24,10 @@ class LiveHistory:
 
     Attributes:
         done: How often each action went through.
-        refused: How often the server said no: a conflict, nothing to commit, a branch that is not clean.
-        beyond_the_bound: A branch was reset hard, so time alone does not tell what hides (docs/safety.md, guarantee 1).
+        refused: How often the server said no: a conflict, nothing to commit, a branch that is not
+            clean.
+        beyond_the_bound: A branch was reset hard, so time alone does not tell what hides
+            (docs/safety.md, guarantee 1).
     """
 
     def __init__(self, repository: LiveRepository, seed: int) -> None:
@@ -35,7 +37,9 @@ class LiveHistory:
         self.refused: Counter[str] = Counter()
         self.beyond_the_bound = False
         self.presigns = bool(
-            repository.server.call("GET", "/config")["storage_config"].get("pre_sign_multipart_upload", False)
+            repository.server.call("GET", "/config")["storage_config"].get(
+                "pre_sign_multipart_upload", False
+            )
         )
 
     def begin(self) -> None:
@@ -106,10 +110,14 @@ class LiveHistory:
         self.repository.upload(self._any_branch(), self._path(), self._bytes())
 
     def _upload_by_gateway(self) -> None:
-        self.repository.upload_by_gateway(self._any_branch(), f"gateway/{self.random.randrange(3)}", self._bytes())
+        self.repository.upload_by_gateway(
+            self._any_branch(), f"gateway/{self.random.randrange(3)}", self._bytes()
+        )
 
     def _upload_in_parts(self) -> None:
-        self.repository.upload_in_parts(self._any_branch(), f"parts/{self.random.randrange(3)}", [self._bytes()])
+        self.repository.upload_in_parts(
+            self._any_branch(), f"parts/{self.random.randrange(3)}", [self._bytes()]
+        )
 
     def _upload_in_presigned_parts(self) -> None:
         self.repository.upload_in_presigned_parts(self._any_branch(), self._path(), [self._bytes()])
@@ -159,8 +167,12 @@ class LiveHistory:
         # A branch that is not clean takes no merge.
         self.repository.reset(destination)
         # Where both sides changed a path, one of them is told to win now and then.
-        options: dict[str, Any] = self.random.choice([{}, {"strategy": "source-wins"}, {"strategy": "dest-wins"}])
-        self.repository.merge(source, destination, **options, squash_merge=self.random.random() < 0.2)
+        options: dict[str, Any] = self.random.choice(
+            [{}, {"strategy": "source-wins"}, {"strategy": "dest-wins"}]
+        )
+        self.repository.merge(
+            source, destination, **options, squash_merge=self.random.random() < 0.2
+        )
 
     def _parent_number(self, commit: str) -> int:
         (whole,) = [known for known in self.repository.commits if known.startswith(commit)]
@@ -168,12 +180,16 @@ class LiveHistory:
 
     def _revert(self) -> None:
         commit = self._any_commit()
-        self.repository.revert(self._any_branch(), commit, parent_number=self._parent_number(commit))
+        self.repository.revert(
+            self._any_branch(), commit, parent_number=self._parent_number(commit)
+        )
 
     def _cherry_pick(self) -> None:
         commit = self._any_commit()
         number = self._parent_number(commit)
-        self.repository.cherry_pick(self._any_branch(), commit, **({"parent_number": number} if number else {}))
+        self.repository.cherry_pick(
+            self._any_branch(), commit, **({"parent_number": number} if number else {})
+        )
 
     def _reset(self) -> None:
         branch, path = self._there()

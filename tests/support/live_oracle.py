@@ -18,8 +18,8 @@ def retained(
 ) -> set[str]:
     """Work out the commits that keep their objects, from every commit that was made.
 
-    By definition, over all walks: a line of main parents keeps what is younger
-    than its days and the first older commit; a line begins at a branch, or at a commit that nothing leads to.
+    By definition, over all walks: a line of main parents keeps what is younger than its days and
+    the first older commit; a line begins at a branch, or at a commit that nothing leads to.
 
     Args:
         repository: Whose commits.
@@ -33,7 +33,9 @@ def retained(
     kept = set(heads.values()) | (set(repository.tags().values()) if tags_protect else set())
     if default is None:
         return set(commits)
-    main_parent = {id_: commit["parents"][0] if commit["parents"] else None for id_, commit in commits.items()}
+    main_parent = {
+        id_: commit["parents"][0] if commit["parents"] else None for id_, commit in commits.items()
+    }
     leaves = set(commits) - set(main_parent.values()) - set(heads.values())
     starts = [(head, rules.get(branch, default), False) for branch, head in heads.items()]
     starts += [(leaf, default, True) for leaf in leaves]
@@ -57,5 +59,9 @@ def refs_of(repository: LiveRepository, commits: set[str]) -> list[str]:
 
 def alive(repository: LiveRepository, refs: list[str]) -> set[str]:
     """Return the relative address of everything that the refs show."""
-    found = {repository.store.relative(address) for ref in refs for address in repository.entries(ref).values()}
+    found = {
+        repository.store.relative(address)
+        for ref in refs
+        for address in repository.entries(ref).values()
+    }
     return {address for address in found if address is not None}

@@ -1,4 +1,6 @@
-"""Something between lakegc and a live server: it changes an answer, breaks off, or is not there for a while."""
+"""Something between lakegc and a live server: it changes an answer, breaks off, or is not there for
+a while.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def passed_on(server: LiveServer, asked: Asked) -> Reply:
     return Reply(answer.status, bytes(answer.data), kept)
 
 
-def changed(server: LiveServer, change: Callable[[dict[str, Any]], None]) -> Callable[[Asked], Reply]:
+def changed(
+    server: LiveServer, change: Callable[[dict[str, Any]], None]
+) -> Callable[[Asked], Reply]:
     """Pass a request on and change the JSON of its answer."""
 
     def answer(asked: Asked) -> Reply:
@@ -47,7 +51,9 @@ def changed(server: LiveServer, change: Callable[[dict[str, Any]], None]) -> Cal
 
 
 def away_for(seconds: float) -> Callable[[Asked], Reply | None]:
-    """Break every connection off from the first request on, for some seconds, as a server does that is restarted."""
+    """Break every connection off from the first request on, for some seconds, as a server does that
+    is restarted.
+    """
     began: list[float] = []
 
     def answer(_: Asked) -> Reply | None:

@@ -1,4 +1,4 @@
-"""A throw-away repository on a live server, driven like a user would, and what was written to it."""
+"""A throw-away repository on a live server, used as by a user, and its written objects."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ from tests.support.live_server import LiveError, LiveServer, wait_until_old
 
 
 class LiveRepository:
-    """A repository of its own; everything that is written to it is remembered.
+    """A repository that records everything written to it.
 
     Attributes:
         name: Unique name.
-        namespace: Its storage namespace, as asked for.
-        store: The namespace in the store, past the server.
+        namespace: Its requested storage namespace.
+        store: The namespace in the store, without the server.
         contents: Relative address -> bytes of every object that was written.
         commits: Commit id -> the commit as the API described it when it was made.
     """
 
     def __init__(
-        self, server: LiveServer, *, namespace: str | None = None, prefix: str = "", slash: str = "", **creation: Any
+        self,
+        server: LiveServer,
+        *,
+        namespace: str | None = None,
+        prefix: str = "",
+        slash: str = "",
+        **creation: Any,
     ) -> None:
         self.server = server
         self.name = f"lakegc-live-{uuid.uuid4().hex[:12]}"
@@ -42,21 +48,26 @@ class LiveRepository:
             "POST",
             "/repositories",
             query=query,
-            data={"name": self.name, "storage_namespace": self.namespace, "default_branch": "main", **creation},
+            data={
+                "name": self.name,
+                "storage_namespace": self.namespace,
+                "default_branch": "main",
+                **creation,
+            },
         )
         if query is None:
             self.note_head("main")
 
     def call(self, method: str, path: str, **what: Any) -> Any:
-        """Ask for something of this repository."""
+        """Call an endpoint of this repository."""
         return self.server.call(method, f"/repositories/{self.name}{path}", **what)
 
     def ask(self, method: str, path: str, **what: Any) -> Any:
-        """Ask for something of this repository; any status is an answer."""
+        """Call an endpoint of this repository; accept any status."""
         return self.server.ask(method, f"/repositories/{self.name}{path}", **what)
 
     def remove(self) -> None:
-        """Take away the repository and its namespace."""
+        """Delete the repository and its namespace."""
         with contextlib.suppress(LiveError):
             self.call("DELETE", "", query={"force": "true"})
         self.store.clear()
@@ -68,7 +79,7 @@ class LiveRepository:
     # Objects
 
     def wrote(self, physical_address: str, data: bytes) -> str:
-        """Remember an object; returns its relative address."""
+        """Record an object; return its relative address."""
         address = self.store.relative(physical_address)
         assert address is not None, physical_address
         self.contents[address] = data
@@ -92,16 +103,22 @@ class LiveRepository:
         done = [
             {
                 "PartNumber": number,
-                "ETag": self.server.gateway.upload_part(**where, UploadId=upload, PartNumber=number, Body=part)["ETag"],
+                "ETag": self.server.gateway.upload_part(
+                    **where, UploadId=upload, PartNumber=number, Body=part
+                )["ETag"],
             }
             for number, part in enumerate(parts, 1)
         ]
-        self.server.gateway.complete_multipart_upload(**where, UploadId=upload, MultipartUpload={"Parts": done})
+        self.server.gateway.complete_multipart_upload(
+            **where, UploadId=upload, MultipartUpload={"Parts": done}
+        )
         return self.wrote(self.stat(branch, path)["physical_address"], b"".join(parts))
 
     def upload_in_presigned_parts(self, branch: str, path: str, parts: list[bytes]) -> str:
-        """Upload in parts, past the server; stores that presign only."""
-        upload = self.call("POST", f"/branches/{branch}/staging/pmpu", query={"path": path, "parts": len(parts)})
+        """Upload in parts without the server, for stores that presign."""
+        upload = self.call(
+            "POST", f"/branches/{branch}/staging/pmpu", query={"path": path, "parts": len(parts)}
+        )
         done = []
         for number, (url, part) in enumerate(zip(upload["presigned_urls"], parts, strict=True), 1):
             answer = self.server.http.request("PUT", url, body=part)
@@ -116,11 +133,11 @@ class LiveRepository:
         return self.wrote(upload["physical_address"], b"".join(parts))
 
     def address_for(self, branch: str, path: str) -> dict[str, Any]:
-        """Let the server give out an address for an upload past it."""
+        """Allocate an address for an upload without the server."""
         return dict(self.call("GET", f"/branches/{branch}/staging/backing", query={"path": path}))
 
     def write_unlinked(self, branch: str, path: str, data: bytes) -> dict[str, Any]:
-        """Write an object at an address that was given out, and leave it there without a reference."""
+        """Write an object at an allocated address, and leave it there without a reference."""
         place = self.address_for(branch, path)
         key = self.store.relative(place["physical_address"])
         assert key is not None, place
@@ -129,7 +146,7 @@ class LiveRepository:
         return place
 
     def link(self, branch: str, path: str, data: bytes) -> str:
-        """Upload past the server and link the object to a path."""
+        """Upload without the server and link the object to a path."""
         place = self.write_unlinked(branch, path, data)
         self.link_to(branch, path, place["physical_address"], data)
         address = self.store.relative(place["physical_address"])
@@ -137,7 +154,7 @@ class LiveRepository:
         return address
 
     def link_to(self, branch: str, path: str, physical_address: str, data: bytes) -> None:
-        """Link a path to an object that is already there."""
+        """Link a path to an existing object."""
         self.call(
             "PUT",
             f"/branches/{branch}/staging/backing",
@@ -154,28 +171,43 @@ class LiveRepository:
         """Import one object of the store to a path, by a commit, and wait for it.
 
         Raises:
-            LiveError: If the server takes no such import.
-            AssertionError: If it took it, and failed.
+            LiveError: If the server does not accept the import.
+            AssertionError: If the accepted import failed.
         """
-        data = {"paths": [{"path": uri, "destination": path, "type": "object"}], "commit": {"message": "import"}}
+        data = {
+            "paths": [{"path": uri, "destination": path, "type": "object"}],
+            "commit": {"message": "import"},
+        }
         started = self.call("POST", f"/branches/{branch}/import", data=data)
-        while not (status := self.call("GET", f"/branches/{branch}/import", query={"id": started["id"]}))["completed"]:
-            # What failed is never completed.
+        while not (
+            status := self.call("GET", f"/branches/{branch}/import", query={"id": started["id"]})
+        )["completed"]:
+            # A failed import is never completed.
             assert not status.get("error"), status["error"]
             time.sleep(0.1)
         self.note_head(branch)
         self.last_write = time.time()
 
     def stage(
-        self, branch: str, path: str, physical_address: str, *, size_bytes: int = 1, checksum: str = "said"
+        self,
+        branch: str,
+        path: str,
+        physical_address: str,
+        *,
+        size_bytes: int = 1,
+        checksum: str = "said",
     ) -> Any:
-        """Stage an entry with an address of our own choice; any status is an answer."""
+        """Stage an entry with a chosen address; accept any status."""
         self.last_write = time.time()
         return self.ask(
             "PUT",
             f"/branches/{branch}/objects",
             query={"path": path},
-            data={"physical_address": physical_address, "checksum": checksum, "size_bytes": size_bytes},
+            data={
+                "physical_address": physical_address,
+                "checksum": checksum,
+                "size_bytes": size_bytes,
+            },
         )
 
     def copy(self, branch: str, path: str, source_ref: str, source_path: str) -> str:
@@ -205,14 +237,14 @@ class LiveRepository:
         return bytes(answer.body)
 
     def entries(self, ref: str) -> dict[str, str]:
-        """Path -> physical address of everything that a ref shows."""
+        """Path -> physical address of every entry of a ref."""
         found = self.server.listed(f"/repositories/{self.name}/refs/{ref}/objects/ls")
         return {entry["path"]: entry["physical_address"] for entry in found}
 
     # Commits and refs
 
     def note_head(self, branch: str) -> str:
-        """Remember the commit that a branch stands on; returns its id."""
+        """Record the head of a branch; return its id."""
         (head,) = self.call("GET", f"/refs/{branch}/commits", query={"amount": 1})["results"]
         return self.note(head)
 
@@ -221,7 +253,7 @@ class LiveRepository:
         return str(commit["id"])
 
     def created(self, commit_id: str) -> datetime:
-        """Tell when a commit was made, as the rules count it."""
+        """Return the creation date of a commit, as the rules count it."""
         return datetime.fromtimestamp(self.commits[commit_id]["creation_date"], UTC)
 
     def commit(self, branch: str, *, days_ago: float = 0, message: str = "", **data: Any) -> str:
@@ -249,18 +281,25 @@ class LiveRepository:
 
     def tags(self) -> dict[str, str]:
         """Name -> commit."""
-        return {tag["id"]: tag["commit_id"] for tag in self.server.listed(f"/repositories/{self.name}/tags")}
+        return {
+            tag["id"]: tag["commit_id"]
+            for tag in self.server.listed(f"/repositories/{self.name}/tags")
+        }
 
     def merge(self, source: str, destination: str, **data: Any) -> str:
         self.call("POST", f"/refs/{source}/merge/{destination}", data={"message": "merge", **data})
         return self.note_head(destination)
 
     def revert(self, branch: str, ref: str, *, parent_number: int = 0) -> str:
-        self.call("POST", f"/branches/{branch}/revert", data={"ref": ref, "parent_number": parent_number})
+        self.call(
+            "POST", f"/branches/{branch}/revert", data={"ref": ref, "parent_number": parent_number}
+        )
         return self.note_head(branch)
 
     def cherry_pick(self, branch: str, ref: str, **data: Any) -> str:
-        return self.note(self.call("POST", f"/branches/{branch}/cherry-pick", data={"ref": ref, **data}))
+        return self.note(
+            self.call("POST", f"/branches/{branch}/cherry-pick", data={"ref": ref, **data})
+        )
 
     def reset(self, branch: str, **data: Any) -> None:
         self.call("PUT", f"/branches/{branch}", data={"type": "reset", **data})
@@ -271,21 +310,27 @@ class LiveRepository:
     def rules(self, default: int, **branches: int) -> None:
         """Set the retention rules."""
         rules = [{"branch_id": name, "retention_days": days} for name, days in branches.items()]
-        self.call("PUT", "/settings/gc_rules", data={"default_retention_days": default, "branches": rules})
+        self.call(
+            "PUT", "/settings/gc_rules", data={"default_retention_days": default, "branches": rules}
+        )
 
     # What is there
 
     def data(self) -> set[str]:
-        """The keys below data/, asked of the store itself."""
+        """The keys below data/, listed by the store itself."""
         return set(self.store.keys("data/"))
 
     def lies_there(self, address: str) -> bool:
         return address in self.data()
 
     def require_readable(self, refs: list[str], *, but: AbstractSet[str] = frozenset()) -> int:
-        """Read everything that the refs show, but for some addresses, and compare the bytes; returns how many were read."""
+        """Read every entry of the refs, except some addresses, and compare the bytes; return the
+        number read.
+        """
         shown = [
-            (ref, path, self.store.relative(address)) for ref in refs for path, address in self.entries(ref).items()
+            (ref, path, self.store.relative(address))
+            for ref in refs
+            for path, address in self.entries(ref).items()
         ]
         wanted = [one for one in shown if one[2] not in but]
         with ThreadPoolExecutor(8) as pool:
@@ -301,9 +346,13 @@ def import_or_skip(repository: LiveRepository, branch: str, path: str, uri: str)
     try:
         repository.import_object(branch, path, uri)
     except LiveError as refused:
-        pytest.skip(f"this server takes no such import (on a local blockstore: import_enabled): {refused}")
+        pytest.skip(
+            f"this server takes no such import (on a local blockstore: import_enabled): {refused}"
+        )
 
 
 def short(commit_id: str) -> str:
-    """Abbreviate a commit id: after a cherry-pick the server may have damaged what it caches under the whole one."""
+    """Abbreviate a commit id, because after a cherry-pick the server's cache under the full id may
+    be damaged.
+    """
     return commit_id[:24]

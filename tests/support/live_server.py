@@ -1,15 +1,17 @@
-"""The lakeFS server that the environment names, and the store behind it, as the live tests reach them.
+"""The lakeFS server of the live tests and its store, named by environment variables.
 
-LAKEGC_LIVE_ENDPOINT                                       URL of the server
-LAKEGC_LIVE_ACCESS_KEY_ID, LAKEGC_LIVE_SECRET_ACCESS_KEY   keys of a user who may make and delete repositories
-LAKEGC_LIVE_NAMESPACE_ROOT                                 where repositories may be made: s3://bucket/lakegc-live, local://lakegc-live
-LAKEGC_LIVE_LOCAL_PATH                                     for a local blockstore: where this machine sees it
-LAKEGC_LIVE_SERVER_PATH                                    ... and where the server does, when that differs
-AWS_*, AWS_ENDPOINT_URL                                    for S3: the usual variables
-LAKEGC_LIVE_SEEDS                                          how many random histories to play (8)
+LAKEGC_LIVE_ENDPOINT        URL of the server
+LAKEGC_LIVE_ACCESS_KEY_ID, LAKEGC_LIVE_SECRET_ACCESS_KEY
+                            keys of a user who may make and delete repositories
+LAKEGC_LIVE_NAMESPACE_ROOT  URI below which repositories may be made:
+                            s3://bucket/lakegc-live, local://lakegc-live
+LAKEGC_LIVE_LOCAL_PATH      for a local blockstore: its path on this machine
+LAKEGC_LIVE_SERVER_PATH     its path on the server, when that differs
+AWS_*, AWS_ENDPOINT_URL     for S3: the usual variables
+LAKEGC_LIVE_SEEDS           number of random histories (8)
 
-The server is asked in plain HTTP, and the store is listed in plain files or by
-boto3: nothing here is shared with the engine that is being tested.
+The server is called by plain HTTP, and the store is listed as files or by boto3, so no code of the
+tested engine is used.
 """
 
 from __future__ import annotations
@@ -43,14 +45,14 @@ WANTED = (
     "LAKEGC_LIVE_SECRET_ACCESS_KEY",
     "LAKEGC_LIVE_NAMESPACE_ROOT",
 )
-# A collection of a few hundred objects; the wait for a deletion's cache has a test of its own.
+# For a collection of a few hundred objects. The wait for a deletion's cache has a separate test.
 SMALL = {"range_partitions": 4, "repository_cache": timedelta(0)}
 # An object is old enough when it was written in an earlier second than that of the run key.
 OLD_ENOUGH_SECONDS = 2.0
 
 
 class LiveError(Exception):
-    """The server said no."""
+    """The server refused."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status} {message}")
@@ -60,7 +62,7 @@ class LiveError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answered."""
+    """An answer of the server."""
 
     status: int
     body: bytes
@@ -68,12 +70,18 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The body as JSON; None where the server answers nothing or plain text, as for a new branch."""
-        return json.loads(self.body) if "json" in self.headers.get("Content-Type", "") and self.body else None
+        """The body as JSON; None where the server answers nothing or plain text, as for a new
+        branch.
+        """
+        return (
+            json.loads(self.body)
+            if "json" in self.headers.get("Content-Type", "") and self.body
+            else None
+        )
 
 
 def why_skipped(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Say what is missing to run the live tests, and how to run them; None when nothing is."""
+    """Say what is missing for the live tests and how to run them; None when nothing is missing."""
     missing = [name for name in WANTED if not environ.get(name)]
     root = environ.get("LAKEGC_LIVE_NAMESPACE_ROOT", "")
     if root.startswith("local://") and not environ.get("LAKEGC_LIVE_LOCAL_PATH"):
@@ -81,7 +89,8 @@ def why_skipped(environ: Mapping[str, str] = os.environ) -> str | None:
     if not missing:
         return None
     return (
-        f"needs a lakeFS server where repositories may be made and deleted: set {', '.join(missing)} "
+        "needs a lakeFS server where repositories may be made and deleted: set "
+        f"{', '.join(missing)} "
         "(what they mean: tests/support/live_server.py) and run `make test-live`"
     )
 
@@ -107,7 +116,9 @@ class LiveServer:
     local_path: Path | None = None
     server_path: str | None = None
     s3_endpoint: str | None = None
-    http: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(maxsize=16), repr=False)
+    http: urllib3.PoolManager = field(
+        default_factory=lambda: urllib3.PoolManager(maxsize=16), repr=False
+    )
 
     @classmethod
     def from_environment(cls) -> LiveServer:
@@ -129,7 +140,9 @@ class LiveServer:
 
     @cached_property
     def authorization(self) -> str:
-        return "Basic " + b64encode(f"{self.access_key_id}:{self.secret_access_key}".encode()).decode()
+        return (
+            "Basic " + b64encode(f"{self.access_key_id}:{self.secret_access_key}".encode()).decode()
+        )
 
     def ask(
         self,
@@ -140,7 +153,7 @@ class LiveServer:
         data: Any = None,
         body: bytes | None = None,
     ) -> Answer:
-        """Ask the server; `data` is sent as JSON, `body` as it is. Any status is an answer."""
+        """Call the server and accept any status; `data` is sent as JSON, `body` unchanged."""
         headers = {"Authorization": self.authorization}
         if data is not None:
             body, headers["Content-Type"] = json.dumps(data).encode(), "application/json"
@@ -148,12 +161,16 @@ class LiveServer:
             headers["Content-Type"] = "application/octet-stream"
         url = f"{self.endpoint}/api/v1{path}"
         if query:
-            url += "?" + urlencode({name: str(value) for name, value in query.items()}, quote_via=quote)
-        answer = self.http.request(method, url, body=body, headers=headers, retries=False, redirect=False, timeout=120)
+            url += "?" + urlencode(
+                {name: str(value) for name, value in query.items()}, quote_via=quote
+            )
+        answer = self.http.request(
+            method, url, body=body, headers=headers, retries=False, redirect=False, timeout=120
+        )
         return Answer(answer.status, answer.data, answer.headers)
 
     def call(self, method: str, path: str, **what: Any) -> Any:
-        """Ask the server for what it must not refuse; returns the JSON."""
+        """Call the server, which must not refuse; return the JSON."""
         answer = self.ask(method, path, **what)
         if answer.status >= 300:
             try:
@@ -192,11 +209,11 @@ class LiveServer:
         return boto3.client("s3", config=Config(s3={"addressing_style": "path"}))
 
     def now(self) -> datetime:
-        """Tell the server's time."""
+        """Return the server's time."""
         return datetime.now(UTC)
 
     def store(self, namespace: str) -> LiveStore:
-        """Look at a namespace as it lies in the store."""
+        """Open a namespace in the store."""
         return LocalNamespace(self, namespace) if self.is_local else S3Namespace(self, namespace)
 
     def store_options(self) -> StoreOptions:
@@ -208,8 +225,10 @@ class LiveServer:
         )
 
     def environment(self, spark: Any, *, endpoint: str | None = None, **server: Any) -> Environment:
-        """Make what an engine run needs; `endpoint` puts something between lakegc and the server."""
-        options = ServerOptions(endpoint or self.endpoint, self.access_key_id, self.secret_access_key, **server)
+        """Make what an engine run needs; `endpoint` names a proxy before the server."""
+        options = ServerOptions(
+            endpoint or self.endpoint, self.access_key_id, self.secret_access_key, **server
+        )
         return Environment(
             server=LakeFSServer(options),
             store_options=self.store_options(),
@@ -227,13 +246,19 @@ class LiveServer:
         **options: Any,
     ) -> Run:
         """Open a run of this very second that may delete everything old."""
-        chosen = {"may_sweep": True, "min_age": timedelta(0), "allow_unsafe_min_age": True, **SMALL, **options}
+        chosen = {
+            "may_sweep": True,
+            "min_age": timedelta(0),
+            "allow_unsafe_min_age": True,
+            **SMALL,
+            **options,
+        }
         environment = self.environment(spark, endpoint=endpoint, **(server or {}))
         return open_run(environment, name, RunKey.at(datetime.now(UTC)), RunOptions(**chosen))
 
 
 class LiveStore:
-    """A namespace as it lies in the store; keys are relative to it."""
+    """A namespace in the store; keys are relative to it."""
 
     def __init__(self, server: LiveServer, namespace: str) -> None:
         self.server = server
@@ -245,7 +270,7 @@ class LiveStore:
         return self.namespace.partition("://")[2].rstrip("/")
 
     def relative(self, address: str) -> str | None:
-        """Cut what the API shows as a physical address; None for what lies elsewhere.
+        """Return the relative address of a physical address; None for one outside the namespace.
 
         Namespaces have unique names, so what follows the last such name is the
         key: a local server shows absolute addresses with its own path in front, once or twice.
@@ -258,14 +283,14 @@ class LiveStore:
         raise NotImplementedError
 
     def put(self, key: str, data: bytes) -> str:
-        """Write an object past the server; returns its absolute address."""
+        """Write an object without the server; return its absolute address."""
         raise NotImplementedError
 
     def delete(self, key: str) -> None:
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Take away the whole namespace."""
+        """Delete the whole namespace."""
         raise NotImplementedError
 
 
@@ -312,8 +337,14 @@ class S3Namespace(LiveStore):
     def keys(self, prefix: str = "") -> dict[str, int]:
         where = self._key(prefix)
         cut = len(where["Key"]) - len(prefix)
-        pages = self.server.s3.get_paginator("list_objects_v2").paginate(Bucket=where["Bucket"], Prefix=where["Key"])
-        return {found["Key"][cut:]: found["Size"] for page in pages for found in page.get("Contents", ())}
+        pages = self.server.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=where["Bucket"], Prefix=where["Key"]
+        )
+        return {
+            found["Key"][cut:]: found["Size"]
+            for page in pages
+            for found in page.get("Contents", ())
+        }
 
     def put(self, key: str, data: bytes) -> str:
         self.server.s3.put_object(**self._key(key), Body=data)

@@ -1,4 +1,4 @@
-"""A store in memory that keeps its conditions, for what lakegc keeps of its own."""
+"""A store in memory with conditional writes, for lakegc's own documents."""
 
 import pyarrow as pa
 
@@ -25,7 +25,9 @@ class MemoryStore:
     def children(self, prefix):
         below = [key.removeprefix(prefix) for key in self.objects if key.startswith(prefix)]
         folders = sorted({f"{prefix}{name.partition('/')[0]}/" for name in below if "/" in name})
-        direct = [{"key": f"{prefix}{name}", "size_bytes": 0} for name in sorted(below) if "/" not in name]
+        direct = [
+            {"key": f"{prefix}{name}", "size_bytes": 0} for name in sorted(below) if "/" not in name
+        ]
         return folders, pa.Table.from_pylist(direct, schema=schemas.OBJECT_LISTING)
 
     def read(self, key):
@@ -50,5 +52,6 @@ class MemoryStore:
 
     def delete(self, keys):
         return [
-            DeleteOutcome(key, "already_gone" if self.objects.pop(key, None) is None else "deleted") for key in keys
+            DeleteOutcome(key, "already_gone" if self.objects.pop(key, None) is None else "deleted")
+            for key in keys
         ]

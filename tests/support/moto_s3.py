@@ -1,4 +1,6 @@
-"""An S3 server in this process, on loopback and a free port, for tests of whole runs as well as of the store."""
+"""An S3 server in this process, on loopback and a free port, for tests of whole runs as well as of
+the store.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ class MotoS3:
     def bucket(self, region: str = "us-east-1") -> str:
         """Make a bucket with a name of its own and return the name."""
         name = f"lakegc-{next(_numbers)}"
-        where = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        where = (
+            {}
+            if region == "us-east-1"
+            else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        )
         self.client().create_bucket(Bucket=name, **where)
         return name
 

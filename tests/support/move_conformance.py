@@ -1,4 +1,4 @@
-"""What moving objects into quarantine must do on every store: part of what `store_conformance` asks of a backend."""
+"""The conformance suite of moves into quarantine, a part of `store_conformance`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ class MoveConformance:
         outside.put("data/s/live", b"live")
         asked = [*content, "data/s/none", "data/s/3"]
         outcomes = quarantine.move(store, RUN, asked)
-        assert outcomes == [*moved(*content), DeleteOutcome("data/s/none", "already_gone"), *moved("data/s/3")]
+        assert outcomes == [
+            *moved(*content),
+            DeleteOutcome("data/s/none", "already_gone"),
+            *moved("data/s/3"),
+        ]
         assert outside.keys() == {"data/s/live", *(quarantine.key_of(RUN, key) for key in content)}
         assert {key: store.read(quarantine.key_of(RUN, key)) for key in content} == content
 
@@ -51,10 +55,16 @@ class MoveConformance:
         assert quarantine.move(store, RUN, keys) == moved(*keys)
         assert outside.keys() == {quarantine.key_of(RUN, key) for key in keys}
         assert quarantine.move(store, RUN, keys) == moved(*keys)
-        assert {store.read(quarantine.key_of(RUN, key)) for key in keys} == {key.encode() for key in keys}
+        assert {store.read(quarantine.key_of(RUN, key)) for key in keys} == {
+            key.encode() for key in keys
+        }
 
-    @pytest.mark.parametrize("other", [b"0123456789", b"longer than that"], ids=["same size", "longer"])
-    def test_another_object_in_quarantine_keeps_the_original_where_it_is(self, store, outside, other):
+    @pytest.mark.parametrize(
+        "other", [b"0123456789", b"longer than that"], ids=["same size", "longer"]
+    )
+    def test_another_object_in_quarantine_keeps_the_original_where_it_is(
+        self, store, outside, other
+    ):
         outside.put("data/s/a", b"9876543210")
         outside.put(quarantine.key_of(RUN, "data/s/a"), other)
         (outcome,) = quarantine.move(store, RUN, ["data/s/a"])
@@ -63,17 +73,26 @@ class MoveConformance:
         assert store.read("data/s/a") == b"9876543210"
         assert store.read(quarantine.key_of(RUN, "data/s/a")) == other
 
-    def test_an_original_whose_copy_came_out_wrong_stays_and_its_neighbours_go(self, store, outside, faults):
+    def test_an_original_whose_copy_came_out_wrong_stays_and_its_neighbours_go(
+        self, store, outside, faults
+    ):
         for key in ("data/s/a", "data/s/b"):
             outside.put(key, b"9876543210")
         wrong = quarantine.key_of(RUN, "data/s/a")
         faults.after_copy(lambda: outside.put(wrong, b"98765"))
         first = quarantine.move(store, RUN, ["data/s/a"])[0]
-        assert (first.outcome, "the copy is not what was to be copied" in first.error) == ("failed", True)
+        assert (first.outcome, "the copy is not what was to be copied" in first.error) == (
+            "failed",
+            True,
+        )
         assert outside.keys() == {"data/s/a", "data/s/b"}
-        assert quarantine.move(store, RUN, ["data/s/a", "data/s/b"]) == moved("data/s/a", "data/s/b")
+        assert quarantine.move(store, RUN, ["data/s/a", "data/s/b"]) == moved(
+            "data/s/a", "data/s/b"
+        )
 
-    def test_an_original_that_the_store_does_not_let_go_stays_and_is_told(self, store, outside, faults):
+    def test_an_original_that_the_store_does_not_let_go_stays_and_is_told(
+        self, store, outside, faults
+    ):
         for key in ("data/s/a", "data/s/b"):
             outside.put(key, b"x")
         faults.refuse("data/s/a")

@@ -32,10 +32,12 @@ def collected_exactly(
     names: Callable[[], set[str]],
     sweep_with: StoreOptions | None = None,
 ) -> Run:
-    """Mark and sweep the repository in a namespace, and find exactly what was recorded as dead gone from it.
+    """Mark and sweep the repository in a namespace, and find exactly what was recorded as dead gone
+    from it.
 
-    One of the dead objects comes back to life before: somebody stages it by hand, spelt so that the server resolves it
-    to the object but leaves it out of its scan (`s3://x@BUCKET/...`). A diff and the branch show it, and it must stay.
+    One unreferenced object is staged by hand before, spelt so that the server resolves it to the
+    object but leaves it out of its scan (`s3://x@BUCKET/...`). A diff and the branch show it, and
+    it must stay.
 
     Args:
         uri: The storage namespace.
@@ -72,7 +74,8 @@ def collected_exactly(
             min_age=timedelta(days=-36_500),
             allow_unsafe_min_age=True,
             clock_margin=timedelta(0),
-            # What is to go was put there by hand, and all of it was copied today.
+            # The objects that are to go were put there without lakeFS, and all files were copied
+            # today.
             strangers="collect",
             inherited="collect",
             **SMALL,
@@ -87,15 +90,23 @@ def collected_exactly(
             run = open_run(environment, NAME, RunKey.at(recorded.now), options)
         assert sweep_only(run) == dict.fromkeys(expected, "deleted")
     after = names()
-    own = {name for name in after if f"/run_id={run.key}" in name or name.startswith((layout.PROBE, layout.LEASE))}
+    own = {
+        name
+        for name in after
+        if f"/run_id={run.key}" in name or name.startswith((layout.PROBE, layout.LEASE))
+    }
     assert after - own == before - set(expected)
     return run
 
 
 def _stage_unseen(recorded: RecordedServer, address: str) -> None:
-    """Let the default branch show an object under a new path that is in no scan; it is shown as the server resolves it."""
+    """Let the default branch show an object under a new path that is in no scan; it is shown as the
+    server resolves it.
+    """
     branch, path = recorded.repository["default_branch"], "staged/oddly"
     expected = recorded.expected = copy.deepcopy(recorded.expected)
     expected["entry_table"].append([path, address, 3, "0" * 32, 0, "", {}])
     expected["branches"][branch]["diff"].append({"path": path, "type": "added"})
-    expected["branches"][branch]["staged"].append({"path": path, "address": address, "in_diff": True})
+    expected["branches"][branch]["staged"].append(
+        {"path": path, "address": address, "in_diff": True}
+    )

@@ -1,4 +1,6 @@
-"""The repository that lakeFS's own collection job marked, answered for by a recorded server, and that job's report trees."""
+"""The repository that lakeFS's own collection job marked, on a recorded server, with that job's
+report trees.
+"""
 
 from __future__ import annotations
 
@@ -83,19 +85,24 @@ def server(blockstore: Path) -> RecordedServer:
         archive.extractall(blockstore, filter="data")
     root = (blockstore / "namespace").rename(blockstore / REPOSITORY)
     expected, said = _recordings(root)
-    with patch.object(golden, "expected", lambda _: expected), patch.object(golden, "server", lambda _: said):
+    with (
+        patch.object(golden, "expected", lambda _: expected),
+        patch.object(golden, "server", lambda _: said),
+    ):
         return RecordedServer(REPOSITORY, root)
 
 
 def put_mark(name: str, root: Path) -> str:
-    """Copy one of the job's other report trees (`empty`, `failed`, `stray`) into a namespace; return its id."""
+    """Copy one of the job's other report trees (`empty`, `failed`, `stray`) into a namespace;
+    return its id.
+    """
     (tree,) = (path for path in (DATA / name).iterdir() if path.is_dir())
     shutil.copytree(tree, root / "_lakefs/retention/gc/unified" / tree.name)
     return tree.name
 
 
 def stage(recorded: RecordedServer, branch: str, path: str, address: str) -> None:
-    """Put an entry on a branch that points at an object which lies there already."""
+    """Stage an entry on a branch for an existing object."""
     row = next(row for row in objects() if row["address"] == address)
     recorded.expected["entry_table"].append([path, address, int(row["size"]), "", 0, "", None])
     recorded.expected["branches"][branch]["staged"].append({"path": path, "address": address})
@@ -103,15 +110,19 @@ def stage(recorded: RecordedServer, branch: str, path: str, address: str) -> Non
 
 
 def rename_scan(recorded: RecordedServer, run_id: str) -> None:
-    """Give the server's scan of staged entries another id than the one that the job's mark has."""
+    """Give the server's scan of staged entries an id other than that of the job's mark."""
     (scan,) = recorded.expected["prepare_uncommitted"]["pages"]
     folder = recorded.namespace_root / "_lakefs/retention/gc/uncommitted"
     (folder / scan["run_id"]).rename(folder / run_id)
-    scan["gc_uncommitted_location"] = scan["gc_uncommitted_location"].replace(scan["run_id"], run_id)
+    scan["gc_uncommitted_location"] = scan["gc_uncommitted_location"].replace(
+        scan["run_id"], run_id
+    )
     scan["run_id"] = run_id
 
 
-def open_official_run(recorded: RecordedServer, spark: Any, *, now: datetime = NOW, **options: Any) -> Run:
+def open_official_run(
+    recorded: RecordedServer, spark: Any, *, now: datetime = NOW, **options: Any
+) -> Run:
     """Open a run with the minimum age that the job had."""
     mark_id = options.pop("reference_mark", None)
     clock = FakeClock(now + timedelta(seconds=1))
@@ -122,32 +133,54 @@ def open_official_run(recorded: RecordedServer, spark: Any, *, now: datetime = N
         clock=clock,
         server_path=golden.SERVER_PATH,
     )
-    chosen = {"may_sweep": True, "min_age": timedelta(seconds=1), "allow_unsafe_min_age": True, **SMALL, **options}
-    return open_run(environment, REPOSITORY, RunKey.at(now), RunOptions(**chosen), reference_mark=mark_id)
+    chosen = {
+        "may_sweep": True,
+        "min_age": timedelta(seconds=1),
+        "allow_unsafe_min_age": True,
+        **SMALL,
+        **options,
+    }
+    return open_run(
+        environment, REPOSITORY, RunKey.at(now), RunOptions(**chosen), reference_mark=mark_id
+    )
 
 
 def _recordings(root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Put together what the server would have said, from the namespace and the notes about it."""
+    """Build the server's answers from the namespace and the notes about it."""
     tables = root / "_lakefs"
     entry_table: list[list[Any]] = []
     metaranges: dict[str, list[int]] = {}
     steps = {row["address"]: row["step"] for row in objects()}
     by_content: dict[Any, str] = {}
-    for file in sorted(path for path in tables.iterdir() if re.fullmatch("[0-9a-f]{64}", path.name)):
+    for file in sorted(
+        path for path in tables.iterdir() if re.fullmatch("[0-9a-f]{64}", path.name)
+    ):
         if b"metaranges" not in file.read_bytes():
             continue
         held: dict[str, int] = {}
         metaranges[file.name] = []
-        for range_id in read_metarange(file.read_bytes(), name=file.name).column("range_id").to_pylist():
+        for range_id in (
+            read_metarange(file.read_bytes(), name=file.name).column("range_id").to_pylist()
+        ):
             for row in read_range((tables / range_id).read_bytes(), name=range_id).to_pylist():
                 metaranges[file.name].append(len(entry_table))
                 entry_table.append(
-                    [row["path"].decode(), row["address"], row["size_bytes"], row["checksum"], 0, "", None]
+                    [
+                        row["path"].decode(),
+                        row["address"],
+                        row["size_bytes"],
+                        row["checksum"],
+                        0,
+                        "",
+                        None,
+                    ]
                 )
                 held[steps[row["address"]]] = held.get(steps[row["address"]], 0) + 1
         by_content[frozenset(held.items())] = file.name
     ids = re.findall(
-        r"^commit (\S+) branch=\S+ id=(\w+) age_days=(\d+)", (DATA / "small/history.log").read_text(), re.MULTILINE
+        r"^commit (\S+) branch=\S+ id=(\w+) age_days=(\d+)",
+        (DATA / "small/history.log").read_text(),
+        re.MULTILINE,
     )
     commits = {label: (commit_id, int(days)) for label, commit_id, days in ids}
     of = {label: by_content[frozenset(holds.items())] for label, holds in _HOLDS.items()}
@@ -171,21 +204,34 @@ def _recordings(root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     ]
     heads = {branch: commits[label][0] for branch, label in _HEADS.items()}
     tag = Tag("v-old", commits["tagged-c1"][0])
-    dump = write_refs_dump(commits=records, branches=[Branch(*head) for head in heads.items()], tags=[tag])
+    dump = write_refs_dump(
+        commits=records, branches=[Branch(*head) for head in heads.items()], tags=[tag]
+    )
     for file in dump[3]:
         (tables / file.id).write_bytes(file.data)
     like = golden.server("unified")
-    rules = {"default_retention_days": 30, "branches": [{"branch_id": "main", "retention_days": 60}]}
+    rules = {
+        "default_retention_days": 30,
+        "branches": [{"branch_id": "main", "retention_days": 60}],
+    }
     said = {
         **like,
-        "repository": {**like["repository"], "id": REPOSITORY, "storage_namespace": f"local://{REPOSITORY}"},
+        "repository": {
+            **like["repository"],
+            "id": REPOSITORY,
+            "storage_namespace": f"local://{REPOSITORY}",
+        },
         "gc_rules": rules,
         "branches": [{"id": branch, "commit_id": head} for branch, head in heads.items()],
         "tags": [{"id": tag.id, "commit_id": tag.commit_id}],
         "refs_dump": {
             **like["refs_dump"],
             "refs": dict(
-                zip(("commits_meta_range_id", "branches_meta_range_id", "tags_meta_range_id"), dump[:3], strict=True)
+                zip(
+                    ("commits_meta_range_id", "branches_meta_range_id", "tags_meta_range_id"),
+                    dump[:3],
+                    strict=True,
+                )
             ),
         },
     }
@@ -193,7 +239,9 @@ def _recordings(root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "captured_at": int(NOW.timestamp()),
         "entry_table": entry_table,
         "metaranges": metaranges,
-        "commits": {commit_id: {"metarange_id": of[label]} for label, (commit_id, _) in commits.items()},
+        "commits": {
+            commit_id: {"metarange_id": of[label]} for label, (commit_id, _) in commits.items()
+        },
         "branches": {
             branch: {
                 "commit_id": head,

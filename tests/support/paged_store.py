@@ -1,4 +1,4 @@
-"""A store in memory that lists in pages, in order and from any name on: for what reads long listings."""
+"""A store in memory that lists in ordered pages from any name, for readers of long listings."""
 
 from __future__ import annotations
 
@@ -23,18 +23,21 @@ class PagedStore(MemoryStore, OrderedStore):
 
     Attributes:
         size: Objects of a page.
-        answered: Called with what each request was asked (where the listing began, which page of it, counted from 0) and the
-            names of its page; returns the names that it answers instead.
+        answered: Called with what each request was asked (where the listing began, which page of
+            it, counted from 0) and the names of its page; returns the names that it answers
+            instead.
     """
 
-    read_range = sight = transfer = open_sink = open_source = _nowhere
+    read_range = describe = transfer = open_sink = open_source = _nowhere
 
     def __init__(self, keys: Iterable[str], size: int) -> None:
         super().__init__()
         self.objects = dict.fromkeys(keys, b"")
         self.requests: Counter[str] = Counter()
         self.size = size
-        self.answered: Callable[[str, int, list[str]], list[str]] = lambda _after, _number, page: page
+        self.answered: Callable[[str, int, list[str]], list[str]] = lambda _after, _number, page: (
+            page
+        )
         self._counting = threading.Lock()
 
     def pages(self, prefix: str, *, after: str = "") -> Iterator[ListedPage]:
@@ -42,7 +45,9 @@ class PagedStore(MemoryStore, OrderedStore):
         while True:
             with self._counting:
                 self.requests["list"] += 1
-            left = sorted(key for key in list(self.objects) if key.startswith(prefix) and key > behind)
+            left = sorted(
+                key for key in list(self.objects) if key.startswith(prefix) and key > behind
+            )
             page, behind = left[: self.size], left[self.size - 1] if len(left) >= self.size else ""
             is_last = len(left) <= self.size
             names = self.answered(after, number, page)

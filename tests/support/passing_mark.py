@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_core.addresses.namespace import slice_of
-from spark_core.mark.sums import Sums
+from spark_core.mark.expired_sums import Sums
 from spark_core.records import tables
-from spark_core.records.tables import Draft
+from spark_core.records.writing import Draft
+from tests.support.figures import given
 from tests.support.written_run import NO_TWINS, OLD
 
 WHOLE = {
@@ -58,7 +59,7 @@ WHOLE = {
         "fates": {},
     },
 }
-# Each test says these itself, where they matter.
+# Tests in which these matter give their own.
 _COUNTED = ("not_collectable", "too_young", "not_of_lakefs")
 COMMIT = {
     "commit_id": "c",
@@ -72,7 +73,7 @@ COMMIT = {
 
 
 def keep_slices(run, **otherwise):
-    """Store table 1 with the facts that a preflight leaves, but for those that are to be otherwise."""
+    """Store table 1 with the facts of a preflight, some of them replaced."""
     facts = {
         "cutoff": run.cutoff.isoformat(),
         "options": dict(run.deciding_options),
@@ -86,7 +87,9 @@ def keep_slices(run, **otherwise):
 
 
 def passing_mark(run, expired=("data/s/x",), **facts):
-    """Store five tables whose facts satisfy every check; `facts` are table name -> facts that are otherwise."""
+    """Store five tables whose facts satisfy every check; `facts` are table name -> facts that are
+    otherwise.
+    """
     stored = [keep_slices(run, **facts.get("namespace_slices", {}))]
     rows = {
         "retained_commits": [COMMIT],
@@ -102,12 +105,18 @@ def passing_mark(run, expired=("data/s/x",), **facts):
         ],
     }
     sums = Sums()
-    planned = pa.RecordBatch.from_pylist(rows["expired_addresses"], schema=tables.EXPIRED_ADDRESSES.schema)
+    planned = pa.RecordBatch.from_pylist(
+        rows["expired_addresses"], schema=tables.EXPIRED_ADDRESSES.schema
+    )
     sums.add(planned, run.key.instant, run.limits)
-    told = {name: value for name, value in sums.facts().items() if name not in _COUNTED}
+    told = {name: value for name, value in sums.figures.facts().items() if name not in _COUNTED}
     for spec in tables.MARK_TABLES[1:]:
         parents = [manifest for manifest in stored if manifest.table in spec.parents]
-        chosen = {**WHOLE[spec.name], **(told if spec is tables.EXPIRED_ADDRESSES else {}), **facts.get(spec.name, {})}
+        chosen = {
+            **WHOLE[spec.name],
+            **(told if spec is tables.EXPIRED_ADDRESSES else {}),
+            **facts.get(spec.name, {}),
+        }
         stored.append(_keep(run, spec, rows.get(spec.name, []), parents, chosen))
     return {manifest.table: manifest for manifest in stored}
 
@@ -117,9 +126,12 @@ def plant(run, addresses):
     written = (run.cutoff - timedelta(days=1)).timestamp()
     for address in addresses:
         run.store.put(address, b"1234")
-        os.utime(Path(run.store.options.local_path) / run.namespace.path / address, (written, written))
+        os.utime(
+            Path(run.store.options.local_path) / run.namespace.path / address, (written, written)
+        )
 
 
 def _keep(run, spec, rows, parents, facts):
     content = pa.Table.from_pylist(rows, schema=spec.schema)
-    return run.keep(Draft(spec, content, run.now(), parents, facts=lambda _: facts)).manifest
+    figures = given(spec, len(rows), **facts)
+    return run.keep(Draft(spec, content, run.now(), parents, figures=figures)).manifest

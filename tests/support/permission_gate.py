@@ -1,8 +1,8 @@
-"""A gate before an emulator that lets through only what a policy allows, and notes what was used of it.
+"""A gate before an emulator that forwards only what a policy allows, and records what was used.
 
-The emulators know no policies (or not all of what the services know), so what a
-request needs is worked out here, in the words of each service, and compared with
-the policy that docs/security.md gives to people.
+The emulators do not check policies, or not as completely as the services. So this module derives
+the actions that a request needs, by each service's names, and compares them with the policies of
+docs/security.md.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Use:
     """An action that a request needs.
 
     Attributes:
-        action: In the service's words.
-        resource: What on: bucket or container, then a slash and the key for an object.
-        prefix: Of a listing.
+        action: Name by the service.
+        resource: Bucket or container; for an object, then a slash and the key.
+        prefix: Prefix of a listing.
     """
 
     action: str
@@ -44,9 +44,9 @@ class Gate:
     """A running gate.
 
     Attributes:
-        proxy: What it is built on; a meddler added here sees a request before the gate does.
-        used: Every use that was asked for and allowed.
-        refused: Every use that was asked for and not allowed.
+        proxy: The proxy of the gate; a meddler added here sees a request before the gate does.
+        used: Every requested and allowed use.
+        refused: Every requested use that was not allowed.
     """
 
     proxy: FaultProxy
@@ -60,7 +60,7 @@ class Gate:
 
     @property
     def actions(self) -> set[str]:
-        """What was used, whatever on."""
+        """The used actions, on any resource."""
         return {use.action for use in self.used}
 
 
@@ -76,10 +76,11 @@ def gate(
 
     Args:
         upstream: `http://HOST:PORT` of the emulator.
-        needs: What a request needs.
+        needs: The uses that a request needs.
         allows: The policy.
-        refusal: What the service answers to a request that lacks something.
-        absent: What a 404 to a request needs besides, without which the service answers as to a refused one.
+        refusal: The service's answer to a request without permission.
+        absent: A further use that a 404 needs; without it the service answers as to a refused
+            request.
     """
     with fault_proxy(upstream) as proxy:
         running = Gate(proxy)
@@ -104,7 +105,7 @@ def gate(
 
 # S3
 
-# HeadBucket: the bucket's region stands in the answer, a refusal too, so it needs no permission.
+# HeadBucket needs no permission: every answer has the bucket's region, also a refusal.
 REGION = "region"
 
 
@@ -116,7 +117,10 @@ def s3_allows(*policies: Mapping[str, Any]) -> Allows:
     def allows(use: Use) -> bool:
         return use.action == REGION or any(
             any(fnmatchcase(use.action, pattern) for pattern in _several(statement["Action"]))
-            and any(fnmatchcase(f"arn:aws:s3:::{use.resource}", each) for each in _several(statement["Resource"]))
+            and any(
+                fnmatchcase(f"arn:aws:s3:::{use.resource}", each)
+                for each in _several(statement["Resource"])
+            )
             and _holds(statement.get("Condition"), use.prefix)
             for statement in statements
         )
@@ -134,7 +138,9 @@ def _holds(condition: Mapping[str, Any] | None, prefix: str | None) -> bool:
     ((operator, keys),) = condition.items()
     ((key, patterns),) = keys.items()
     assert (operator, key) == ("StringLike", "s3:prefix"), condition
-    return prefix is not None and any(fnmatchcase(prefix, pattern) for pattern in _several(patterns))
+    return prefix is not None and any(
+        fnmatchcase(prefix, pattern) for pattern in _several(patterns)
+    )
 
 
 _OF_A_BUCKET = {
@@ -146,7 +152,9 @@ _OF_A_BUCKET = {
 
 
 def s3_needs(request: Request) -> list[Use]:
-    """Say what a request to S3 needs (Amazon S3 API reference, "Actions, resources and condition keys")."""
+    """Say what a request to S3 needs (Amazon S3 API reference, "Actions, resources and condition
+    keys").
+    """
     bucket, _, key = unquote(request.path).lstrip("/").partition("/")
     query, headers = request.query, {name.lower(): value for name, value in request.headers.items()}
     version = "Version" if "versionId" in query else ""
@@ -154,19 +162,39 @@ def s3_needs(request: Request) -> list[Use]:
     if not key:
         if request.method == "POST" and "delete" in query:
             return [
-                Use(f"s3:DeleteObject{'Version' if told.get('VersionId') else ''}", f"{bucket}/{told['Key']}")
+                Use(
+                    f"s3:DeleteObject{'Version' if told.get('VersionId') else ''}",
+                    f"{bucket}/{told['Key']}",
+                )
                 for told in _deleted(request.body)
             ]
         if request.method == "HEAD":
             return [Use(REGION, bucket)]
-        action = next((action for name, action in _OF_A_BUCKET.items() if name in query), "s3:ListBucket")
-        return [Use(action, bucket, query.get("prefix", "") if action.startswith("s3:ListBucket") else None)]
+        action = next(
+            (action for name, action in _OF_A_BUCKET.items() if name in query), "s3:ListBucket"
+        )
+        return [
+            Use(
+                action,
+                bucket,
+                query.get("prefix", "") if action.startswith("s3:ListBucket") else None,
+            )
+        ]
     if request.method in ("GET", "HEAD"):
         return [Use(f"s3:GetObject{version}", where)]
     if request.method == "DELETE":
-        return [Use("s3:AbortMultipartUpload" if "uploadId" in query else f"s3:DeleteObject{version}", where)]
+        return [
+            Use(
+                "s3:AbortMultipartUpload" if "uploadId" in query else f"s3:DeleteObject{version}",
+                where,
+            )
+        ]
     source = unquote(headers.get("x-amz-copy-source", "")).lstrip("/")
-    read = [Use("s3:GetObject" + ("Version" if "?" in source else ""), source.partition("?")[0])] if source else []
+    read = (
+        [Use("s3:GetObject" + ("Version" if "?" in source else ""), source.partition("?")[0])]
+        if source
+        else []
+    )
     return [*read, Use("s3:PutObject", where)]
 
 
@@ -180,7 +208,7 @@ def _deleted(body: bytes) -> list[dict[str, str]]:
 
 
 def s3_absent(request: Request) -> Use | None:
-    """Say what S3 wants to see before it tells that an object is not there."""
+    """Return the permission without which S3 does not report that an object is missing."""
     bucket, _, key = unquote(request.path).lstrip("/").partition("/")
     return Use("s3:ListBucket", bucket, key) if key and request.method in ("GET", "HEAD") else None
 
@@ -189,7 +217,8 @@ def s3_refusal(request: Request, lacking: list[Use]) -> Answer:
     """Answer as S3 does: key by key to a bulk deletion."""
     if request.method == "POST" and "delete" in request.query:
         told = "".join(
-            f"<Error><Key>{use.resource.partition('/')[2]}</Key><Code>AccessDenied</Code></Error>" for use in lacking
+            f"<Error><Key>{use.resource.partition('/')[2]}</Key><Code>AccessDenied</Code></Error>"
+            for use in lacking
         )
         return Answer(200, f"<DeleteResult>{told}</DeleteResult>".encode())
     return error(403, "AccessDenied")
@@ -202,11 +231,14 @@ _PATH = re.compile(r"@Resource\[" + re.escape(_BLOBS) + r":path\] StringLike '([
 
 
 def azure_allows(*assignments: Mapping[str, Any]) -> Allows:
-    """Evaluate role assignments: data actions of the role, on a container, where a condition names a path."""
+    """Evaluate role assignments: data actions of the role, on a container, where a condition names
+    a path.
+    """
 
     def allows(use: Use) -> bool:
         return any(
-            use.action in assignment["role"]["dataActions"] and _in_path(assignment.get("condition"), use)
+            use.action in assignment["role"]["dataActions"]
+            and _in_path(assignment.get("condition"), use)
             for assignment in assignments
         )
 
@@ -222,7 +254,9 @@ def _in_path(condition: str | None, use: Use) -> bool:
 
 
 def azure_needs(request: Request) -> list[Use]:
-    """Say what a request to Azure Blob Storage needs (REST reference, "Permissions for blob service operations")."""
+    """Say what a request to Azure Blob Storage needs (REST reference, "Permissions for blob service
+    operations").
+    """
     _, _, rest = unquote(request.path).lstrip("/").partition("/")
     container, _, blob = rest.partition("/")
     comp = request.query.get("comp", "")
@@ -233,8 +267,16 @@ def azure_needs(request: Request) -> list[Use]:
         return [Use(f"{_BLOBS}/delete", path.partition("/")[2]) for path in paths]
     if not blob:
         # Without a container it is the account that is asked: no data action.
-        return [Use(f"{_BLOBS}/read" if comp == "list" else "account", container, request.query.get("prefix", ""))]
-    source = urlsplit({name.lower(): value for name, value in request.headers.items()}.get("x-ms-copy-source", "")).path
+        return [
+            Use(
+                f"{_BLOBS}/read" if comp == "list" else "account",
+                container,
+                request.query.get("prefix", ""),
+            )
+        ]
+    source = urlsplit(
+        {name.lower(): value for name, value in request.headers.items()}.get("x-ms-copy-source", "")
+    ).path
     read = [Use(f"{_BLOBS}/read", unquote(source).lstrip("/").partition("/")[2])] if source else []
     actions = {"GET": "read", "HEAD": "read", "PUT": "write", "DELETE": "delete"}
     return [*read, Use(f"{_BLOBS}/{actions[request.method]}", where)]
@@ -242,7 +284,10 @@ def azure_needs(request: Request) -> list[Use]:
 
 def azure_refusal(_request: Request, _lacking: list[Use]) -> Answer:
     """Answer as the service does to an identity that lacks a role."""
-    body = '<?xml version="1.0" encoding="utf-8"?><Error><Code>AuthorizationPermissionMismatch</Code><Message>no</Message></Error>'
+    body = (
+        '<?xml version="1.0" encoding="utf-8"?><Error>'
+        "<Code>AuthorizationPermissionMismatch</Code><Message>no</Message></Error>"
+    )
     return Answer(403, body.encode(), {"x-ms-error-code": "AuthorizationPermissionMismatch"})
 
 
@@ -256,7 +301,8 @@ def gcs_allows(*bindings: Mapping[str, Any]) -> Allows:
 
     def allows(use: Use) -> bool:
         return any(
-            use.action in binding["permissions"] and _begins(binding.get("condition"), use) for binding in bindings
+            use.action in binding["permissions"] and _begins(binding.get("condition"), use)
+            for binding in bindings
         )
 
     return allows
@@ -271,7 +317,8 @@ def _begins(condition: str | None, use: Use) -> bool:
 
 
 class GcsNeeds:
-    """Says what a request to the JSON API needs, or a read by the XML API; to replace an object is to delete it, too.
+    """Says what a request to the JSON API needs, or a read by the XML API; to replace an object is
+    to delete it, too.
 
     Attributes:
         written: Objects that are known to be there.
@@ -283,7 +330,10 @@ class GcsNeeds:
     def __call__(self, request: Request) -> list[Use]:
         if request.path.startswith("/batch/"):
             lines = re.findall(rb"^DELETE (\S+) HTTP/1.1\r?$", request.body, re.MULTILINE)
-            return [Use("storage.objects.delete", _gcs_name(urlsplit(line.decode()).path)) for line in lines]
+            return [
+                Use("storage.objects.delete", _gcs_name(urlsplit(line.decode()).path))
+                for line in lines
+            ]
         if request.path.startswith(("/upload/", "/resumable/")):
             return self._upload(request)
         copied = re.search(r"/b/([^/]+)/o/([^/]+)/rewriteTo/b/([^/]+)/o/([^/]+)$", request.path)
@@ -296,7 +346,12 @@ class GcsNeeds:
             if not request.path.endswith("/o"):
                 return [Use("storage.buckets.get", name)]
             return [Use("storage.objects.list", name, request.query.get("prefix", ""))]
-        return [Use({"GET": "storage.objects.get", "DELETE": "storage.objects.delete"}[request.method], name)]
+        return [
+            Use(
+                {"GET": "storage.objects.get", "DELETE": "storage.objects.delete"}[request.method],
+                name,
+            )
+        ]
 
     def _upload(self, request: Request) -> list[Use]:
         bucket = _gcs_name(request.path)
@@ -323,7 +378,13 @@ def _name_in(body: bytes) -> str | None:
 
 def gcs_refusal(request: Request, lacking: list[Use]) -> Answer:
     """Answer as the service does; in a batch to each of its parts."""
-    no = {"error": {"code": 403, "message": f"no {lacking[0].action} access", "errors": [{"reason": "forbidden"}]}}
+    no = {
+        "error": {
+            "code": 403,
+            "message": f"no {lacking[0].action} access",
+            "errors": [{"reason": "forbidden"}],
+        }
+    }
     body = json.dumps(no).encode()
     if not request.path.startswith("/batch/"):
         return Answer(403, body, {"Content-Type": "application/json"})

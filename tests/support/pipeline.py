@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from spark_core import mark, sweep
 from spark_core.checks import CheckResult, verdict
-from spark_core.checks.verdict import Verdict
-from spark_core.records.tables import StoredTable
+from spark_core.checks.verdict_document import Verdict
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 
 
@@ -41,4 +41,7 @@ def sweep_only(run: Run) -> dict[str, str]:
     """Sweep a concluded mark; address -> outcome."""
     report = run.keep(sweep.sweep(run))
     sweep.require_complete(report)
-    return {row.address: row.outcome for row in report.frame(run.spark, ["address", "outcome"]).collect()}
+    return {
+        row.address: row.outcome
+        for row in report.frame(run.spark, ["address", "outcome"]).collect()
+    }

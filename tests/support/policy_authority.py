@@ -1,8 +1,8 @@
-"""A lakeFS server whose users have policies: the server's own executable, with an authorization service of ours beside it.
+"""A lakeFS server whose users have policies: its own executable, with a scripted authorization
+service.
 
-The open-source server checks the policies of users by itself; who the users are
-and which policies they have, it asks of a service that it is told of. Here that
-is a few answers on loopback.
+The open-source server checks policies itself, but asks a configured service for users and their
+policies. Here that service is a few answers on loopback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.scripted_server import Asked, ScriptedServer
 
 VARIABLE = "LAKEGC_LIVE_LAKEFS"
 _STARTS_WITHIN_SECONDS = 60
-# The server ends by itself then, should the tests be killed.
+# The server then ends by itself if the tests are killed.
 _LIVES_SECONDS = 900
 _KEY, _SECRET = "KEY-OF-", "secret-of-"
 _NOTHING_MORE = {"has_more": False, "max_per_page": 1000, "next_offset": "", "results": 1}
@@ -62,7 +62,7 @@ class Authority:
 
 
 def _service(policies: Mapping[str, Mapping[str, Any]]) -> ScriptedServer:
-    """What the server asks of its authorization service (lakeFS `api/authorization.yml`)."""
+    """The authorization service of the server (lakeFS `api/authorization.yml`)."""
 
     def answer(asked: Asked) -> tuple[int, Any] | None:
         what = asked.path.strip("/").split("/")
@@ -90,7 +90,9 @@ def _about(policies: Mapping[str, Mapping[str, Any]], what: list[str]) -> tuple[
 
 @contextmanager
 def authority(folder: Path) -> Iterator[Authority]:
-    """Start a server with one user, `admin`, who may do everything; stop it at the end of the block."""
+    """Start a server with one user, `admin`, who may do everything; stop it at the end of the
+    block.
+    """
     with socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -115,9 +117,14 @@ def authority(folder: Path) -> Iterator[Authority]:
             "USAGE_REPORT_ENABLED": "false",
             "SECURITY_CHECK_LATEST_VERSION": "false",
         }
-        environment = {**os.environ, **{f"LAKEFS_{name}": value for name, value in settings.items()}}
+        environment = {
+            **os.environ,
+            **{f"LAKEFS_{name}": value for name, value in settings.items()},
+        }
         command = ["timeout", str(_LIVES_SECONDS), os.environ[VARIABLE], "run"]
-        with subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log) as process:
+        with subprocess.Popen(
+            command, env=environment, cwd=folder, stdout=log, stderr=log
+        ) as process:
             try:
                 _wait(f"http://{address}", process, folder / "log")
                 yield Authority(f"http://{address}", policies)
@@ -126,7 +133,7 @@ def authority(folder: Path) -> Iterator[Authority]:
 
 
 def _wait(endpoint: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until the server answers, and tell it that it is set up."""
+    """Wait until the server answers, and complete its setup."""
     until = time.monotonic() + _STARTS_WITHIN_SECONDS
     while time.monotonic() < until and process.poll() is None:
         try:

@@ -1,4 +1,6 @@
-"""The policies of docs/security.md, read from the page itself, so that what people copy is what was tried."""
+"""The policies of docs/security.md, read from the page itself, so that what people copy is what was
+tried.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A lakeFS server that answers about one recorded repository, as far as a mark and its proof need it."""
+"""A lakeFS server that answers about one recorded repository, as far as a mark and its proof need
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from tests.support.scripted_server import Answer, Asked, Reply, ScriptedServer, 
 
 ACCESS_KEY_ID = "AKIARECORDEDSERVER"
 SECRET_ACCESS_KEY = "recorded/server+secret=0123456789"
-_AUTHORIZATION = "Basic " + base64.b64encode(f"{ACCESS_KEY_ID}:{SECRET_ACCESS_KEY}".encode()).decode()
+_AUTHORIZATION = (
+    "Basic " + base64.b64encode(f"{ACCESS_KEY_ID}:{SECRET_ACCESS_KEY}".encode()).decode()
+)
 
 _EXTERNAL = "/srv/lakefs/state/local/ext"
 _COMMITS_TASK = "GCPCrecordedrecordedrec0"
@@ -44,12 +48,20 @@ _ROUTES = (
     ("commit", "GET", r"/repositories/(?P<repository>[^/]+)/commits/(?P<commit>[^/]+)"),
     ("prepare_commits_sync", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits"),
     ("prepare_commits", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits/async"),
-    ("prepare_commits_status", "GET", r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits/status"),
+    (
+        "prepare_commits_status",
+        "GET",
+        r"/repositories/(?P<repository>[^/]+)/gc/prepare_commits/status",
+    ),
     ("prepare_uncommitted", "POST", r"/repositories/(?P<repository>[^/]+)/gc/prepare_uncommited"),
     ("dump", "POST", r"/repositories/(?P<repository>[^/]+)/dump"),
     ("dump_status", "GET", r"/repositories/(?P<repository>[^/]+)/dump"),
     ("dump_sync", "PUT", r"/repositories/(?P<repository>[^/]+)/refs/dump"),
-    ("table_location", "GET", r"/repositories/(?P<repository>[^/]+)/metadata/(?:meta_)?range/(?P<table>[^/]+)"),
+    (
+        "table_location",
+        "GET",
+        r"/repositories/(?P<repository>[^/]+)/metadata/(?:meta_)?range/(?P<table>[^/]+)",
+    ),
 )
 
 
@@ -93,18 +105,24 @@ class RecordedServer(ScriptedServer):
         self.server = golden.server(name)
         self.requests: Counter[str] = Counter()
         self.repository = dict(self.server["repository"])
-        self.repository["storage_namespace"] = storage_namespace or self.repository["storage_namespace"]
+        self.repository["storage_namespace"] = (
+            storage_namespace or self.repository["storage_namespace"]
+        )
         self.grace_period_seconds = grace_period_seconds
         self.entry = self._chosen(retention_label, index)
         recorded = self.entry["rules"] if self.entry else self.server["gc_rules"]
-        self.rules: dict[str, Any] | None = None if "$status" in recorded else _rules_as_shown(recorded)
+        self.rules: dict[str, Any] | None = (
+            None if "$status" in recorded else _rules_as_shown(recorded)
+        )
         self.local_path = namespace_root.parent
         if not self.repository["read_only"]:
             self._write_what_the_server_wrote()
 
     @classmethod
     def unpacked(cls, name: str, blockstore: Path, **options: Any) -> Self:
-        """Unpack the repository into a local blockstore, under the path that its storage namespace names."""
+        """Unpack the repository into a local blockstore, under the path that its storage namespace
+        names.
+        """
         path = golden.server(name)["repository"]["storage_namespace"].partition("://")[2].strip("/")
         target = blockstore / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -116,8 +134,10 @@ class RecordedServer(ScriptedServer):
 
     @property
     def now(self) -> datetime:
-        """The instant that the chosen entry of `retention[]` stands for, else that of the capture."""
-        return datetime.fromtimestamp(self.entry["now"] if self.entry else self.expected["captured_at"], UTC)
+        """The instant of the chosen entry of `retention[]`, else that of the capture."""
+        return datetime.fromtimestamp(
+            self.entry["now"] if self.entry else self.expected["captured_at"], UTC
+        )
 
     def options(self, **changes: Any) -> ServerOptions:
         """Make the options of a client with the right keys."""
@@ -140,11 +160,17 @@ class RecordedServer(ScriptedServer):
                 ]
                 self.commits_csv.write_text("commit_id,expired,metarange_id\n" + "".join(rows))
         for shown in self.expected["prepare_uncommitted"]["pages"]:
-            directory = self.namespace_root / f"_lakefs/retention/gc/uncommitted/{shown['run_id']}/uncommitted"
+            directory = (
+                self.namespace_root
+                / f"_lakefs/retention/gc/uncommitted/{shown['run_id']}/uncommitted"
+            )
             if shown["gc_uncommitted_location"] and not directory.exists():
                 directory.mkdir(parents=True)
                 rows = self.expected["prepare_uncommitted"]["rows"]
-                columns = [pa.array([row[at] for row in rows], SERVER_UNCOMMITTED.field(at).type) for at in (0, 1)]
+                columns = [
+                    pa.array([row[at] for row in rows], SERVER_UNCOMMITTED.field(at).type)
+                    for at in (0, 1)
+                ]
                 pq.write_table(
                     pa.Table.from_arrays(columns, schema=SERVER_UNCOMMITTED),
                     directory / "dc0k43pksdufl6vf46mg",
@@ -161,7 +187,10 @@ class RecordedServer(ScriptedServer):
     @property
     def commits_csv(self) -> Path:
         """The list of retained commits."""
-        return self.namespace_root / f"_lakefs/retention/gc/commits/run_id={self.commits_run_id}/commits.csv"
+        return (
+            self.namespace_root
+            / f"_lakefs/retention/gc/commits/run_id={self.commits_run_id}/commits.csv"
+        )
 
     def _recorded(self, asked: Asked) -> Reply | tuple[int, Any] | None:
         if asked.headers.get("Authorization") != _AUTHORIZATION:
@@ -184,10 +213,15 @@ class RecordedServer(ScriptedServer):
         return 200, self._storage()
 
     def _storage(self) -> dict[str, Any]:
-        """Say which kind of store the repository lies in: another than the recorded one when it was moved."""
+        """Say which kind of store the repository lies in: another than the recorded one when it was
+        moved.
+        """
         recorded = self.server["config"]["storage_config"]
         scheme = self.repository["storage_namespace"].partition("://")[0]
-        return {**recorded, "blockstore_type": {"https": "azure", "http": "azure"}.get(scheme, scheme)}
+        return {
+            **recorded,
+            "blockstore_type": {"https": "azure", "http": "azure"}.get(scheme, scheme),
+        }
 
     def _version(self, asked: Asked) -> tuple[int, Any]:
         return 200, self.server["config"]["version_config"]
@@ -219,7 +253,11 @@ class RecordedServer(ScriptedServer):
     def _branches(self, asked: Asked) -> tuple[int, Any]:
         hidden = asked.query.get("show_hidden", "").lower() == "true"
         shown = self.server.get("branches_listed_without_show_hidden")
-        branches = [branch for branch in self.server["branches"] if hidden or shown is None or branch["id"] in shown]
+        branches = [
+            branch
+            for branch in self.server["branches"]
+            if hidden or shown is None or branch["id"] in shown
+        ]
         return 200, page(branches, asked.query)
 
     def _tags(self, asked: Asked) -> tuple[int, Any]:
@@ -242,23 +280,33 @@ class RecordedServer(ScriptedServer):
 
     def _log(self, asked: Asked, ref: str) -> tuple[int, Any]:
         commits = {commit["id"]: commit for commit in self.server["commits"]}
-        named = {at["id"]: at["commit_id"] for at in (*self.server["branches"], *self.server["tags"])}
+        named = {
+            at["id"]: at["commit_id"] for at in (*self.server["branches"], *self.server["tags"])
+        }
         start = named.get(ref, ref)
         if start not in commits:
             return 404, {"message": "not found"}
         # As the server does: the newest first of those whose child was shown.
         shown, waiting = [], {start}
         while waiting:
-            latest = max(waiting, key=lambda commit_id: (commits[commit_id]["creation_date"], commit_id))
+            latest = max(
+                waiting, key=lambda commit_id: (commits[commit_id]["creation_date"], commit_id)
+            )
             waiting.remove(latest)
             shown.append(commits[latest])
             waiting |= set(commits[latest]["parents"]) - {commit["id"] for commit in shown}
         if "after" in asked.query:
             ids = [commit["id"] for commit in shown]
-            shown = shown[ids.index(asked.query["after"]) + 1 :] if asked.query["after"] in ids else []
+            shown = (
+                shown[ids.index(asked.query["after"]) + 1 :] if asked.query["after"] in ids else []
+            )
         cut = shown[: int(asked.query.get("amount", 100))]
         more = len(cut) < len(shown)
-        pagination = {"has_more": more, "next_offset": cut[-1]["id"] if more else "", "results": len(cut)}
+        pagination = {
+            "has_more": more,
+            "next_offset": cut[-1]["id"] if more else "",
+            "results": len(cut),
+        }
         return 200, {"pagination": {**pagination, "max_per_page": 1000}, "results": cut}
 
     def _list_objects(self, asked: Asked, ref: str) -> tuple[int, Any]:
@@ -296,12 +344,17 @@ class RecordedServer(ScriptedServer):
             on_branch = dict(shown[branch["commit_id"]])
             for path in branch["removed"]:
                 del on_branch[path]
-            on_branch |= {staged["path"]: rows[staged["path"], staged["address"]] for staged in branch["staged"]}
+            on_branch |= {
+                staged["path"]: rows[staged["path"], staged["address"]]
+                for staged in branch["staged"]
+            }
             shown[name] = on_branch
         return shown
 
     def _shown_address(self, address: str, stored: str | None) -> str:
-        """Show an address as stat does: on a local store a full one carries the blockstore's path twice."""
+        """Show an address as stat does: on a local store a full one carries the blockstore's path
+        twice.
+        """
         namespace = self.repository["storage_namespace"]
         if not namespace.startswith("local://"):
             return address if "://" in address else f"{namespace.rstrip('/')}/{address}"
@@ -335,7 +388,11 @@ class RecordedServer(ScriptedServer):
     def _prepare_commits_status(self, asked: Asked) -> tuple[int, Any]:
         if asked.query.get("id") != _COMMITS_TASK:
             return 404, {"message": "not found"}
-        done = {"completed": True, "task_id": _COMMITS_TASK, "update_time": "2026-11-21T07:17:41.932822106Z"}
+        done = {
+            "completed": True,
+            "task_id": _COMMITS_TASK,
+            "update_time": "2026-11-21T07:17:41.932822106Z",
+        }
         if self.rules is None:
             return 200, {**done, "error": {"message": "get gc rules: not found"}}
         return 200, {**done, "result": self._prepared_commits()}
@@ -347,7 +404,10 @@ class RecordedServer(ScriptedServer):
         token = (asked.body or {}).get("continuation_token")
         tokens = [None, *(shown.get("continuation_token") for shown in pages[:-1])]
         shown = pages[tokens.index(token or None)]
-        return 201, {**shown, "gc_uncommitted_location": _filled_in(shown["gc_uncommitted_location"])}
+        return 201, {
+            **shown,
+            "gc_uncommitted_location": _filled_in(shown["gc_uncommitted_location"]),
+        }
 
     def _dump(self, asked: Asked) -> tuple[int, Any]:
         if self.server["refs_dump"] is None:
@@ -381,7 +441,9 @@ def _filled_in(text: str) -> str:
 
 
 def _location_root(namespace: str) -> str:
-    """Begin a location as the server does: on a local store with the blockstore's path (`lakefs-facts` 11.24)."""
+    """Begin a location as the server does: on a local store with the blockstore's path
+    (`lakefs-facts` 11.24).
+    """
     if namespace.startswith("local://"):
         return f"local://{golden.SERVER_PATH}/{namespace.removeprefix('local://').rstrip('/')}"
     return namespace.rstrip("/")

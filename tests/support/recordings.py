@@ -18,7 +18,9 @@ def recordings(name: str) -> list[Any]:
 
 
 def recorded(name: str, index: int) -> Reply:
-    """One recorded answer, sent as it came: text that is no JSON value (two documents) byte for byte."""
+    """One recorded answer, sent as it came: text that is no JSON value (two documents) byte for
+    byte.
+    """
     response = recordings(name)[index]["response"]
     body = response["body"]
     return Reply(response["status"], body.encode() if isinstance(body, str) else body)

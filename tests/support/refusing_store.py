@@ -5,12 +5,13 @@ from spark_core.storage.local import LocalStore
 
 
 class NoOutcomes(LocalStore):
-    """Answers 403 to what became of a batch: intents are taken, and the deletions are done by then."""
+    """Refuses the outcomes of a batch with 403, after it took the intents and deleted objects."""
 
     def put_if_absent(self, key, data):
         if "/journal/" in key and "/outcome-" in key:
             raise PermissionDeniedError(
-                f"write {key!r} of {self.root}: the store refuses (HTTP 403 AccessDenied)", "Allow s3:PutObject."
+                f"write {key!r} of {self.root}: the store refuses (HTTP 403 AccessDenied)",
+                "Allow s3:PutObject.",
             )
         super().put_if_absent(key, data)
 

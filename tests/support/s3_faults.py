@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Literal
+from dataclasses import replace
 from urllib.parse import urlencode
 from xml.sax.saxutils import unescape
 
-from tests.support.fault_proxy import FaultProxy, Forward, Once
+from tests.support.fault_proxy import Forward, ProxiedFaults
 from tests.support.scripted_s3 import Answer, Request, error
 
 _OBJECT = re.compile(rb"<Object>.*?</Object>", re.DOTALL)
@@ -29,16 +28,20 @@ def is_copy(request: Request) -> bool:
     return "x-amz-copy-source" in {name.lower() for name in request.headers}
 
 
-class S3Faults:
-    """`RemoteFaults` of S3.
+class S3Faults(ProxiedFaults):
+    """`RemoteFaults` of S3."""
 
-    Args:
-        proxy: Between the store and its server.
-        before: The namespace's part of every key.
-    """
+    kind_of = staticmethod(kind_of)
+    is_copy = staticmethod(is_copy)
 
-    def __init__(self, proxy: FaultProxy, before: str) -> None:
-        self._proxy, self._before = proxy, before
+    @staticmethod
+    def busy() -> Answer:
+        return error(503, "SlowDown")
+
+    @staticmethod
+    def paged(request: Request, keys: int) -> Request:
+        query = urlencode({**request.query, "max-keys": str(keys)})
+        return replace(request, target=f"{request.path}?{query}")
 
     def refuse(self, key: str) -> None:
         self._answer_for_keys({key: 1_000_000}, "AccessDenied")
@@ -48,7 +51,7 @@ class S3Faults:
 
     def _answer_for_keys(self, times: dict[str, int], code: str) -> None:
         """Keep keys out of deletions so many times and answer for them."""
-        left = Counter({self._before + key: number for key, number in times.items()})
+        left = Counter({self.before + key: number for key, number in times.items()})
 
         def meddle(request: Request, forward: Forward) -> Answer:
             if kind_of(request) != "delete":
@@ -65,7 +68,7 @@ class S3Faults:
             end = request.body.rindex(b"</Object>") + len(b"</Object>")
             body = request.body[:start] + b"".join(kept) + request.body[end:]
             if kept:
-                answer = forward(Request(**{**vars(request), "body": body}))
+                answer = forward(replace(request, body=body))
             else:
                 answer = Answer(200, b'<?xml version="1.0"?><DeleteResult></DeleteResult>')
             return Answer(
@@ -74,62 +77,24 @@ class S3Faults:
                 answer.headers,
             )
 
-        self._proxy.meddle(meddle)
-
-    def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
-        left = Counter({kind: times})
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            if left[kind_of(request)] > 0:
-                left[kind_of(request)] -= 1
-                return error(503, "SlowDown")
-            return forward(request)
-
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)
 
     def ignore_conditions(self) -> None:
         def meddle(request: Request, forward: Forward) -> Answer:
-            headers = {name: value for name, value in request.headers.items() if name.lower() != "if-none-match"}
-            return forward(Request(**{**vars(request), "headers": headers}))
+            headers = {
+                name: value
+                for name, value in request.headers.items()
+                if name.lower() != "if-none-match"
+            }
+            return forward(replace(request, headers=headers))
 
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)
 
     def expire_credentials(self) -> None:
         def meddle(request: Request, _forward: Forward) -> Answer:
             return Answer(400) if request.method == "HEAD" else error(400, "ExpiredToken")
 
-        self._proxy.meddle(meddle)
-
-    def after_copy(self, action: Callable[[], None]) -> None:
-        once = Once(action)
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            answer = forward(request)
-            if is_copy(request):
-                once()
-            return answer
-
-        self._proxy.meddle(meddle)
-
-    def in_the_middle(self, kind: Literal["list", "delete"], action: Callable[[], None]) -> None:
-        once = Once(action)
-
-        def meddle(request: Request, forward: Forward) -> Answer:
-            answer = forward(request)
-            if kind_of(request) == kind:
-                once()
-            return answer
-
-        self._proxy.meddle(meddle)
-
-    def pages_of(self, keys: int) -> None:
-        def meddle(request: Request, forward: Forward) -> Answer:
-            if kind_of(request) != "list":
-                return forward(request)
-            target = f"{request.path}?{urlencode({**request.query, 'max-keys': str(keys)})}"
-            return forward(Request(**{**vars(request), "target": target}))
-
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)
 
     def repeat_page(self) -> None:
         first: list[bytes] = []
@@ -146,4 +111,4 @@ class S3Faults:
             done.append(True)
             return Answer(answer.status, answer.body.replace(objects[0], first[0]), answer.headers)
 
-        self._proxy.meddle(meddle)
+        self.proxy.meddle(meddle)

@@ -1,4 +1,6 @@
-"""A repository on the sandbox, driven over HTTP like one on a live server; time is the sandbox's own clock."""
+"""A repository on the sandbox, driven over HTTP like one on a live server; time is the sandbox's
+own clock.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from lakegc_dagster.sandbox.clock import SandboxClock
 from tests.support.live_repository import LiveRepository, short
 from tests.support.live_server import LiveServer, LocalNamespace
 
-# The most significant 32 of the 96 bits of an xid are its seconds; 20 characters of base32hex hold them.
+# The most significant 32 of the 96 bits of an xid are its seconds; 20 characters of base32hex hold
+# them.
 _XID_ALPHABET = "0123456789abcdefghijklmnopqrstuv"
 
 
@@ -48,7 +51,9 @@ class SandboxServer(LiveServer):
 
 
 class SandboxNamespace(LocalNamespace):
-    """A namespace on the sandbox's blockstore; what is written past the server is dated by its clock."""
+    """A namespace on the sandbox's blockstore; what is written past the server is dated by its
+    clock.
+    """
 
     def put(self, key: str, data: bytes) -> str:
         address = super().put(key, data)
@@ -83,11 +88,15 @@ class SandboxRepository(LiveRepository):
         return address
 
     def born(self, address: str) -> datetime:
-        """Tell how young an object is: when it was written, or its address given out, whichever was later."""
+        """Tell how young an object is: when it was written, or its address given out, whichever was
+        later.
+        """
         return max(self._given_out(address), self.written[address])
 
     def is_older_than_itself(self, address: str) -> bool:
-        """Say whether an object was there before its repository, by more than clocks may differ: the clock was set back."""
+        """Say whether an object was there before its repository, by more than clocks may differ:
+        the clock was set back.
+        """
         began = self.made.replace(microsecond=0) - timedelta(minutes=5)
         return min(self._given_out(address), self.written[address]) < began
 
@@ -99,7 +108,9 @@ class SandboxRepository(LiveRepository):
         return datetime.fromtimestamp(bits >> 68, UTC)
 
     def note(self, commit: dict[str, Any]) -> str:
-        """Remember a commit, and when it was made: the API tells whole seconds, the clock all of them."""
+        """Remember a commit, and when it was made: the API tells whole seconds, the clock all of
+        them.
+        """
         now = self.server.now()
         told = datetime.fromtimestamp(commit["creation_date"], UTC)
         self._created.setdefault(commit["id"], now if told == now.replace(microsecond=0) else told)
@@ -123,7 +134,9 @@ class SandboxRepository(LiveRepository):
         return self._entries[ref]
 
     def days(self) -> tuple[int | None, Mapping[str, int]]:
-        """Return the rules as the server tells them: the default (None: no rules) and the days by branch."""
+        """Return the rules as the server tells them: the default (None: no rules) and the days by
+        branch.
+        """
         answer = self.ask("GET", "/settings/gc_rules")
         if answer.status == 404:
             return None, {}

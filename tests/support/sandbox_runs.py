@@ -23,7 +23,13 @@ def environment(sandbox: Sandbox, spark, clock) -> Environment:
 
 
 def open_sandbox_run(
-    sandbox: Sandbox, repository_id: str, spark, now: datetime, *, opened: datetime | None = None, **options
+    sandbox: Sandbox,
+    repository_id: str,
+    spark,
+    now: datetime,
+    *,
+    opened: datetime | None = None,
+    **options,
 ) -> Run:
     """Open a run that stands for `now`; a second after it, unless told when."""
     clock = FakeClock(opened or now + timedelta(seconds=1))

@@ -26,7 +26,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the client gets; with `cut` the connection ends that many bytes before the promised length."""
+    """What the client gets; with `cut` the connection ends that many bytes before the promised
+    length.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -36,13 +38,20 @@ class Answer:
 
 def error(status: int, code: str, more: str = "") -> Answer:
     """An error as S3 writes it."""
-    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>as scripted</Message>{more}</Error>'
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<Error><Code>{code}</Code><Message>as scripted</Message>{more}</Error>"
+    )
     return Answer(status, text.encode())
 
 
 @contextmanager
-def scripted_s3(answer: Callable[[Request], Answer], *, certificate: Path | None = None) -> Iterator[str]:
-    """Serve until the end of the block, with TLS when there is a certificate (with its key); gives the endpoint."""
+def scripted_s3(
+    answer: Callable[[Request], Answer], *, certificate: Path | None = None
+) -> Iterator[str]:
+    """Serve until the end of the block, with TLS when there is a certificate (with its key); gives
+    the endpoint.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -50,8 +59,13 @@ def scripted_s3(answer: Callable[[Request], Answer], *, certificate: Path | None
         def _serve(self) -> None:
             parts = urlsplit(self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-            told = answer(Request(self.command, parts.path, query, body, self.path, dict(self.headers)))
+            query = {
+                name: values[0]
+                for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+            }
+            told = answer(
+                Request(self.command, parts.path, query, body, self.path, dict(self.headers))
+            )
             self.send_response(told.status)
             for name, value in {"Content-Length": str(len(told.body)), **told.headers}.items():
                 self.send_header(name, value)

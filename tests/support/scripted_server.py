@@ -17,7 +17,9 @@ API = "/api/v1"
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: path without /api/v1 and decoded, query as the last value of each key, body as JSON."""
+    """A request: path without /api/v1 and decoded, query as the last value of each key, body as
+    JSON.
+    """
 
     method: str
     path: str
@@ -29,7 +31,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer: a body is JSON unless it is bytes; `cut` sends half of it and closes; `delay_seconds` comes first."""
+    """An answer: a body is JSON unless it is bytes; `cut` sends half of it and closes;
+    `delay_seconds` comes first.
+    """
 
     status: int
     body: Any = None
@@ -38,7 +42,8 @@ class Reply:
     cut: bool = False
 
 
-# A test gives a reply, or (status, body), or a function of the request; None of it means "as otherwise".
+# A test gives a reply, or (status, body), or a function of the request; None of it means "as
+# otherwise".
 Answer = Reply | tuple[int, Any] | Callable[[Asked], "Reply | tuple[int, Any] | None"]
 
 
@@ -99,7 +104,9 @@ class ScriptedServer:
         self._server.daemon_threads = True
         self._port = self._server.server_address[1]
         self.endpoint = f"http://127.0.0.1:{self._port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
 
     def refuse(self) -> None:
@@ -126,7 +133,10 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             asked = Asked(
                 self.command,
                 unquote(parts.path).removeprefix(API),
-                {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()},
+                {
+                    key: values[-1]
+                    for key, values in parse_qs(parts.query, keep_blank_values=True).items()
+                },
                 json.loads(text) if text else None,
                 dict(self.headers.items()),
                 self.path,
@@ -163,7 +173,9 @@ def _json(body: Any) -> bytes:
     return b"" if body is None else json.dumps(body).encode() + b"\n"
 
 
-def page(items: Iterable[Mapping[str, Any]], query: Mapping[str, str], key: str = "id") -> dict[str, Any]:
+def page(
+    items: Iterable[Mapping[str, Any]], query: Mapping[str, str], key: str = "id"
+) -> dict[str, Any]:
     """Cut a list as the server does: in order of bytes, behind `after`, at most `amount`."""
     ordered = sorted(items, key=lambda item: item[key].encode())
     behind = [item for item in ordered if item[key].encode() > query.get("after", "").encode()]

@@ -1,4 +1,6 @@
-"""What a collection of a searched repository must leave and take, and the comparison with what it did."""
+"""What a collection of a searched repository must leave and take, and the comparison with what it
+did.
+"""
 
 from __future__ import annotations
 
@@ -74,13 +76,17 @@ class Held:
             kind.pop(name, None)
 
     def held_commits(self, repository: SandboxRepository) -> set[str]:
-        """Return the commits that keep their objects: of a branch all that it reaches, now and when it was held."""
+        """Return the commits that keep their objects: of a branch all that it reaches, now and when
+        it was held.
+        """
         heads, tagged = repository.branches(), repository.tags()
         kept = set(self.commits.values())
         for tag, commit in self.tags.values():
             kept |= {commit, tagged.get(tag, commit)}
         reached: set[str] = set()
-        left = [at for branch, head in self.branches.values() for at in (head, heads.get(branch, head))]
+        left = [
+            at for branch, head in self.branches.values() for at in (head, heads.get(branch, head))
+        ]
         while left:
             commit = left.pop()
             if commit not in reached:
@@ -94,13 +100,18 @@ class Held:
             address
             for address in addresses
             if any(
-                address == held or (held.endswith("/") and address.startswith(held)) for held in self.addresses.values()
+                address == held or (held.endswith("/") and address.startswith(held))
+                for held in self.addresses.values()
             )
         }
 
 
-def reachable(repository: SandboxRepository, now: datetime, options: Options, held: Held | None = None) -> set[str]:
-    """Return every address that a branch, a staged entry, a tag, a hold or a retained commit shows at `now`, in or out of the store."""
+def reachable(
+    repository: SandboxRepository, now: datetime, options: Options, held: Held | None = None
+) -> set[str]:
+    """Return every address that a branch, a staged entry, a tag, a hold or a retained commit shows
+    at `now`, in or out of the store.
+    """
     default, days = repository.days()
     kept = live_oracle.retained(
         repository,
@@ -115,10 +126,16 @@ def reachable(repository: SandboxRepository, now: datetime, options: Options, he
     return shown | held.held_addresses(repository.contents)
 
 
-def young(repository: SandboxRepository, objects: Mapping[str, bytes], cutoff: datetime) -> set[str]:
-    """Return the objects that no collection of that cutoff may consider; those older than the repository are among them."""
+def young(
+    repository: SandboxRepository, objects: Mapping[str, bytes], cutoff: datetime
+) -> set[str]:
+    """Return the objects that no collection of that cutoff may consider; those older than the
+    repository are among them.
+    """
     return {
-        address for address in objects if repository.born(address) >= cutoff or repository.is_older_than_itself(address)
+        address
+        for address in objects
+        if repository.born(address) >= cutoff or repository.is_older_than_itself(address)
     }
 
 
@@ -131,7 +148,8 @@ def require_plan(
     cutoff: datetime,
     twins: Any,
 ) -> None:
-    """Compare the plan of a mark during which nothing else happened: all that is dead, and nothing more.
+    """Compare the plan of a mark during which nothing else happened: all that is dead, and nothing
+    more.
 
     Args:
         repository: Whose objects.
@@ -139,7 +157,8 @@ def require_plan(
         alive: Addresses that `reachable` gave for the mark's instant.
         objects: What lay in the store.
         cutoff: The mark's.
-        twins: The facts of the search for twins: what could not be checked is kept, counted and named.
+        twins: The facts of the search for twins: what could not be checked is kept, counted and
+            named.
     """
     dead = set(objects) - alive - young(repository, objects, cutoff)
     assert plan <= dead, f"the plan lets go what is alive or young: {sorted(plan - dead)}"
@@ -147,7 +166,9 @@ def require_plan(
     # What could not be checked may be alive, hidden from all but the branch that answers from it.
     named = [address for address in twins["unchecked_named"] if address not in alive]
     unnamed = twins["unchecked_objects"] - len(twins["unchecked_named"])
-    assert len(named) <= len(left) <= len(named) + unnamed, f"dead, and neither let go nor named as kept: {left}"
+    assert len(named) <= len(left) <= len(named) + unnamed, (
+        f"dead, and neither let go nor named as kept: {left}"
+    )
     assert left[: len(named)] == named, left
 
 
@@ -172,16 +193,29 @@ def require_swept(
         why: What the report says of the cause: address -> words.
         must_stay: Addresses that something refers to at the time of the sweep.
         may_stay: Addresses that something may be said to refer to.
-        every_twin_asked: There were calls enough to ask about every possible twin; else one that was not asked about stays.
+        every_twin_asked: There were calls enough to ask about every possible twin; else one that
+            was not asked about stays.
     """
     lost = {address for address in must_stay & set(before) if after.get(address) != before[address]}
     assert not lost, f"lost, or changed: {sorted(lost)}"
-    assert all(after.get(address) == before[address] for address in set(before) - plan), "gone, and in no plan"
-    assert set(outcomes) == plan, f"the report is not about the plan: {sorted(set(outcomes) ^ plan)}"
+    assert all(after.get(address) == before[address] for address in set(before) - plan), (
+        "gone, and in no plan"
+    )
+    assert set(outcomes) == plan, (
+        f"the report is not about the plan: {sorted(set(outcomes) ^ plan)}"
+    )
     stayed = plan & set(after)
-    assert stayed == {address for address, outcome in outcomes.items() if outcome == "kept"}, "the report is wrong"
-    unasked = {address for address in stayed - may_stay if not every_twin_asked and UNASKED in str(why[address])}
-    assert stayed <= may_stay | unasked, f"dead, and not gone: {sorted(stayed - may_stay - unasked)}"
+    assert stayed == {address for address, outcome in outcomes.items() if outcome == "kept"}, (
+        "the report is wrong"
+    )
+    unasked = {
+        address
+        for address in stayed - may_stay
+        if not every_twin_asked and UNASKED in str(why[address])
+    }
+    assert stayed <= may_stay | unasked, (
+        f"dead, and not gone: {sorted(stayed - may_stay - unasked)}"
+    )
     assert set(after) == set(before) - (plan - stayed)
     for address, outcome in outcomes.items():
         wanted = "kept" if address in stayed else "deleted" if address in before else "already_gone"

@@ -19,7 +19,9 @@ def self_signed(path: Path) -> Path:
     begun = datetime.now(UTC) - timedelta(days=1)
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + timedelta(days=3))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     private = key.private_bytes(

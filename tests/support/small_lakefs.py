@@ -1,4 +1,4 @@
-"""A lakeFS server whose repositories are fresh and in order, but for what a test makes otherwise."""
+"""A lakeFS server whose repositories are new and in order, except where a test changes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NO_TASK = (404, {"message": "not found"})
 
 
 class SmallLakeFS(ScriptedServer):
-    """Answers about repositories that have one branch, one commit without a table, and nothing staged.
+    """Answers about repositories that have one branch, one commit without a table, and nothing
+    staged.
 
     Args:
         namespaces: Storage namespace by repository.
@@ -32,7 +33,10 @@ class SmallLakeFS(ScriptedServer):
     """
 
     def __init__(
-        self, namespaces: Mapping[str, str], *, overrides: Mapping[tuple[str, str], Answer] | None = None
+        self,
+        namespaces: Mapping[str, str],
+        *,
+        overrides: Mapping[tuple[str, str], Answer] | None = None,
     ) -> None:
         super().__init__(self._known, overrides=overrides)
         self.namespaces = dict(namespaces)
@@ -47,7 +51,10 @@ class SmallLakeFS(ScriptedServer):
     @property
     def env(self) -> dict[str, str]:
         """The environment of a command that has the right keys."""
-        return {"LAKEGC_ACCESS_KEY_ID": ACCESS_KEY_ID, "LAKEGC_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+        return {
+            "LAKEGC_ACCESS_KEY_ID": ACCESS_KEY_ID,
+            "LAKEGC_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY,
+        }
 
     def _known(self, asked: Asked) -> Reply | tuple[int, Any] | None:
         if (asked.method, asked.path) == ("GET", "/healthcheck"):
@@ -63,9 +70,16 @@ class SmallLakeFS(ScriptedServer):
 
     def _about_the_server(self, asked: Asked) -> tuple[int, Any] | None:
         described = [self._described(name) for name in self.namespaces]
-        storage = {"blockstore_type": self.blockstore_type, "blockstore_id": "", "pre_sign_support": True}
+        storage = {
+            "blockstore_type": self.blockstore_type,
+            "blockstore_id": "",
+            "pre_sign_support": True,
+        }
         return {
-            "/config": (200, {"storage_config": storage, "storage_config_list": [], "version_config": {}}),
+            "/config": (
+                200,
+                {"storage_config": storage, "storage_config_list": [], "version_config": {}},
+            ),
             "/config/version": (200, {"version": self.version}),
             "/config/garbage-collection": (200, {"grace_period": 86_400}),
             "/repositories": (200, page(described, asked.query)),

@@ -1,4 +1,6 @@
-"""An S3 server of a few objects whose buckets have troubles of their own: for what a healthy server does not do."""
+"""An S3 server of a few objects whose buckets have troubles of their own: for what a healthy server
+does not do.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ class Bucket:
         read_only: Only GET, HEAD and listing are allowed.
         keeps_data: Nothing under `data/` may be deleted, all else is allowed.
         forgets_conditions: A put with `If-None-Match` replaces what is there.
-        demands_md5: A bulk deletion without `Content-MD5` is not taken, whatever other checksum it carries.
+        demands_md5: A bulk deletion without `Content-MD5` is not taken, whatever other checksum it
+            carries.
         knows_no_bulk: A bulk deletion is not taken at all.
         clock: How far its clock is off.
     """
@@ -87,7 +90,8 @@ class SmallS3:
             if key.startswith(prefix)
         )
         body = (
-            '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+            '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult '
+            'xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
             f"<Name>b</Name><Prefix>{quote(prefix)}</Prefix><KeyCount>0</KeyCount><MaxKeys>1000</MaxKeys>"
             f"<EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"
         )
@@ -109,7 +113,9 @@ class SmallS3:
         for found in re.findall(r"<Key>(.*?)</Key>", request.body.decode()):
             key = found.replace("&amp;", "&")
             if self._kept(bucket, key):
-                told.append(f"<Error><Key>{found}</Key><Code>AccessDenied</Code><Message>no</Message></Error>")
+                told.append(
+                    f"<Error><Key>{found}</Key><Code>AccessDenied</Code><Message>no</Message></Error>"
+                )
             else:
                 bucket.objects.pop(key, None)
                 bucket.deleted.append(key)

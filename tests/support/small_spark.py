@@ -1,16 +1,17 @@
 """Spark properties of the sessions that tests share."""
 
-# On a few rows, compiling a query and starting a task cost more than what is computed. Runs of the command line in
-# processes of their own have the product's settings.
+# On a few rows, compiling a query and starting a task cost more than what is computed. Runs of the
+# command line in processes of their own have the product's settings.
 SMALL_SPARK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Each aggregate, sort and join begins with a page of its own, which one row does not fill: with Spark's 32 MiB
-    # a sixth of Java's time went to collecting them.
+    # Each aggregate, sort and join begins with a page of its own, which one row does not fill: with
+    # Spark's 32 MiB a sixth of Java's time went to collecting them.
     "spark.buffer.pageSize": "1m",
-    # The room for compiled code is that of a process that lives for minutes; Java that is full of it compiles again and again.
+    # The room for compiled code is that of a process that lives for minutes; Java that is full of
+    # it compiles again and again.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xmn200m -XX:ReservedCodeCacheSize=160m",
 }
 # Of the executors of a cluster on this machine, which the product leaves to the operator.

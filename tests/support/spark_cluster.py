@@ -21,7 +21,14 @@ MASTER = "local-cluster[2,1,1024]"
 
 # What executors of other machines would not have.
 HIDDEN = ("AWS_", "AZURE_", "GOOGLE_", "LAKEGC_")
-OWN_PACKAGES = ("spark_core", "lakegc_dagster", "lakegc-", "_lakegc", "_editable_impl_lakegc", "__editable__")
+OWN_PACKAGES = (
+    "spark_core",
+    "lakegc_dagster",
+    "lakegc-",
+    "_lakegc",
+    "_editable_impl_lakegc",
+    "__editable__",
+)
 
 _WRAPPER = """#!/bin/sh
 for name in $(env | sed -n 's/^\\(\\({hidden}\\)[A-Za-z0-9_]*\\)=.*/\\1/p'); do unset "$name"; done
@@ -56,13 +63,23 @@ class SparkCluster:
 
     def environment(self, **more: str) -> dict[str, str]:
         """Environment for a driver of this cluster."""
-        return {**os.environ, "SPARK_HOME": str(self.home), "PYSPARK_PYTHON": str(self.python), **more}
+        return {
+            **os.environ,
+            "SPARK_HOME": str(self.home),
+            "PYSPARK_PYTHON": str(self.python),
+            **more,
+        }
 
     def run(self, code: str, *arguments: str) -> str:
         """Run some Python as an executor would, and return what it said."""
         command = [self.python, "-c", code, *arguments]
         done = subprocess.run(
-            command, env=self.environment(), cwd=self.home, capture_output=True, text=True, check=False
+            command,
+            env=self.environment(),
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return (done.stdout + done.stderr).strip()
 
@@ -74,16 +91,26 @@ def _bare_python(directory: Path) -> Path:
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(OWN_PACKAGES) and entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
-    paths = directory / "environment" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    paths = (
+        directory
+        / "environment"
+        / "lib"
+        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        / "site-packages"
+    )
     paths.mkdir(parents=True)
     (paths / "libraries.pth").write_text(f"{packages}\n")
     base = Path(sys.base_prefix) / "bin"
-    (directory / "environment" / "pyvenv.cfg").write_text(f"home = {base}\ninclude-system-site-packages = false\n")
+    (directory / "environment" / "pyvenv.cfg").write_text(
+        f"home = {base}\ninclude-system-site-packages = false\n"
+    )
     binary = directory / "environment" / "bin" / "python"
     binary.parent.mkdir()
     binary.symlink_to(base / f"python{sys.version_info[0]}.{sys.version_info[1]}")
     wrapper = directory / "executor-python"
     (directory / "home").mkdir()
-    wrapper.write_text(_WRAPPER.format(hidden="\\|".join(HIDDEN), home=directory / "home", python=binary))
+    wrapper.write_text(
+        _WRAPPER.format(hidden="\\|".join(HIDDEN), home=directory / "home", python=binary)
+    )
     wrapper.chmod(0o755)
     return wrapper

@@ -1,4 +1,5 @@
-"""One document of each kind that lakegc stores under a format: as this code writes it, and as releases wrote it.
+"""One document of each kind that lakegc stores under a format: as this code writes it, and as
+releases wrote it.
 
 `python -m tests.support.stored_formats` records those of a new format. What is
 recorded already stays as it is: namespaces hold such documents.
@@ -11,16 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from spark_core import layout
-from spark_core.checks import confirmation, history, verdict
+from spark_core.checks import confirmation
+from spark_core.checks.verdict_document import Verdict
 from spark_core.lock import lease_log
 from spark_core.mark import holds
 from spark_core.model import RunKey
-from spark_core.records import journal, tables
-from spark_core.records.sealed import unseal
+from spark_core.policies import versions
+from spark_core.policies.document import Period, Policy, Rule
+from spark_core.records import journal
+from spark_core.records.manifest import Manifest, Part
 from spark_core.report import Check, Group, Report, values
 from tests.support.memory_store import MemoryStore
 
@@ -33,8 +36,12 @@ INSTANCE = "repo created 2026-01-01T00:00:00+00:00 in local://repo"
 OWNER = lease_log.Owner("a" * 32, str(RUN), "repo", "sweep", "gone", None, 7, None)
 LEASE = lease_log.Record(3, 0, "held", OWNER, AT, AT, AT + timedelta(minutes=5))
 HOLD = holds.Hold("audit", "prefix", "data/s1/", None, "ann", AT, "an audit")
-CONFIRMED = confirmation.Confirmation("repo", str(RUN), "a_check", "6" * 64, "what was found", "ann@host", AT)
-MANIFEST = tables.Manifest(
+CONFIRMED = confirmation.Confirmation(
+    "repo", str(RUN), "a_check", "6" * 64, "what was found", "ann@host", AT
+)
+POLICY = Policy((Rule("main", "logs/", {"all": Period(weeks=2)}),), ("main",))
+VERSION = versions.Version(1, INSTANCE, POLICY.content(), POLICY.digest, "ann@host", AT)
+MANIFEST = Manifest(
     table="expired_addresses",
     repository="repo",
     instance=INSTANCE,
@@ -43,14 +50,32 @@ MANIFEST = tables.Manifest(
     reading_began=AT,
     reading_ended=AT + timedelta(minutes=1),
     parents={"namespace_slices": "8" * 64},
-    parts=(tables.Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
+    parts=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
     facts={"expired_objects": 2},
 )
-CHECK = {"name": "a_check", "passed": True, "summary": "found", "limit": "none", "lifted_by": "nothing"}
+CHECK = {
+    "name": "a_check",
+    "passed": True,
+    "summary": "found",
+    "limit": "none",
+    "lifted_by": "nothing",
+}
 STANDING = {"listed_objects": 9, "live_objects": 7, "retained_commits": 3, "expired_objects": 2}
 GROUP = Group("old", 2, 200)
 REPORT = Report(
-    *("repo", str(RUN), "local://repo/", AT, PLAN, GROUP, GROUP, (GROUP,), (GROUP,), (GROUP,), (GROUP,)),
+    *(
+        "repo",
+        str(RUN),
+        "local://repo/",
+        AT,
+        PLAN,
+        GROUP,
+        GROUP,
+        (GROUP,),
+        (GROUP,),
+        (GROUP,),
+        (GROUP,),
+    ),
     commits={"head": 3},
     largest=(values.Named("data/s/x", 100, AT, "never committed"),),
     passed=True,
@@ -60,7 +85,7 @@ REPORT = Report(
 
 
 def _verdict() -> bytes:
-    return verdict.Verdict(
+    return Verdict(
         repository="repo",
         instance=INSTANCE,
         namespace="local://repo",
@@ -88,8 +113,8 @@ def _journal() -> bytes:
 
 
 def _figures(data: bytes) -> Any:
-    document = unseal(data, name="_verdict.json", formats=history.VERDICT_FORMATS)
-    return document["instance"], document["standing"], document["checks"]
+    found = Verdict.from_json(data, name="_verdict.json")
+    return found.instance, found.standing, found.checks
 
 
 def _bound(data: bytes) -> bool:
@@ -104,15 +129,13 @@ class Kind:
     """A kind of stored document.
 
     Attributes:
-        module: Where its formats stand ...
-        constant: ... under this name, those that are read with an S at the end.
+        model: What it is read as; names its formats.
         write: Writes the example.
         read: Reads one, as those do who may meet an old one.
         meaning: What reading the example gives.
     """
 
-    module: ModuleType
-    constant: str
+    model: type[Any]
     write: Callable[[], bytes]
     read: Callable[[bytes], Any]
     meaning: Any
@@ -120,44 +143,53 @@ class Kind:
     @property
     def format(self) -> int:
         """The format that is written."""
-        return int(getattr(self.module, self.constant))
+        return int(self.model.FORMAT)
 
     @property
     def formats(self) -> tuple[int, ...]:
         """Those that are read."""
-        return tuple(getattr(self.module, f"{self.constant}S"))
+        return tuple(self.model.FORMATS)
 
 
 KINDS = {
     "lease": Kind(
-        lease_log,
-        "LEASE_FORMAT",
+        lease_log.Record,
         LEASE.to_json,
         lambda data: lease_log.Record.from_json(data, name=LEASE.key),
         LEASE,
     ),
     "hold": Kind(
-        holds, "HOLD_FORMAT", HOLD.to_json, lambda data: holds.Hold.from_json(data, name=layout.hold_key("audit")), HOLD
+        holds.Hold,
+        HOLD.to_json,
+        lambda data: holds.Hold.from_json(data, name=layout.hold_key("audit")),
+        HOLD,
     ),
     "confirmation": Kind(
-        confirmation,
-        "CONFIRMATION_FORMAT",
+        confirmation.Confirmation,
         CONFIRMED.to_json,
         lambda data: confirmation.Confirmation.from_json(data, name="_confirmed.a_check.json"),
         CONFIRMED,
     ),
+    "policy": Kind(
+        versions.Version,
+        VERSION.to_json,
+        lambda data: versions.Version.from_json(data, name=layout.policy_key(1)),
+        VERSION,
+    ),
     "manifest": Kind(
-        tables,
-        "MANIFEST_FORMAT",
+        Manifest,
         MANIFEST.to_json,
-        lambda data: tables.Manifest.from_json(data, name="_manifest.json"),
+        lambda data: Manifest.from_json(data, name="_manifest.json"),
         MANIFEST,
     ),
-    "journal": Kind(journal, "JOURNAL_FORMAT", _journal, _bound, True),
+    "journal": Kind(journal.Plan, _journal, _bound, True),
     # A sweep takes only the format that this code writes; later runs are compared with all.
-    "verdict": Kind(history, "VERDICT_FORMAT", _verdict, _figures, (INSTANCE, STANDING, [CHECK])),
+    "verdict": Kind(Verdict, _verdict, _figures, (INSTANCE, STANDING, [CHECK])),
     "report": Kind(
-        values, "REPORT_FORMAT", REPORT.to_json, lambda data: Report.from_json(data, name="_report.json"), REPORT
+        values.Report,
+        REPORT.to_json,
+        lambda data: Report.from_json(data, name="_report.json"),
+        REPORT,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Local files in a store that tells the MD5 of contents, in listings too: what a bucket on S3 does."""
+"""A store of local files that gives MD5s of contents, also in listings, as a bucket on S3 does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ class TellingStore(LocalStore):
     def _md5(self, key: str) -> str:
         return hashlib.md5(self.read(key)).hexdigest()
 
-    def _batch(self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]) -> pa.RecordBatch:
+    def _batch(
+        self, keys: Sequence[str], sizes: Sequence[int], modified: Sequence[int]
+    ) -> pa.RecordBatch:
         rows = super()._batch(keys, sizes, modified)
-        told = pa.array([self._md5(key) if key.startswith("data/") else None for key in keys], pa.string())
-        return rows.set_column(rows.schema.get_field_index("checksum"), rows.schema.field("checksum"), told)
+        told = pa.array(
+            [self._md5(key) if key.startswith("data/") else None for key in keys], pa.string()
+        )
+        return rows.set_column(
+            rows.schema.get_field_index("checksum"), rows.schema.field("checksum"), told
+        )

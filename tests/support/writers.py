@@ -1,4 +1,6 @@
-"""Writers beside a collection: a repository with something to move and something to revive, and the moments at which they act."""
+"""Writers beside a collection: a repository with something to move and something to revive, and the
+moments at which they act.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,9 @@ def _itself(store: Any) -> Any:
 class Scene:
     """A repository of which each writer has something of its own.
 
-    What is to be *moved* is referred to by one ref or staged entry only, and old enough to be collected; what is to be
-    *revived* is referred to by nothing any more, but a commit that expired.
+    What is to be *moved* is referred to by one ref or staged entry only, and old enough to be
+    collected; what is to be *revived* is referred to by nothing any more, but a commit that
+    expired.
 
     Args:
         sandbox: Where it is made; its clock stands at `now` afterwards.
@@ -88,7 +91,9 @@ class Scene:
         self._clock.set(self._now - timedelta(days=days_ago))
 
     def _upload(self, branch: str, name: str) -> None:
-        self.addresses[name] = self.repository.upload(branch, f"of/{name}", f"content of {name}".encode())
+        self.addresses[name] = self.repository.upload(
+            branch, f"of/{name}", f"content of {name}".encode()
+        )
 
     def _branch_of(self, name: str) -> str:
         return name.replace(" ", "-")
@@ -103,12 +108,14 @@ class Scene:
         self.repository.drop_branch(branch)
 
     def old_head(self, name: str) -> None:
-        """Leave another branch whose head is all that keeps its object; the clock returns to `now`."""
+        """Add a branch whose head alone keeps its object; the clock returns to `now`."""
         self._head(name)
         self._clock.set(self._now)
 
     def staged(self, name: str) -> None:
-        """Leave another branch with an entry that was staged three days ago; the clock returns to `now`."""
+        """Leave another branch with an entry that was staged three days ago; the clock returns to
+        `now`.
+        """
         self._at(3)
         self.repository.branch(name, "main")
         self._upload(name, name)
@@ -138,8 +145,14 @@ class Scene:
     def _stage(self, branch: str, name: str, *, absolute: bool) -> None:
         address = self.addresses[name]
         place = self.repository.store
-        spelt = f"local://{place.folder}/{address}" if absolute else f"{self.repository.namespace}/{address}"
-        answer = self.repository.stage(branch, f"again/{name}", spelt, size_bytes=len(f"content of {name}"))
+        spelt = (
+            f"local://{place.folder}/{address}"
+            if absolute
+            else f"{self.repository.namespace}/{address}"
+        )
+        answer = self.repository.stage(
+            branch, f"again/{name}", spelt, size_bytes=len(f"content of {name}")
+        )
         assert answer.status == 201, answer.body
 
     # What moves a reference: the object is referred to all the time.
@@ -217,8 +230,9 @@ class Scene:
         return {name: getattr(self, name) for name in ACTIONS}
 
 
-# Those that make or delete a branch do not come one after the other: a scan beside which branches always come and go gives
-# up. The last one revives most of what the others do, so it is done in some interleavings only.
+# Those that make or delete a branch do not come one after the other: a scan beside which branches
+# always come and go gives up. The last one revives most of what the others do, so it is done in
+# some interleavings only.
 ACTIONS = (
     "rename_a_branch",
     "commit_what_is_staged",
@@ -269,7 +283,9 @@ class Schedule:
         self.snapshots.append((0, self.seen()))
 
     def told(self, call: str) -> None:
-        """Take note of a call, and let the writers act that wait for it; their own calls are no moments."""
+        """Take note of a call, and let the writers act that wait for it; their own calls are no
+        moments.
+        """
         if self._acting:
             return
         with self._lock:
@@ -298,7 +314,9 @@ class Schedule:
 
 
 def spread(calls: int, offset: int) -> dict[int, list[str]]:
-    """Give each action a moment among so many calls: over all offsets, each action comes before each call."""
+    """Give each action a moment among so many calls: over all offsets, each action comes before
+    each call.
+    """
     actions = ACTIONS if offset % 2 else ACTIONS[:-1]
     moments: dict[int, list[str]] = {}
     stride = max(1, calls // len(actions))
@@ -308,7 +326,8 @@ def spread(calls: int, offset: int) -> dict[int, list[str]]:
 
 
 class Mover(threading.Thread):
-    """A writer who hardly rests: all that it began with stays referred to, only each time by something else.
+    """A writer who hardly rests: all that it began with stays referred to, only each time by
+    something else.
 
     Args:
         scene: Where; the mover's own things are added to it.

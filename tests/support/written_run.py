@@ -9,16 +9,17 @@ from spark_core import layout
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
-from spark_core.checks.verdict import Verdict
+from spark_core.checks.verdict_document import Verdict
 from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.mark.sums import Sums
+from spark_core.mark.expired_sums import Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
-from spark_core.records.tables import Draft
+from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
 from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep.outcomes import measure
 from tests.support.clock import FakeClock
+from tests.support.figures import given
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=10)
@@ -34,11 +35,14 @@ class Written:
 
     def _keep(self, spec, rows, parents=(), measured=None, **facts):
         content = pa.Table.from_pylist(rows, schema=spec.schema)
-        draft = Draft(spec, content, self.run.now(), parents, facts=lambda _: facts, measure=measured)
+        figures = given(spec, len(rows), **facts)
+        draft = Draft(spec, content, self.run.now(), parents, figures=figures, measure=measured)
         return self.run.keep(draft).manifest
 
     def mark(self, listed, *, committed=(), staged=(), expired=(), commits=(), twins=None):
-        """Store the five tables; `listed` is address -> (size, last modified), `expired` address -> reason."""
+        """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
+        reason.
+        """
         parents = [
             self._keep(
                 tables.NAMESPACE_SLICES,
@@ -59,7 +63,10 @@ class Written:
             ),
             self._keep(
                 tables.UNCOMMITTED_ADDRESSES,
-                [{"address": address, "created_at": None, "address_hash": hash_of(address)} for address in staged],
+                [
+                    {"address": address, "created_at": None, "address_hash": hash_of(address)}
+                    for address in staged
+                ],
             ),
             self._keep(
                 tables.RETAINED_COMMITS,
@@ -110,12 +117,23 @@ class Written:
         fates = {}
         for address, (size, modified) in listed.items():
             fate = next(
-                (name for name, known in (("committed", committed), ("staged", staged)) if address in known),
+                (
+                    name
+                    for name, known in (("committed", committed), ("staged", staged))
+                    if address in known
+                ),
                 standing(address, modified, self.run.limits),
             )
             objects, size_bytes = fates.get(fate, (0, 0))
             fates[fate] = [objects + 1, size_bytes + size]
-        return self._keep(tables.EXPIRED_ADDRESSES, rows, parents, twins=twins or NO_TWINS, fates=fates, **sums.facts())
+        return self._keep(
+            tables.EXPIRED_ADDRESSES,
+            rows,
+            parents,
+            twins=twins or NO_TWINS,
+            fates=fates,
+            **sums.figures.facts(),
+        )
 
     def conclude(self, **refused):
         """Store a verdict with these checks refused; name -> sentence."""
@@ -135,7 +153,9 @@ class Written:
             addresses={},
             expired_objects=0,
             standing={},
-            checks=[{"name": name, "passed": False, "summary": why} for name, why in refused.items()],
+            checks=[
+                {"name": name, "passed": False, "summary": why} for name, why in refused.items()
+            ],
             versions={},
         )
         run.store.put(layout.verdict_key(run.key), found.to_json())
@@ -156,6 +176,7 @@ class Written:
                 for address, (size, outcome, error) in outcomes.items()
             ],
             measured=measure,
+            planned_objects=len(outcomes),
         )
 
 
@@ -166,11 +187,15 @@ def hash_of(address):
 
 def any_name(cutoff, *, flat=False):
     """Make limits by which objects of any name below data/ may go that are older than a cutoff."""
-    return Limits(cutoff, cutoff, NOW - timedelta(days=36_500), flat, strangers="collect", inherited="collect")
+    return Limits(
+        cutoff, cutoff, NOW - timedelta(days=36_500), flat, strangers="collect", inherited="collect"
+    )
 
 
 def written_run(folder, spark):
-    """Open a run over an empty local namespace, at `NOW`, minimum age a day; its tests give objects short names."""
+    """Open a run over an empty local namespace, at `NOW`, minimum age a day; its tests give objects
+    short names.
+    """
     (folder / "repo/data").mkdir(parents=True, exist_ok=True)
     namespace = Namespace.parse("local://repo", server_path=str(folder))
     store_options = StoreOptions(local_path=str(folder))

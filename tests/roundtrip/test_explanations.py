@@ -1,0 +1,233 @@
+"""What a mark says of an object that may go, and what `explain` says, as the story tells it."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
+from spark_core import mark, schemas
+from spark_core.checks import verdict
+from spark_core.errors import AddressError, NotFoundError, SettingsError
+from spark_core.explain import address_of, explain
+from spark_core.mark import holds
+from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
+from spark_core.records import reading, tables
+from spark_core.records.writing import Draft
+from spark_core.undo import restore
+from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def story(sandbox):
+    told = history.documents_history(sandbox, "repo", now=NOW)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    return told
+
+
+def _explanations(run):
+    rows = run.load(tables.EXPLANATIONS).batches()
+    return {row["address"]: row for batch in rows for row in batch.to_pylist()}
+
+
+@pytest.mark.parametrize("is_small", [True, False], ids=["on the driver", "by tasks"])
+def test_each_object_is_explained_by_the_last_commit_that_had_it(
+    sandbox, spark, story, monkeypatch, is_small
+):
+    if not is_small:
+        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    marked = mark_only(run)
+    found = _explanations(run)
+    committed = [file for file in story.deleted if file.ref is not None]
+    labels = {commit.label: commit.id for commit in story.commits}
+    # The story names the first commit that had an object, and these were in a later one, too.
+    later = {
+        "d_0316": labels["d: 2022-03-20"],
+        "d_deleted": labels["d: 2022-03-16"],
+        "d_overwritten": labels["d: 2022-03-16"],
+    }
+    assert {address: (row["path"], row["commit_id"]) for address, row in found.items()} == {
+        file.address: (file.path, later.get(file.path, file.ref)) for file in committed
+    }
+    assert marked.expired.manifest.facts["explained_objects"] == len(committed)
+    days = {
+        file.address: re.search(r"(?:overwritten|deleted) on (\w+) (\d+) days ago", file.reason)
+        for file in committed
+    }
+    dated = {address: match for address, match in days.items() if match}
+    assert len(dated) > 20
+    for address, match in dated.items():
+        wanted = f"replaced or removed on {match[1]} {match[2]} days ago, and {match[1]} keeps"
+        assert wanted in found[address]["explanation"]
+    trials = [row for row in found.values() if row["path"].startswith("trials/")]
+    assert trials
+    assert all("which no branch leads to" in row["explanation"] for row in trials)
+    named = {row[1]: row[3] for row in marked.expired.manifest.facts["largest"]}
+    explained = {address for address in named if address in found}
+    assert explained
+    assert all(named[address] == found[address]["explanation"] for address in explained)
+
+
+@pytest.mark.parametrize("words", ["short", "off"])
+def test_shorter_words_change_reasons_and_no_object(sandbox, spark, story, words):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW, explain=words)
+    expired = mark_only(run).expired
+    reasons = {row.address: row.reason for row in expired.frame(spark).collect()}
+    assert set(reasons) == {file.address for file in story.deleted}
+    assert not run.store.exists(tables.manifest_key(tables.EXPLANATIONS, run.key))
+    assert (ONLY_EXPIRED_COMMITS in reasons.values()) == (words == "short")
+    assert (NEVER_COMMITTED in reasons.values()) == (words == "short")
+
+
+def test_an_object_of_several_paths_is_told_once_with_its_last_commit(sandbox, spark):
+    core = sandbox.core
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
+        repositories.create(core, "repo", "local://repo")
+        gc.set_rules(core, "repo", gc.Rules(3, {}))
+        shared = objects.upload(core, "repo", "main", "one", b"shared")
+        refs.commit(core, "repo", "main", message="first")
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=30)):
+        objects.stage(
+            core,
+            "repo",
+            "main",
+            "two",
+            physical_address=f"local://repo/{shared.address}",
+            checksum=shared.checksum,
+            size_bytes=shared.size_bytes,
+            link=False,
+        )
+        last = refs.commit(core, "repo", "main", message="second")
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=20)):
+        objects.delete(core, "repo", "main", ["one", "two"])
+        objects.upload(core, "repo", "main", "three", b"other")
+        refs.commit(core, "repo", "main", message="third")
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=10)):
+        objects.upload(core, "repo", "main", "four", b"newer")
+        refs.commit(core, "repo", "main", message="fourth")
+    run = open_sandbox_run(sandbox, "repo", spark, NOW, max_expired_share=1)
+    marked = mark_only(run)
+    assert marked.addresses(run) == [shared.address]
+    (row,) = _explanations(run).values()
+    assert row["address"] == shared.address
+    assert (row["path"], row["other_paths"], row["commit_id"]) == ("one", 1, last.id)
+    assert row["replaced_at"] == NOW - timedelta(days=20)
+    assert (row["branch"], row["retention_days"]) == ("main", 3)
+
+
+def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spark, story):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    by_path = {(file.path, file.deleted): file for file in story.files}
+    held = by_path["d_deleted", True]
+    holds.add(run, "one", "address", held.address, who="ann", why="")
+    mark_and_conclude(run)
+    may_go = explain(run, by_path["d_0316", True].address)
+    assert (may_go.state, may_go.reasons[1].text) == ("may go", "every check of the mark passed")
+    sweep_only(run)
+
+    readme = explain(run, address_of(run, "lakefs://repo/main/keep/readme"))
+    assert readme.state == "kept"
+    assert "head of" in readme.sentence
+    assert {reason.kind for reason in readme.reasons} == {"commit"}
+    listed = explain(run, by_path["f_0312", False].address)
+    assert all(reason.until for reason in listed.reasons), "only commits within main's 21 days"
+    latest = max(one.until for one in listed.reasons)
+    assert f"under the rules of that run it cannot go before {latest}" in listed.sentence
+    assert [one.kind for one in explain(run, held.address).reasons] == ["hold"]
+    draft = explain(run, address_of(run, "lakefs://repo/main/inbox/draft"))
+    assert [one.kind for one in draft.reasons] == ["staged"]
+    young = explain(run, by_path["inbox/young", False].address)
+    assert [one.kind for one in young.reasons] == ["age"]
+    gone = explain(run, by_path["d_0316", True].address)
+    assert gone.state == "deleted"
+    assert f"run {run.key} deleted it" in gone.sentence
+    assert "d_0316: replaced or removed on dev 8 days ago" in gone.sentence
+
+    later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1))
+    mark_and_conclude(later)
+    earlier = explain(later, by_path["d_0316", True].address)
+    assert (earlier.state, earlier.run) == ("deleted", str(run.key))
+    assert explain(later, "data/never/was").state == "unknown"
+
+
+def test_a_mark_whose_words_were_short_at_first_goes_on_without_explanations(sandbox, spark, story):
+    short = open_sandbox_run(sandbox, "repo", spark, NOW, explain="short")
+    tables_made = mark_only(short).tables
+    full = replace(short, options=replace(short.options, explain="full"))
+    expired = full.keep(mark.expired_addresses(full, tables_made))
+    assert expired.manifest.rows == len(story.deleted)
+    assert expired.manifest.facts["explained_objects"] == 0
+
+
+@pytest.mark.parametrize("harm", ["another table", "a part is gone"])
+def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explained(
+    sandbox, spark, story, harm
+):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    made = mark_only(run).tables
+    stored = run.load(tables.EXPIRED_COMMITS)
+    if harm == "another table":
+        rows = schemas.EXPIRED_COMMITS.empty_table()
+        run.keep(Draft(tables.EXPIRED_COMMITS, rows, NOW, parents=(made.uncommitted.manifest,)))
+    else:
+        run.store.delete([part.key for part in stored.manifest.parts])
+    committed = run.keep(mark.committed_addresses(run, made.commits))
+    again = mark.Mark(made.slices, made.uncommitted, made.commits, committed)
+    expired = run.keep(mark.expired_addresses(run, again))
+    assert expired.manifest.rows == len(story.deleted)
+    assert not committed.manifest.facts["expired_ranges_all"]
+    reasons = {row.reason for row in expired.frame(spark).collect()}
+    assert reasons == {UNREACHABLE}, "nobody says that no commit had an object"
+
+
+def test_an_explanation_follows_what_was_confirmed_held_killed_and_restored_since(
+    sandbox, spark, story
+):
+    run = open_sandbox_run(
+        sandbox, "repo", spark, NOW, max_expired_share=0.1, share_from_objects=1, quarantine=True
+    )
+    mark_and_conclude(run)
+    address = next(file.address for file in story.deleted if file.path == "d_0316")
+    refused = explain(run, address)
+    assert "refused by expired_share_is_plausible" in refused.reasons[-1].text
+    verdict.confirm(run, "expired_share_is_plausible", who="ann")
+    assert explain(run, address).reasons[-1].text == "what the checks found is confirmed"
+    holds.add(run, "late", "address", address, who="ann", why="")
+    assert [one.kind for one in explain(run, address).reasons] == ["rule", "hold", "sweep"]
+    holds.remove(run, "late")
+    sweep_only(run)
+    assert explain(run, address).state == "deleted"
+    restore.restore(run, [address])
+    back = explain(run, address)
+    assert (back.state, "it was restored" in back.sentence) == ("kept", True)
+
+
+def test_an_object_that_is_gone_without_a_report_is_not_said_to_be_there(sandbox, spark, story):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_and_conclude(run)
+    address = next(file.address for file in story.deleted if file.path == "d_0316")
+    run.store.delete([address])
+    told = explain(run, address)
+    assert told.state == "gone"
+    assert "no report says who deleted it" in told.sentence
+
+
+def test_what_is_asked_about_is_found_by_address_or_path_or_refused(sandbox, spark, story):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    address = next(file.address for file in story.files if file.path == "keep/readme")
+    assert address_of(run, address) == address
+    assert address_of(run, f"{run.namespace.root}{address}") == address
+    assert address_of(run, "lakefs://repo/main/keep/readme") == address
+    with pytest.raises(NotFoundError, match="main has no such path"):
+        address_of(run, "lakefs://repo/main/keep")
+    with pytest.raises(AddressError, match="outside the storage namespace"):
+        address_of(run, "s3://elsewhere/data/x")
+    with pytest.raises(SettingsError, match="is not a path of repository repo"):
+        address_of(run, "lakefs://other/main/keep/readme")

@@ -1,0 +1,79 @@
+"""What other rules would let go is what a mark under those rules finds."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import gc, history
+from spark_core.explain import what_if
+from spark_core.model import RetentionRules
+from spark_core.records import reading
+from tests.support.pipeline import mark_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+def _unreachable(sandbox, spark, at, rules=None):
+    """Mark under some rules; return objects and bytes before hidden entries are looked for."""
+    if rules is not None:
+        with sandbox.core.lock:
+            gc.set_rules(
+                sandbox.core, "repo", gc.Rules(rules.default_retention_days, rules.branches)
+            )
+    run = open_sandbox_run(sandbox, "repo", spark, at)
+    facts = mark_only(run).expired.manifest.facts
+    return facts["unreachable_objects"], facts["unreachable_bytes"]
+
+
+@pytest.mark.parametrize("is_small", [True, False], ids=["on the driver", "by tasks"])
+def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monkeypatch, is_small):
+    if not is_small:
+        monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    history.documents_history(sandbox, "repo", now=NOW)
+    sandbox.clock.set(NOW + timedelta(seconds=1))
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_only(run)
+    other = RetentionRules(9, {"main": 2, "dev": 30})
+    found = what_if(run, [16, 5, 25], other)
+    answers = {one.name: (one.objects, one.size_bytes) for one in found.answers}
+    assert list(answers) == [
+        "every branch keeps 25 days",
+        "every branch keeps 16 days",
+        "every branch keeps 5 days",
+        "the rules of now",
+        "the rules of now, in 7 days",
+        "the rules of now, in 30 days",
+        "the rules asked about",
+    ]
+    for one in found.answers:
+        assert sum(objects for _, objects, _ in one.by_prefix) == one.objects
+    assert _unreachable(sandbox, spark, NOW + timedelta(seconds=2)) == answers["the rules of now"]
+    wanted = {f"every branch keeps {days} days": RetentionRules(days) for days in (5, 16, 25)}
+    wanted["the rules asked about"] = other
+    seen = set()
+    for at, (name, rules) in enumerate(wanted.items(), start=3):
+        sandbox.clock.set(NOW + timedelta(seconds=at))
+        free = _unreachable(sandbox, spark, NOW + timedelta(seconds=at), rules)
+        assert free == answers[name], name
+        seen.add(free)
+    assert len(seen) == len(wanted), "the rules differ in what they let go"
+    assert found.never_committed[0] < answers["the rules of now"][0]
+
+
+def test_rules_that_are_none_are_refused_with_the_form_that_is_wanted(tmp_path):
+    for told in ("", "[]", "{}", json.dumps({"default_retention_days": -1})):
+        file = tmp_path / "rules.json"
+        file.write_text(told)
+        answer = CliRunner().invoke(main, ["what-if", "repo", "--rules", str(file)])
+        assert answer.exit_code == 2
+        assert str(file) in answer.output.replace("\n", "")
+        assert "default_retention_days" in answer.output
+    answer = CliRunner().invoke(main, ["what-if", "repo", "--days", "1,x"])
+    assert answer.exit_code == 2
+    assert "is not a list of days like 1,7,30" in answer.output
