@@ -12,7 +12,7 @@ ARGS ?=
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder test-live lint audit format ui clean
+.PHONY: help setup emulators demo test test-deep mutations bench bench-large bench-decoder test-live lint audit docs format ui clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +40,8 @@ emulators: $(EMULATORS) ## install the emulators of Azure (npm) and GCS (Go) tha
 test: $(READY) $(EMULATORS) ## run the tests (ARGS="-k words" for some of them)
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -m "not deep" -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-deep: $(READY) $(EMULATORS) ## run the long searches, two hours on two cores (docs/safety.md says what they try)
-	$(BIN)/python -m pytest -q -m deep -n 2 --dist loadfile --no-loadscope-reorder --timeout=3600 $(ARGS)
+test-deep: $(READY) $(EMULATORS) ## run the long searches, 45 minutes (ARGS="tests/search" for a part; docs/development.md)
+	$(BIN)/python -m pytest -q -m deep -n 2 --dist loadfile --no-loadscope-reorder --timeout=3600 --hypothesis-profile=deep $(ARGS)
 
 mutations: $(READY) ## take each guard of docs/safety.md out of a copy of the code, and see its test fail
 	$(BIN)/python -m tests.losses.mutate $(ARGS)
@@ -67,6 +67,15 @@ lint: $(READY) ## ruff, mypy --strict, import-linter
 audit: $(READY) ## look for known vulnerabilities in what is installed; fails where they cannot be looked up
 	@.ci/audit $(VENV)
 
+# The programs that build the site are installed when it is first asked for.
+$(BIN)/mkdocs: $(READY)
+	@.ci/setup $(VENV) dev,docs
+	@touch $@
+
+docs: $(BIN)/mkdocs ## build the documentation into site/; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 format: $(READY) ## put the code into its form
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
@@ -75,6 +84,6 @@ ui: $(READY) ## open Dagster's UI on the sandbox of the last demo (Ctrl-C ends b
 	@$(BIN)/lakegc ui --sandbox
 
 clean: ## take away caches and the demo's sandbox; .venv, .emulators and .lakegc stay
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log dist site
 	find spark_core lakegc_dagster tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	if [ -f .sandbox/.made-by-lakegc-demo ]; then rm -rf .sandbox; fi
