@@ -247,6 +247,7 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
         )
 
 
+@pytest.mark.deep
 def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
     def incomplete(report):
         raise DeletionFailedError("1 of 2 objects were not deleted")

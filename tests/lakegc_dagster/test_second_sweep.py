@@ -46,6 +46,7 @@ def test_a_second_sweep_failed_while_the_first_one_held_the_lease_of_the_same_ma
     assert ground.objects() == ground.alive
 
 
+@pytest.mark.deep
 def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its_report(ground):
     key = new_key()
     assert ground.job("mark", key).success
@@ -82,6 +83,7 @@ def test_the_lease_of_another_marks_sweep_fails_a_sweep_at_once(ground):
     assert ground.objects() == ground.alive | ground.garbage
 
 
+@pytest.mark.deep
 def test_of_two_sweeps_that_report_the_same_journal_the_slower_one_takes_the_report_that_stands(
     ground,
 ):

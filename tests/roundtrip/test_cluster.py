@@ -162,6 +162,7 @@ def swept(tmp_path_factory):
         )
 
 
+@pytest.mark.deep
 def test_executors_without_package_and_credentials_sweep_a_recorded_repository_exactly(
     swept,
 ):
@@ -173,6 +174,7 @@ def test_executors_without_package_and_credentials_sweep_a_recorded_repository_e
     assert all(key.startswith("_lakefs/retention/gc/") for key in swept.after - swept.before)
 
 
+@pytest.mark.deep
 def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
     assert swept.code == 0, swept.said
     events = _events(swept)
@@ -190,6 +192,7 @@ def test_two_executors_worked_and_they_worked_with_what_was_shipped(swept):
     ) == ("None True")
 
 
+@pytest.mark.deep
 def test_no_secret_is_in_anything_that_was_written_or_shown(swept):
     assert swept.code == 0, swept.said
     plans = [

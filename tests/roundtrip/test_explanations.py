@@ -36,7 +36,13 @@ def _explanations(run):
     return {row["address"]: row for batch in rows for row in batch.to_pylist()}
 
 
-@pytest.mark.parametrize("is_small", [True, False], ids=["on the driver", "by tasks"])
+@pytest.mark.parametrize(
+    "is_small",
+    [
+        pytest.param(True, id="on the driver"),
+        pytest.param(False, id="by tasks", marks=pytest.mark.deep),
+    ],
+)
 def test_each_object_is_explained_by_the_last_commit_that_had_it(
     sandbox, spark, story, monkeypatch, is_small
 ):
@@ -157,6 +163,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spa
     assert explain(later, "data/never/was").state == "unknown"
 
 
+@pytest.mark.deep
 def test_a_mark_whose_words_were_short_at_first_goes_on_without_explanations(sandbox, spark, story):
     short = open_sandbox_run(sandbox, "repo", spark, NOW, explain="short")
     tables_made = mark_only(short).tables
@@ -166,7 +173,9 @@ def test_a_mark_whose_words_were_short_at_first_goes_on_without_explanations(san
     assert expired.manifest.facts["explained_objects"] == 0
 
 
-@pytest.mark.parametrize("harm", ["another table", "a part is gone"])
+@pytest.mark.parametrize(
+    "harm", [pytest.param("another table", marks=pytest.mark.deep), "a part is gone"]
+)
 def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explained(
     sandbox, spark, story, harm
 ):

@@ -24,6 +24,7 @@ def place(sandbox, spark):
 # What somebody said of sizes
 
 
+@pytest.mark.deep
 def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is_kept(place):
     lost = place.write(50, b"the content", signed=True)
     place.stage(50, "p", lost, **SAID)
@@ -38,6 +39,7 @@ def test_a_repair_of_a_lost_object_by_linking_the_same_content_with_size_zero_is
     assert place.reads("p") == twin
 
 
+@pytest.mark.deep
 def test_a_repair_over_an_entry_that_was_staged_from_outside_is_kept(place):
     place.stage(50, "p", f"local://{place.sandbox.blockstore.parent}/elsewhere/object", **SAID)
     place.commit(50)
@@ -47,6 +49,7 @@ def test_a_repair_over_an_entry_that_was_staged_from_outside_is_kept(place):
     assert place.reads("p") == twin
 
 
+@pytest.mark.deep
 def test_a_dishonest_twin_of_an_honest_entry_is_kept(place):
     place.committed(50, "p", b"ten bytes.")
     # The upload was compressed, and linked with the size of what it holds.
@@ -57,6 +60,7 @@ def test_a_dishonest_twin_of_an_honest_entry_is_kept(place):
     assert place.reads("p") == twin
 
 
+@pytest.mark.deep
 def test_a_copy_of_a_dishonest_entry_is_kept_where_any_size_of_a_head_was_said(place):
     said = place.write(55, b"gzip", signed=True)
     place.stage(55, "said", said, size=10, checksum="checksum")
@@ -71,6 +75,7 @@ def test_a_copy_of_a_dishonest_entry_is_kept_where_any_size_of_a_head_was_said(p
     assert place.reads("p") == twin
 
 
+@pytest.mark.deep
 def test_a_copy_of_an_entry_that_only_an_old_commit_still_has_was_taken_for_honest(place):
     honest = place.write(58, b"ten bytes.", signed=False)
     place.stage(58, "p", honest, size=10, checksum="checksum")
@@ -94,6 +99,7 @@ def test_a_copy_of_an_entry_that_only_an_old_commit_still_has_was_taken_for_hone
     assert place.reads("p") == twin
 
 
+@pytest.mark.deep
 def test_a_twin_over_a_lost_object_is_kept_whatever_its_age(place):
     older = place.upload(55, "scratch", b"same")
     place.upload(54, "scratch", b"other")
@@ -202,6 +208,7 @@ def test_a_merge_into_an_unchanged_branch_writes_no_metarange_and_that_branch_is
     assert (facts["branches_asked"], facts["calls"]) == ((1, 1) if is_unchanged else (0, 0))
 
 
+@pytest.mark.deep
 def test_an_empty_commit_elsewhere_on_the_same_metarange_makes_no_twin_older(place):
     head = place.committed(40, "p")
     commit = place.commit(40, allow_empty=True, date=int(4e9))
@@ -226,6 +233,7 @@ def test_a_return_to_old_content_makes_no_twin_older(place):
     assert place.reads("p", "resting") == twin
 
 
+@pytest.mark.deep
 def test_a_bucket_that_was_copied_yesterday_hides_no_twin(place):
     place.committed(40, "p")
     twin = place.upload(30, "p")
@@ -260,6 +268,7 @@ def test_a_commit_that_was_dated_ahead_is_known_since_a_run_first_saw_it(place):
     assert twin not in plan
 
 
+@pytest.mark.deep
 def test_a_commit_whose_hooks_took_hours_hides_no_twin(place):
     """A merge seals first, and is dated and written hours later; what is staged meanwhile stays."""
     place.upload(40, "p")
@@ -286,6 +295,7 @@ def _with_a_twin_from_before(place):
     return twin
 
 
+@pytest.mark.deep
 def test_what_a_hard_reset_hid_is_kept_where_a_commit_that_no_branch_reaches_tells_of_it(place):
     twin = _with_a_twin_from_before(place)
     place.branch(19, "short-lived")
@@ -299,6 +309,7 @@ def test_what_a_hard_reset_hid_is_kept_where_a_commit_that_no_branch_reaches_tel
     assert list(facts["without_bound"].values()) == [2]
 
 
+@pytest.mark.deep
 def test_what_a_hard_reset_aside_hid_since_the_last_run_is_kept_now_and_later(place):
     twin = _with_a_twin_from_before(place)
     # A commit of dev's own, which the reset leaves; what is staged is staged anew after it.
@@ -313,6 +324,7 @@ def test_what_a_hard_reset_aside_hid_since_the_last_run_is_kept_now_and_later(pl
     assert twin not in place.plan()[0], "the sign is noted, and holds as long as the branch rests"
 
 
+@pytest.mark.deep
 def test_what_a_hard_reset_ahead_hid_since_the_last_run_is_kept(place):
     twin = _with_a_twin_from_before(place)
     place.mark(18)

@@ -113,7 +113,7 @@ def _broken_off(monkeypatch):
     monkeypatch.setattr(gc, "prepare_uncommitted", prepare_uncommitted)
 
 
-@pytest.mark.parametrize("break_scan", [_lossy, _broken_off])
+@pytest.mark.parametrize("break_scan", [pytest.param(_lossy, marks=pytest.mark.deep), _broken_off])
 def test_commits_in_every_dump_and_branches_that_come_and_go_end_neither_mark_nor_sweep(
     sandbox, spark, monkeypatch, break_scan
 ):
@@ -164,6 +164,7 @@ def _run_as(sandbox, document, spark, minutes=0):
     return open_run(environment, "repo", RunKey.at(now), RunOptions(may_sweep=True, **SMALL))
 
 
+@pytest.mark.deep
 def test_who_may_read_no_log_is_told_so_when_commits_land_in_every_dump_and_not_before(
     sandbox, spark
 ):

@@ -193,6 +193,7 @@ def _table_of(told, commit_id):
     return told.repository.store.folder / "_lakefs" / graph[commit_id].metarange_id
 
 
+@pytest.mark.deep
 def test_an_expired_table_that_is_missing_leaves_branches_undecided(told):
     told.repository.rules(1)
     told.committed("main", "logs/old")
@@ -266,6 +267,7 @@ def test_tables_of_another_attempt_are_refused(told):
         expirations.policy_expirations(run, broken)
 
 
+@pytest.mark.deep
 def test_executors_find_what_the_driver_finds(told, monkeypatch):
     logs = [told.committed("main", f"logs/{number}") for number in range(5)]
     told.committed("main", "data/a")

@@ -54,7 +54,12 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     assert {address: run.store.read(address) for address in dead} == dead
 
 
-@pytest.fixture(params=[10_000, 0], ids=["by the driver", "by executors"])
+@pytest.fixture(
+    params=[
+        pytest.param(10_000, id="by the driver"),
+        pytest.param(0, id="by executors", marks=pytest.mark.deep),
+    ]
+)
 def who(request, monkeypatch):
     """Who lists, brings back and deletes.
 

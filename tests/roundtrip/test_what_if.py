@@ -31,7 +31,13 @@ def _unreachable(sandbox, spark, at, rules=None):
     return facts["unreachable_objects"], facts["unreachable_bytes"]
 
 
-@pytest.mark.parametrize("is_small", [True, False], ids=["on the driver", "by tasks"])
+@pytest.mark.parametrize(
+    "is_small",
+    [
+        pytest.param(True, id="on the driver"),
+        pytest.param(False, id="by tasks", marks=pytest.mark.deep),
+    ],
+)
 def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monkeypatch, is_small):
     if not is_small:
         monkeypatch.setattr(reading, "DRIVER_ROWS", 0)

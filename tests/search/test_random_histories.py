@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 # Whole runs, a mark and a sweep each: as many are at least played in the default tests, and in the
 # deep ones.
-RUNS, DEEP_RUNS = 10, 500
+RUNS, DEEP_RUNS = 8, 500
 # A history costs its collections: what a longer one adds is cheap.
 STEPS = 40
 
@@ -87,6 +87,7 @@ def _unreachable(count: int) -> list[Step]:
 
 # Histories that once showed a fault, of the product or of the search itself, or that must never
 # again be missed; with a word about each. Hypothesis prints a failing history as such calls.
+LONG = "each way back between a mark and its sweep"
 PAST: dict[str, list[Step]] = {
     "what is exactly as old as the cutoff stays, and goes a second later": [
         ("upload", {"branch": 0, "paths": [0], "data": 1}),
@@ -105,7 +106,7 @@ PAST: dict[str, list[Step]] = {
         ("step_the_clock", {"step": "259200 s"}),
     ],
     # Other rules keep everything, so they come last and alone.
-    "each way back between a mark and its sweep": [
+    LONG: [
         step
         for ways in (WAYS_BACK[:-1], WAYS_BACK[-1:])
         for step in (
@@ -120,7 +121,10 @@ default_tally = Tally()
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("word", PAST)
+@pytest.mark.parametrize(
+    "word",
+    [pytest.param(word, marks=[pytest.mark.deep] if word == LONG else []) for word in PAST],
+)
 def test_a_history_of_the_past_loses_nothing(word, shared_sandbox, spark):
     play(machine(shared_sandbox, spark, default_tally), PAST[word])
 

@@ -346,6 +346,11 @@ def test_a_write_that_breaks_off_takes_its_parts_away_by_the_permission_for_that
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "backend",
+    ["s3", *(pytest.param(name, marks=pytest.mark.deep) for name in ("azure", "gcs"))],
+    indirect=True,
+)
 def test_a_whole_run_needs_nothing_but_what_the_page_gives(
     backend: Backend, tmp_path: Any, spark: Any
 ) -> None:

@@ -85,6 +85,7 @@ def states(line):
     return [found.lower() for found in STATES.findall(line)]
 
 
+@pytest.mark.deep
 def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(place, monkeypatch):
     key = place.mark()
     monkeypatch.setattr(spark_core.run.run, "open_store", NoOutcomes)

@@ -165,6 +165,7 @@ print(refused)
 """
 
 
+@pytest.mark.deep
 def test_no_loop_reads_beyond_its_arrays_whatever_the_blocks_hold(tmp_path):
     """numba's own bounds checks would raise an IndexError for an index outside."""
     # Checks of bounds are the same without optimizing, which takes longer than the reading.

@@ -241,7 +241,8 @@ def slow(tmp_path, spark):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("minutes", [12, pytest.param(30, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("minutes", [12, 30])
+@pytest.mark.deep
 def test_a_look_that_takes_longer_than_it_is_good_for_is_followed_by_deletions_all_the_same(
     slow, monkeypatch, minutes
 ):

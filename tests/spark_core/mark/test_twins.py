@@ -229,7 +229,9 @@ def _world(spark, seed):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(6, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 6))]
+)
 def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(
     spark, seed
 ):
@@ -448,7 +450,12 @@ def test_paths_that_are_no_utf8_and_hold_the_listing_up_keep_what_may_hide_there
 MD5, OTHER = "a" * 32, "b" * 32
 
 
-@pytest.fixture(params=[twins.HELD, 0], ids=["by the driver", "by executors"])
+@pytest.fixture(
+    params=[
+        pytest.param(twins.HELD, id="by the driver"),
+        pytest.param(0, id="by executors", marks=pytest.mark.deep),
+    ]
+)
 def way(request, monkeypatch):
     """Search as few candidates are searched, and as too many for the driver are."""
     monkeypatch.setattr(twins, "HELD", request.param)

@@ -367,7 +367,7 @@ def test_a_commit_is_retained_exactly_as_long_as_it_was_said_to_be(
 
 
 def test_a_long_history_under_many_branches_takes_seconds_not_a_walk_for_each() -> None:
-    size = 200_000
+    size = 60_000
     created = [NOW - timedelta(minutes=size - number) for number in range(size)]
     commits = {
         str(number): Commit(str(number), (str(number - 1),) if number else (), created[number], "")
@@ -377,5 +377,5 @@ def test_a_long_history_under_many_branches_takes_seconds_not_a_walk_for_each() 
     rules = RetentionRules(30, {f"b{number}": number % 90 for number in range(1_000)})
     started = time.monotonic()
     retained = retained_commits(Refs(commits, branches, ()), rules, NOW)
-    assert len(retained) > 100_000
-    assert time.monotonic() - started < 30, "a walk for each of 1,000 branches takes minutes"
+    assert len(retained) > 30_000
+    assert time.monotonic() - started < 20, "a walk for each of 1,000 branches takes minutes"

@@ -463,6 +463,7 @@ def _rows(table):
     return (row for batch in table.batches() for row in batch.to_pylist())
 
 
+@pytest.mark.deep
 def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
     journal.bind("repo")
