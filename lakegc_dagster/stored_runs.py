@@ -8,9 +8,10 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import layout, report
 from spark_core.errors import NotFoundError
+from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.tables import EXPIRED_ADDRESSES
+from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
 from spark_core.run import Run, open_run
@@ -78,16 +79,10 @@ def load_report(
     return run, found, local_path(run, layout.report_keys(run.key, swept=found.swept)["html"])
 
 
-def expired(run: Run) -> dict[str, str]:
-    """Return the addresses that a mark names, and why; for repositories as small as the demo's."""
-    parts = run.load(EXPIRED_ADDRESSES).manifest.parts
-    rows = [
-        row
-        for part in parts
-        for batch in run.store.read_parquet(part.key)
-        for row in batch.to_pylist()
-    ]
-    return {row["address"]: row["reason"] for row in rows}
+def explained(run: Run) -> list[Explanation]:
+    """Explain every listed object of a mark; for repositories as small as the demo's."""
+    listed = run.load(NAMESPACE_SLICES).batches(["address"])
+    return explain_each(run, [row for batch in listed for row in batch.column(0).to_pylist()])
 
 
 def local_path(run: Run, key: str) -> str:

@@ -405,14 +405,17 @@ def _outcomes(run: Run, addresses: Sequence[str]) -> dict[str, _Outcome]:
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         return {}
     rows = _rows(run, tables.DELETION_REPORT, addresses)
-    return {address: _outcome(run, address, row) for address, row in rows.items()}
+    back = undo_words(run, run.load(tables.DELETION_REPORT).manifest) or (
+        "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
+        f"restore {run.repository.id} {run.key} --dry-run` tells."
+    )
+    return {address: _outcome(run, address, row, back) for address, row in rows.items()}
 
 
-def _outcome(run: Run, address: str, row: Mapping[str, Any]) -> _Outcome:
+def _outcome(run: Run, address: str, row: Mapping[str, Any], back: str) -> _Outcome:
     if row["outcome"] not in ("deleted", "already_gone"):
         text = f"the sweep of run {run.key} left it: {row['outcome']}, {row['error']}"
         return _Outcome("kept", (Reason("sweep", text),))
-    swept = run.load(tables.DELETION_REPORT).manifest
     gone = (
         f"run {run.key} found it gone already"
         if row["deleted_at"] is None
@@ -421,10 +424,6 @@ def _outcome(run: Run, address: str, row: Mapping[str, Any]) -> _Outcome:
     if run.store.exists(address):
         text = f"{gone}, and it is in the store again: it was restored"
         return _Outcome("kept", (Reason("sweep", text),))
-    back = undo_words(run, swept) or (
-        "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
-        f"restore {run.repository.id} {run.key} --dry-run` tells."
-    )
     proof = f"The checks before it are in {run.store.root}{layout.verdict_key(run.key)}."
     texts = (gone, proof, back)
     return _Outcome("deleted", tuple(Reason("sweep", text) for text in texts))
