@@ -150,8 +150,11 @@ class Steps:
             self._end(step, found, event.seconds)
         elif event.kind == "waits":
             self._wait(step, event.words)
+        elif event.kind == "retries":
+            self._retry(step, event)
         elif event.kind == "failed":
-            self._end(step, "failed", None)
+            tried = f" after {event.tries} tries" if event.tries > 1 else ""
+            self._end(step, f"failed{tried}", None)
         elif not event.passed:
             self._console.print(f"  refused by {escape(event.check)}", style="red")
 
@@ -161,6 +164,17 @@ class Steps:
             self._waiting.add(step)
             told = f"  {step} waits: {words}"
             self._console.print(told, markup=False, soft_wrap=True)
+
+    def _retry(self, step: str, event: Event) -> None:
+        """Count the tries in the step's own line; a log has that line when the last one ended."""
+        if self._live and step in self._tasks:
+            self._progress.update(self._tasks[step], found=f"try {event.tries}: {event.words}")
+        elif step not in self._waiting:
+            self._console.print(
+                f"  {step:<22} tried again: {event.words}", markup=False, soft_wrap=True
+            )
+        # It goes on in its line.
+        self._waiting.add(step)
 
     def _start(self, step: str) -> None:
         if step in self._waiting:

@@ -48,17 +48,13 @@ def explain(
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.stored_runs import open_known, open_stored
+    from lakegc_dagster.stored_runs import open_chosen
     from spark_core.explain import addresses_of
     from spark_core.explain import explain as explained
 
     with ExitStack() as stack:
         settings = read_settings(config, stack)
-        run = (
-            open_stored(settings, repository)
-            if key is None
-            else open_known(settings, repository, key)
-        )
+        run = open_chosen(settings, repository, key)
         address, *others = addresses_of(run, what)
         found = replace(explained(run, address), others=tuple(others))
     if as_json:

@@ -83,14 +83,15 @@ def what_if(
       lakegc what-if my-repo --days 7,14,28
       lakegc what-if my-repo --rules shorter.json --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_stored
+    from lakegc_dagster.stored_runs import open_chosen
     from spark_core import explain
 
     rules = None
     if rules_file is not None:
         rules = rules_document.read(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
-        run = open_stored(read_settings(config, stack), repository, key)
+        settings = read_settings(config, stack)
+        run = open_chosen(settings, repository, key)
         found = explain.what_if(run, days, rules)
     if as_json:
         click.echo(found.to_json())

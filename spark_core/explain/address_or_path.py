@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pyspark.sql.functions as sf
 from spark_core import layout
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, NotFoundError, SettingsError
+from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.mark.explanations import UNREADABLE
 from spark_core.records import tables
@@ -85,6 +87,39 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
         if not found:
             raise
         return list(found)
+
+
+def deleted_addresses(run: Run, wanted: str) -> list[str]:
+    """Return the relative addresses of what somebody wants back from the sweep of a run.
+
+    Args:
+        run: The run; its server is asked about a path.
+        wanted: A physical address, full or relative to the namespace, or
+            `lakefs://REPOSITORY/REF/PATH`; a path that ends in a slash names everything below it.
+
+    Returns:
+        The address; for a path, that which REF has if the run let it go, else those of all objects
+        that the run let go under the path.
+
+    Raises:
+        LakegcError: As `address_of`; NotFoundError if the run let nothing go under the path.
+    """
+    if not wanted.startswith(_SCHEME):
+        return [wanted]
+    ref, path = _ref_and_path(run, wanted)
+    if not path.endswith("/"):
+        with suppress(NotFoundError):
+            at_ref = address_of(run, wanted)
+            if rows_of(run, tables.EXPIRED_ADDRESSES, [at_ref]):
+                return [at_ref]
+    found = let_go_under(run, path)
+    if not found:
+        raise NotFoundError(
+            f"{wanted}: run {run.key} let nothing go that {ref} has there, and nothing whose "
+            "newest path it was",
+            f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
+        )
+    return found
 
 
 @surfacing_errors()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import layout
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
+from spark_core.explain.stored_rows import rows_of
 from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import UNREADABLE, rule_in_words
@@ -25,10 +23,8 @@ from spark_core.plain_text import span_text
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.journal import Journal
-from spark_core.records.tables import TableSpec
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
 
 State = Literal["kept", "may go", "deleted", "gone", "unknown"]
 
@@ -144,8 +140,8 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     Raises:
         ChainError: If the run has no mark.
     """
-    listed = _rows(run, tables.NAMESPACE_SLICES, addresses)
-    expired = _rows(run, tables.EXPIRED_ADDRESSES, list(listed))
+    listed = rows_of(run, tables.NAMESPACE_SLICES, addresses)
+    expired = rows_of(run, tables.EXPIRED_ADDRESSES, list(listed))
     staying = [address for address in listed if address not in expired]
     kept = _kept_by(run, {address: listed[address] for address in staying})
     going = _going(run, {address: row["reason"] for address, row in expired.items()})
@@ -164,8 +160,8 @@ def _kept_by(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Exp
     if not listed:
         return {}
     addresses = list(listed)
-    committed = list(_rows(run, tables.COMMITTED_ADDRESSES, addresses, by_hash=True))
-    staged = _rows(run, tables.UNCOMMITTED_ADDRESSES, addresses, by_hash=True)
+    committed = list(rows_of(run, tables.COMMITTED_ADDRESSES, addresses, by_hash=True))
+    staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, addresses, by_hash=True)
     having = holders(run, run.load(tables.RETAINED_COMMITS), committed) if committed else {}
     held = _held(run, addresses)
     explained = {}
@@ -328,7 +324,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
         if not left:
             break
         try:
-            found = _rows(
+            found = rows_of(
                 replace(run, key=key),
                 tables.UNCOMMITTED_ADDRESSES,
                 left,
@@ -370,7 +366,7 @@ def _commits(found: Sequence[Holder]) -> list[Reason]:
 def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the stored explanations of objects that may go; none where none were made."""
     try:
-        return _rows(run, tables.EXPLANATIONS, addresses)
+        return rows_of(run, tables.EXPLANATIONS, addresses)
     except UNREADABLE:
         return {}
 
@@ -404,7 +400,7 @@ def _outcomes(run: Run, addresses: Sequence[str]) -> dict[str, _Outcome]:
     """Say what a run's sweep did with objects, by address; nothing if it did nothing."""
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
         return {}
-    rows = _rows(run, tables.DELETION_REPORT, addresses)
+    rows = rows_of(run, tables.DELETION_REPORT, addresses)
     back = undo_words(run, run.load(tables.DELETION_REPORT).manifest) or (
         "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
         f"restore {run.repository.id} {run.key} --dry-run` tells."
@@ -454,40 +450,3 @@ def _not_listed(run: Run, address: str) -> Explanation:
         f"the listing of run {run.key} has no such object, and no stored run deleted it",
         (),
     )
-
-
-@surfacing_errors()
-def _rows(
-    run: Run,
-    spec: TableSpec,
-    addresses: Sequence[str],
-    *,
-    by_hash: bool = False,
-    only_small: bool = False,
-) -> dict[str, dict[str, Any]]:
-    """Return a row of each address in a stored table; small tables are read in memory.
-
-    Args:
-        run: The run.
-        spec: The table.
-        addresses: Relative addresses.
-        by_hash: Whether the table is asked by the addresses' hashes.
-        only_small: Leave out a table that only Spark can read.
-
-    Raises:
-        ChainError: If the run has no such table.
-    """
-    stored = run.load(spec)
-    asked = pa.array(addresses, pa.string())
-    column, values = ("address_hash", hashed(asked)) if by_hash else ("address", asked)
-    if stored.is_small:
-        some: Iterable[pa.RecordBatch | pa.Table] = (
-            batch.filter(pc.is_in(batch.column(column), values)) for batch in stored.batches()
-        )
-    elif only_small:
-        return {}
-    else:
-        frame = stored.frame(run.spark).where(sf.col(column).isin(values.to_pylist()))
-        some = [frame.dropDuplicates([column]).toArrow()]
-    names = dict(zip(values.to_pylist(), addresses, strict=True))
-    return {names[row[column]]: row for batch in some for row in batch.to_pylist()}
