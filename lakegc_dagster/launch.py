@@ -95,7 +95,7 @@ class _Recorder(Observer):
         self.tries[table] += 1
         again = isinstance(error, TransientError) and self.tries[table] <= RETRIES
         kind: Literal["retries", "failed"] = "retries" if again else "failed"
-        words = error.message if again else str(error)
+        words = error.found if again else str(error)
         self.on_event(Event(kind, table, words, tries=self.tries[table]))
 
     def away(self, tries: int, words: str) -> None:

@@ -141,10 +141,11 @@ class Transport:
             return self._once(call, method, *arguments, **options)
 
         def again(error: BaseException) -> bool:
-            away = self._answered and isinstance(error, ServerAwayError)
-            if away and self._on_away is not None:
-                self._on_away(tries, str(error))
-            return away
+            if not (self._answered and isinstance(error, ServerAwayError)):
+                return False
+            if self._on_away is not None:
+                self._on_away(tries, error.found)
+            return True
 
         found = self._backoff(within_seconds=self.options.longest_outage.total_seconds()).ask(
             once,

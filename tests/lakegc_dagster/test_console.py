@@ -50,7 +50,7 @@ def test_a_run_tells_apart_what_it_waits_for_and_what_failed(error, kind):
     told = []
     _Recorder(told.append).failed("deletion_report", error)
     (event,) = told
-    assert (event.kind, event.words) == (kind, error.message)
+    assert (event.kind, event.words.rstrip(".")) == (kind, error.found)
 
 
 def test_a_server_that_is_away_has_one_line_and_the_end_counts_the_tries():

@@ -17,6 +17,7 @@ from spark_core.explain import (
     explain_each,
     instant_in_words,
     let_go_under,
+    what_if,
 )
 from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
@@ -156,6 +157,11 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spa
     assert gone.state == "deleted"
     assert f"run {run.key} deleted it" in gone.sentence
     assert "d_0316: replaced or removed on dev 8 days ago" in gone.sentence
+
+    swept = {file.address for file in story.deleted} - {held.address}
+    other_rules = what_if(run, [7])
+    assert other_rules.swept[0] == len(swept), "what the sweep deleted is free already"
+    assert other_rules.answers[1].objects < 5
 
     later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1))
     mark_and_conclude(later)
