@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 # Wide enough for a table in a CI log, where no terminal gives a width.
 _WIDTH_WITHOUT_TERMINAL = 140
 
+# Columns of figures, which are aligned right.
+_FIGURES = frozenset(
+    {"rows", "bytes", "seconds", "objects", "days", "commits", "listed", "may go", "deleted"}
+)
+
 STEPS: Mapping[str, str] = {
     "namespace_slices": "objects found in the store",
     "uncommitted_addresses": "staged objects",
@@ -91,7 +96,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         box=None,
     )
     for name in columns:
-        figure = name in {"rows", "bytes", "seconds", "objects", "days", "commits"}
+        figure = name in _FIGURES
         made.add_column(
             name, justify="right" if figure else "left", overflow="fold", no_wrap=figure
         )

@@ -18,7 +18,7 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
-from spark_core.checks import CheckResult, verdict
+from spark_core.checks import CONFIRMABLE, CheckResult, verdict
 from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
@@ -115,7 +115,13 @@ class _Recorder(Observer):
         if failed[0].table == DELETION_REPORT.name:
             return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
         failing = [f"{result.name}: {result.summary}" for result in failed]
-        return ended(verdict.not_passed(repository_id, key, "; ".join(failing)), NOTHING_DELETED)
+        refused = verdict.not_passed(
+            repository_id,
+            key,
+            "; ".join(failing),
+            has_way_on={result.name for result in failed} <= CONFIRMABLE,
+        )
+        return ended(refused, NOTHING_DELETED)
 
 
 def launch(

@@ -417,8 +417,8 @@ def _launch_each(
                 )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log, result.state)
-                show_refused(shown, settings, repository_id, key, result)
                 console.show_error(console.console(sys.stderr), failure)
+                show_refused(shown, settings, repository_id, key, result)
                 tell_of_failure(settings, repository_id, key, failure)
                 code = max(code, exit_code(failure))
                 ended.append(Ended.of(repository_id, result, failure, time.monotonic() - began))

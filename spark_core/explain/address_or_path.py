@@ -64,29 +64,34 @@ def address_of(run: Run, wanted: str) -> str:
 def addresses_of(run: Run, wanted: str) -> list[str]:
     """Return the relative addresses of what somebody asks about; see `address_of`.
 
-    A path that its ref has no longer is looked for in the explanations of the stored runs.
+    What had a path before is looked for in the explanations of the stored runs.
 
     Args:
         run: The run; its server is asked about a path.
         wanted: As for `address_of`.
 
     Returns:
-        The address; for a path that its ref has no longer, those of all objects that had it when
-        they were let go, the last one first.
+        The address; for a path first that which its ref has, then those of all objects whose newest
+        path it was when they were let go, the last one first.
 
     Raises:
         LakegcError: As `address_of`; NotFoundError only if no stored run knows the path, either.
     """
-    try:
+    if not wanted.startswith(_SCHEME):
         return [address_of(run, wanted)]
+    _, path = _ref_and_path(run, wanted)
+    earlier = [
+        address
+        for key in tables.runs(run.store, layout.EXPLANATIONS)
+        for address in let_go_under(replace(run, key=key), path)
+    ]
+    try:
+        found = [address_of(run, wanted), *earlier]
     except NotFoundError:
-        _, path = _ref_and_path(run, wanted)
-        found: dict[str, None] = {}
-        for key in tables.runs(run.store, layout.EXPLANATIONS):
-            found.update(dict.fromkeys(let_go_under(replace(run, key=key), path)))
-        if not found:
+        if not earlier:
             raise
-        return list(found)
+        found = earlier
+    return list(dict.fromkeys(found))
 
 
 def deleted_addresses(run: Run, wanted: str) -> list[str]:
