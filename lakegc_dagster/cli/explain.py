@@ -75,7 +75,7 @@ def _show(shown: Console, found: Explanation) -> None:
         shown.print(f"  {reason.kind:<7} {reason.text}{until}", markup=False, soft_wrap=True)
     if found.others:
         shown.print(
-            f"Other objects that had this path and were let go: {', '.join(found.others)}",
+            f"Other objects had this path and were let go by a mark: {', '.join(found.others)}",
             markup=False,
             soft_wrap=True,
         )
