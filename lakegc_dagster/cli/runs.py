@@ -240,7 +240,7 @@ def show_refused(
         if set(failing) <= checks.CONFIRMABLE
         else f"lakegc report {repository_id} --run {key}{named}"
     )
-    for words in (f"\nreport   {page}", f"next     {way_on}"):
+    for words in (f"\nreport   {page}", f"next     {way_on}\n"):
         shown.print(words, markup=False, soft_wrap=True)
 
 

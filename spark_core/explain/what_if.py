@@ -389,11 +389,11 @@ def _answers(
     for at, question in enumerate(questions):
         for number, name in enumerate(question.names):
             free = _free(by_folder, _level(at), number)
-            branch_rows = [
-                (named.get(told, told), *figures)
-                for told, *figures in _grouped(_free(by_branch, _level(at), number))
-            ]
-            answers.append(Freed(name, *_total(free), tuple(_grouped(free)), tuple(branch_rows)))
+            branch_rows = tuple(
+                (named.get(told, told), objects, size_bytes)
+                for told, objects, size_bytes in _grouped(_free(by_branch, _level(at), number))
+            )
+            answers.append(Freed(name, *_total(free), tuple(_grouped(free)), branch_rows))
     never = by_folder.filter(pc.is_null(by_folder[_level(0)]))
     return WhatIf(
         run.repository.id,
