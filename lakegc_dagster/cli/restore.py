@@ -139,11 +139,11 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
         shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
     if done.objects["restored"]:
         first = addresses[0] if addresses else "ADDRESS"
-        more = ", and so for each other" if len(addresses) > 1 else ""
+        others = ", and so for each other" if len(addresses) > 1 else ""
         shown.print(
             "A later mark finds a restored object again if nothing references it, at the latest "
             "when it is older than the minimum age.\n"
-            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}{more}",
+            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}{others}",
             style="yellow",
             markup=False,
             soft_wrap=True,
