@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 # Wide enough for a table in a CI log, where no terminal gives a width.
 _WIDTH_WITHOUT_TERMINAL = 140
 
+# Columns of figures, which are aligned right.
+_FIGURES = frozenset(
+    {"rows", "bytes", "seconds", "objects", "days", "commits", "listed", "may go", "deleted"}
+)
+
 STEPS: Mapping[str, str] = {
     "namespace_slices": "objects found in the store",
     "uncommitted_addresses": "staged objects",
@@ -91,7 +96,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         box=None,
     )
     for name in columns:
-        figure = name in {"rows", "bytes", "seconds", "objects", "days", "commits"}
+        figure = name in _FIGURES
         made.add_column(
             name, justify="right" if figure else "left", overflow="fold", no_wrap=figure
         )
@@ -150,8 +155,11 @@ class Steps:
             self._end(step, found, event.seconds)
         elif event.kind == "waits":
             self._wait(step, event.words)
+        elif event.kind == "retries":
+            self._retry(step, event)
         elif event.kind == "failed":
-            self._end(step, "failed", None)
+            tried = f" after {event.tries} tries" if event.tries > 1 else ""
+            self._end(step, f"failed{tried}", None)
         elif not event.passed:
             self._console.print(f"  refused by {escape(event.check)}", style="red")
 
@@ -161,6 +169,17 @@ class Steps:
             self._waiting.add(step)
             told = f"  {step} waits: {words}"
             self._console.print(told, markup=False, soft_wrap=True)
+
+    def _retry(self, step: str, event: Event) -> None:
+        """Count the tries in the step's own line; a log has that line when the last one ended."""
+        if self._live and step in self._tasks:
+            self._progress.update(self._tasks[step], found=f"try {event.tries}: {event.words}")
+        elif step not in self._waiting:
+            self._console.print(
+                f"  {step:<22} tried again: {event.words}", markup=False, soft_wrap=True
+            )
+        # It goes on in its line.
+        self._waiting.add(step)
 
     def _start(self, step: str) -> None:
         if step in self._waiting:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lakegc_dagster.spark_output import OUTPUT
 from spark_core.errors import SettingsError
 from spark_core.spark.private_doors import running_java, start_java, started_session
 from spark_core.spark.session import check_java
@@ -15,16 +17,19 @@ if TYPE_CHECKING:
     from lakegc_dagster.settings import Settings
 
 LOG_NAME = "spark.log"
+# The lines of commands that only look, which may run beside a nightly run.
+LOOKING_LOG_NAME = "spark-looking.log"
 _LAST_LINES = 5
 
 
-def start_quietly(settings: Settings) -> Path:
+def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
     """Start Java for this process, unless it runs already.
 
     The session itself is made later, by the first run; it finds this process.
 
     Args:
         settings: Spark's master and properties, and Dagster's home, where the log goes.
+        log_name: The log's name there.
 
     Returns:
         The log.
@@ -37,24 +42,25 @@ def start_quietly(settings: Settings) -> Path:
     from pyspark.java_gateway import launch_gateway
 
     check_java()
-    log = settings.dagster_home / LOG_NAME
+    log = settings.dagster_home / log_name
     if running_java() is not None:
-        return log
-    log.parent.mkdir(parents=True, exist_ok=True)
+        return OUTPUT.log or log
     conf = SparkConf(loadDefaults=False)
     for name, value in settings.spark_config().items():
         conf.set(name, value)
     launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
-    with log.open("wb") as words:
-        try:
-            gateway = launch(conf, {"stdout": words, "stderr": words})
-        except PySparkRuntimeError as failure:
-            output = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
-            raise SettingsError(
-                f"Spark's Java process ended before it served ({output or failure})",
-                f"Its whole output is in {log}; mend [spark] in the settings, or the "
-                "Java installation.",
-            ) from failure
+    words = OUTPUT.opened(log)
+    try:
+        gateway = launch(conf, {"stdout": words, "stderr": words})
+    except PySparkRuntimeError as failure:
+        output = " | ".join(log.read_text(errors="replace").strip().splitlines()[-_LAST_LINES:])
+        raise SettingsError(
+            f"Spark's Java process ended before it served ({output or failure})",
+            f"Its whole output is in {log}; mend [spark] in the settings, or the "
+            "Java installation.",
+        ) from failure
+    finally:
+        os.close(words)
     # A context would start the session.
     start_java(gateway, conf)
     return log

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,15 +11,15 @@ from typing import Any, Literal
 import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.failures import RETRY_AFTER
+from lakegc_dagster.failures import RETRIES, RETRY_AFTER
 from lakegc_dagster.home import open_instance
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
-from spark_core.checks import CheckResult, verdict
-from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError
+from spark_core.checks import CONFIRMABLE, CheckResult, verdict
+from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
@@ -65,8 +66,11 @@ class _Recorder(Observer):
     error: LakegcError | None = None
     house: str | None = None
     state: str | None = None
+    tries: Counter[str] = field(default_factory=Counter)
+    table: str = ""
 
     def started(self, table: str) -> None:
+        self.table = table
         self.error = self.state = None  # a retry that begins has not failed yet
         self.on_event(Event("started", table))
 
@@ -84,9 +88,18 @@ class _Recorder(Observer):
 
     def failed(self, table: str, error: LakegcError) -> None:
         self.error = error
-        # Dagster tries the step again until the other process has ended.
-        kind: Literal["waits", "failed"] = "waits" if isinstance(error, SameWorkError) else "failed"
-        self.on_event(Event(kind, table, error.message if kind == "waits" else str(error)))
+        if isinstance(error, SameWorkError):
+            # Dagster tries the step again until the other process has ended.
+            self.on_event(Event("waits", table, error.message))
+            return
+        self.tries[table] += 1
+        again = isinstance(error, TransientError) and self.tries[table] <= RETRIES
+        kind: Literal["retries", "failed"] = "retries" if again else "failed"
+        words = error.found if again else str(error)
+        self.on_event(Event(kind, table, words, tries=self.tries[table]))
+
+    def away(self, tries: int, words: str) -> None:
+        self.on_event(Event("retries", self.table, words, tries=tries))
 
     def broke(self, table: str, state: str | None) -> None:  # noqa: ARG002 - observer's signature
         self.state = state
@@ -102,7 +115,13 @@ class _Recorder(Observer):
         if failed[0].table == DELETION_REPORT.name:
             return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
         failing = [f"{result.name}: {result.summary}" for result in failed]
-        return ended(verdict.not_passed(repository_id, key, "; ".join(failing)), NOTHING_DELETED)
+        refused = verdict.not_passed(
+            repository_id,
+            key,
+            "; ".join(failing),
+            has_way_on={result.name for result in failed} <= CONFIRMABLE,
+        )
+        return ended(refused, NOTHING_DELETED)
 
 
 def launch(

@@ -71,6 +71,9 @@ class Observer:
     def broke(self, table: str, state: str | None) -> None:
         """An error outside lakegc ended a table or its checks; `state` is what they had done."""
 
+    def away(self, tries: int, words: str) -> None:
+        """The server, which had answered, is away; a call to it was tried so often."""
+
     def kept_house(self, house: "House") -> None:
         """House-keeping after the run has ended."""
 
@@ -226,7 +229,9 @@ class Runs(dg.ConfigurableResource[Any]):
         if self._environment is None:
             store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
             clock = self.wiring.clock
-            server = engine.lakefs.LakeFSServer(settings.server_options(), clock=clock)
+            server = engine.lakefs.LakeFSServer(
+                settings.server_options(), clock=clock, on_away=self.observer.away
+            )
             self._environment = environment_of(
                 settings, server, store_options, lambda: self.spark.spark_session, clock
             )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import layout, report
 from spark_core.errors import NotFoundError
+from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.tables import EXPIRED_ADDRESSES
+from spark_core.records.tables import EXPIRED_ADDRESSES, NAMESPACE_SLICES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
-from spark_core.run import Run, open_run
+from spark_core.run import Environment, Run, open_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:
@@ -28,7 +34,7 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
         NotFoundError: If there is no such repository, or no run of it was marked.
         SettingsError: If the settings do not know the repository.
     """
-    environment = build_resources(Wiring(settings))["runs"].environment
+    environment = _quiet(settings, build_resources(Wiring(settings))["runs"].environment)
     now = RunKey.at(datetime.now(UTC))
     run = open_run(environment, repository_id, key or now, settings.run_options(repository_id))
     if key is not None:
@@ -47,6 +53,18 @@ def open_stored(settings: Settings, repository_id: str, key: RunKey | None = Non
     return open_run(environment, repository_id, newest, run.options)
 
 
+def _quiet(settings: Settings, environment: Environment) -> Environment:
+    """Let Spark's own lines go to a file, if Spark is started at all."""
+
+    def spark() -> SparkSession:
+        from lakegc_dagster.jvm import LOOKING_LOG_NAME, start_quietly
+
+        start_quietly(settings, LOOKING_LOG_NAME)
+        return environment.spark()
+
+    return replace(environment, spark=spark)
+
+
 def open_known(settings: Settings, repository_id: str, key: RunKey) -> Run:
     """Open a run that a person named.
 
@@ -60,6 +78,13 @@ def open_known(settings: Settings, repository_id: str, key: RunKey) -> Run:
     return run
 
 
+def open_chosen(settings: Settings, repository_id: str, key: RunKey | None) -> Run:
+    """Open the run that a person named, else the newest mark; raises as both do."""
+    if key is None:
+        return open_stored(settings, repository_id)
+    return open_known(settings, repository_id, key)
+
+
 def load_report(
     settings: Settings, repository_id: str, key: RunKey | None = None
 ) -> tuple[Run, Report, str]:
@@ -69,25 +94,15 @@ def load_report(
         NotFoundError: If there is no such repository, or no such run, or no run was marked.
         ChainError: If the run was not marked.
     """
-    run = (
-        open_stored(settings, repository_id)
-        if key is None
-        else open_known(settings, repository_id, key)
-    )
+    run = open_chosen(settings, repository_id, key)
     found = report.load(run)
     return run, found, local_path(run, layout.report_keys(run.key, swept=found.swept)["html"])
 
 
-def expired(run: Run) -> dict[str, str]:
-    """Return the addresses that a mark names, and why; for repositories as small as the demo's."""
-    parts = run.load(EXPIRED_ADDRESSES).manifest.parts
-    rows = [
-        row
-        for part in parts
-        for batch in run.store.read_parquet(part.key)
-        for row in batch.to_pylist()
-    ]
-    return {row["address"]: row["reason"] for row in rows}
+def explained(run: Run) -> list[Explanation]:
+    """Explain every listed object of a mark; for repositories as small as the demo's."""
+    listed = run.load(NAMESPACE_SLICES).batches(["address"])
+    return explain_each(run, [row for batch in listed for row in batch.column(0).to_pylist()])
 
 
 def local_path(run: Run, key: str) -> str:

@@ -18,15 +18,17 @@ class Event:
     Attributes:
         kind: Which step it is; a check of the table is one, too.
         table: Name of the table.
-        words: How far a step is, what a check found, what a step waits for, or why it failed.
+        words: How far a step is, what a check found, what a step waits for, why it is tried again,
+            or why it failed.
         rows: Rows of a stored table.
         size_bytes: Its bytes.
         seconds: How long it took; None if nobody measured.
         check: Name of a check.
         passed: Whether it lets the run go on.
+        tries: How often a step was tried that is tried again.
     """
 
-    kind: Literal["started", "progressed", "stored", "checked", "waits", "failed"]
+    kind: Literal["started", "progressed", "stored", "checked", "waits", "retries", "failed"]
     table: str
     words: str = ""
     rows: int = 0
@@ -34,6 +36,7 @@ class Event:
     seconds: float | None = None
     check: str = ""
     passed: bool = True
+    tries: int = 0
 
     @classmethod
     def stored(cls, manifest: Manifest) -> Self:

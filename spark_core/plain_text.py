@@ -6,6 +6,7 @@ Whoever may write to a repository chooses its addresses, branch names and messag
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import escape as html_escape
 
 # Most text passes this fast check: plain ASCII without control characters.
@@ -29,6 +30,24 @@ def bytes_text(size_bytes: int) -> str:
         if size < _KILO:
             return f"{size:.1f} {unit}"
     return f"{size / _KILO:.1f} PB"
+
+
+def span_text(span: timedelta) -> str:
+    """Print a span of time in days, hours, minutes and seconds, without those that are 0.
+
+    Examples:
+        >>> from datetime import timedelta
+        >>> span_text(timedelta(hours=24, minutes=5)), span_text(timedelta(seconds=1))
+        ('1 day 5 minutes', '1 second')
+    """
+    minutes, seconds = divmod(int(span.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    named = {"day": days, "hour": hours, "minute": minutes, "second": seconds}
+    said = [
+        f"{count:,} {unit}{'' if count == 1 else 's'}" for unit, count in named.items() if count
+    ]
+    return " ".join(said) or "0 seconds"
 
 
 def money_text(size_bytes: int, price_per_gb_month: float) -> str:

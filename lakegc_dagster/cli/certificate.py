@@ -164,7 +164,13 @@ def _show(shown: Console, made: dict[str, Any]) -> None:
     shown.print(path["statement"], markup=False, soft_wrap=True)
     left = [each for each in path["objects"] if not each["gone"]]
     if left:
-        rows = [(each["path"], each["address"], "; ".join(each["held_by"])) for each in left]
-        shown.print(console.table("Not gone", ("path", "address", "what holds it"), rows[:_NAMED]))
-    if len(left) > _NAMED:
-        shown.print(f"... and {len(left) - _NAMED:,} more; the file names all")
+        paths: dict[str, list[str]] = {}
+        for each in left:
+            paths.setdefault("; ".join(each["held_by"]), []).append(each["path"])
+        most = sorted(paths.items(), key=lambda held: -len(held[1]))
+        rows = [(held_by, f"{len(some):,}", some[0]) for held_by, some in most[:_NAMED]]
+        shown.print(console.table("Not gone", ("what holds it", "objects", "for example"), rows))
+        if len(paths) > _NAMED:
+            more = len(left) - sum(len(some) for _, some in most[:_NAMED])
+            shown.print(f"... and {more:,} more objects")
+        shown.print("The file names each object.")

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from spark_core.errors import LakegcError, SettingsError
+from lakegc_dagster.spark_output import OUTPUT
+from spark_core.errors import LakegcError, RefusedError, SettingsError
 from spark_core.phases import ended, ended_a_command
 from spark_core.plain_text import visible
 
@@ -75,7 +76,7 @@ take_over_option = click.option(
 
 
 def command_body(body: Body) -> Callable[..., NoReturn]:
-    """Give a command `--config` and `--debug`, and turn its end into an exit code.
+    """Give a command `--config`, `--verbose` and `--debug`, and turn its end into an exit code.
 
     Args:
         body: Does the work and returns the exit code. A LakegcError of it is shown without a
@@ -87,30 +88,45 @@ def command_body(body: Body) -> Callable[..., NoReturn]:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Settings file; else LAKEGC_CONFIG, else ./lakegc.toml.",
     )
-    @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    @output_options
     @functools.wraps(body)
-    def command(*, debug: bool, **arguments: Any) -> NoReturn:
-        raise SystemExit(guarded(functools.partial(body, **arguments), debug=debug))
+    def command(*, verbose: bool, debug: bool, **arguments: Any) -> NoReturn:
+        work = functools.partial(body, **arguments)
+        raise SystemExit(guarded(work, verbose=verbose, debug=debug))
 
     return command
 
 
-def guarded(body: Callable[[], int], *, debug: bool) -> int:
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--verbose` and `--debug`."""
+    debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+    verbose = click.option(
+        "--verbose", is_flag=True, help="Show Spark's own lines, which else go to a file alone."
+    )
+    return verbose(debug(command))
+
+
+def guarded(body: Callable[[], int], *, verbose: bool = False, debug: bool) -> int:
     """Run a command and return its exit code; show a LakegcError without a traceback.
 
     Args:
         body: The command's work; each part of it that deletes is a phase (`spark_core.phases`).
+        verbose: Show Spark's own lines.
         debug: Show the traceback of an error.
     """
     from lakegc_dagster import console
 
+    OUTPUT.is_shown = verbose
     try:
         return body()
     except LakegcError as error:
         if debug:
             # Control characters in text that an error quotes must not reach the terminal.
             sys.stderr.write(visible(traceback.format_exc(), lines=True))
-        console.show_error(console.console(sys.stderr), ended_a_command(error))
+        shown = console.console(sys.stderr)
+        console.show_error(shown, ended_a_command(error))
+        if OUTPUT.log is not None and not isinstance(error, RefusedError | SettingsError):
+            shown.print(f"Spark's own lines are in {OUTPUT.log}.", markup=False, soft_wrap=True)
         return exit_code(error)
     except KeyboardInterrupt:
         console.console(sys.stderr).print(f"\nended by Ctrl-C: {_after_interrupt()}", markup=False)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from spark_core.plain_text import bytes_text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from spark_core.explain import Explanation
     from spark_core.model import RunKey
 
 
@@ -32,9 +37,9 @@ def explain(
     """Say why an object is kept or may go, or which run deleted it.
 
     The object is named by its physical address, full or relative to the namespace, or by a path as
-    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now; the rest is what
-    the run saw. For a kept object every retained commit that has it is looked for, which reads
-    lakeFS's tables as a mark does.
+    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now, and where REF has
+    it no longer, among what the stored runs let go; the rest is what the run saw. For a kept object
+    every retained commit that has it is looked for, which reads lakeFS's tables as a mark does.
 
     \b
     Examples:
@@ -43,21 +48,34 @@ def explain(
       lakegc explain my-repo data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.stored_runs import open_stored
-    from spark_core.explain import address_of
+    from lakegc_dagster.stored_runs import open_chosen
+    from spark_core.explain import addresses_of
     from spark_core.explain import explain as explained
 
     with ExitStack() as stack:
-        run = open_stored(read_settings(config, stack), repository, key)
-        found = explained(run, address_of(run, what))
+        settings = read_settings(config, stack)
+        run = open_chosen(settings, repository, key)
+        address, *others = addresses_of(run, what)
+        found = replace(explained(run, address), others=tuple(others))
     if as_json:
         click.echo(found.to_json())
-        return 0
-    shown = console.console()
+    else:
+        _show(console.console(), found)
+    return 0
+
+
+def _show(shown: Console, found: Explanation) -> None:
+    from spark_core.explain import instant_in_words
+
     shown.print(found.sentence, style="bold", markup=False, soft_wrap=True)
-    known = "" if found.size_bytes is None else f", {console.bytes_text(found.size_bytes)}"
+    known = "" if found.size_bytes is None else f", {bytes_text(found.size_bytes)}"
     shown.print(f"{found.address}{known}, as run {found.run} saw it", markup=False, soft_wrap=True)
     for reason in found.reasons:
-        until = f" (until {reason.until})" if reason.until else ""
+        until = f", until {instant_in_words(reason.until)} at least" if reason.until else ""
         shown.print(f"  {reason.kind:<7} {reason.text}{until}", markup=False, soft_wrap=True)
-    return 0
+    if found.others:
+        shown.print(
+            f"Other objects had this path and were let go by a mark: {', '.join(found.others)}",
+            markup=False,
+            soft_wrap=True,
+        )

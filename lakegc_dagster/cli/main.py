@@ -22,6 +22,7 @@ from lakegc_dagster.cli.common import (
     command_body,
     exit_code,
     guarded,
+    output_options,
     read_settings,
     take_over_option,
     unforeseen,
@@ -93,8 +94,8 @@ main.add_command(notify)
     help="Directory of the sandbox; made anew.",
 )
 @click.option("--every", is_flag=True, help="Name every object instead of groups.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
+@output_options
+def demo(directory: Path, *, every: bool, verbose: bool, debug: bool) -> NoReturn:
     """Run a whole collection on a repository made for it, and prove the outcome.
 
     The demo makes a sandbox server with five weeks of history in `.sandbox/`, marks and sweeps it,
@@ -113,13 +114,13 @@ def demo(directory: Path, *, every: bool, debug: bool) -> NoReturn:
 
         return run_demo(directory, every=every)
 
-    raise SystemExit(guarded(body, debug=debug))
+    raise SystemExit(guarded(body, verbose=verbose, debug=debug))
 
 
 @main.command("warm-up")
 @click.option("--again", is_flag=True, help="Make it again even if it exists.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-def warm_up(*, again: bool, debug: bool) -> NoReturn:
+@output_options
+def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
     """Make an archive that shortens every later start of Spark; runs also work without it.
 
     The command collects a small repository in a temporary directory. Java writes an archive of the
@@ -139,7 +140,7 @@ def warm_up(*, again: bool, debug: bool) -> NoReturn:
 
         return run_warm_up(console.console(), again=again)
 
-    raise SystemExit(guarded(body, debug=debug))
+    raise SystemExit(guarded(body, verbose=verbose, debug=debug))
 
 
 _repositories = click.argument("repositories", metavar="[REPOSITORY]...", nargs=-1)
@@ -416,8 +417,8 @@ def _launch_each(
                 )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log, result.state)
-                show_refused(shown, settings, repository_id, key, result)
                 console.show_error(console.console(sys.stderr), failure)
+                show_refused(shown, settings, repository_id, key, result)
                 tell_of_failure(settings, repository_id, key, failure)
                 code = max(code, exit_code(failure))
                 ended.append(Ended.of(repository_id, result, failure, time.monotonic() - began))

@@ -42,8 +42,9 @@ _WORDS = {
     "--address",
     "addresses",
     multiple=True,
-    metavar="ADDRESS",
-    help="Only this object: its physical address, full or relative to the namespace; repeatable.",
+    metavar="ADDRESS|PATH",
+    help="Only this object: its physical address, or lakefs://REPOSITORY/REF/PATH; a path that"
+    " ends in a slash names everything below it; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what could be restored; changes nothing.")
 @take_over_option
@@ -62,21 +63,27 @@ def restore(
     An object that exists is never replaced. Each restored object is checked. The exit code is 0
     only if all requested objects are back.
 
+    A path names the object that REF has there, if RUN let it go, else every object that RUN let go
+    and whose newest path it was, whatever REF has there now.
+
     \b
     Examples:
       lakegc restore my-repo 2026-11-20T02-00-00Z --dry-run
       lakegc restore my-repo 2026-11-20T02-00-00Z
+      lakegc restore my-repo 2026-11-20T02-00-00Z --address lakefs://my-repo/main/tables/2026/
       lakegc restore my-repo 2026-11-20T02-00-00Z \\
         --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster.stored_runs import open_known
+    from spark_core.explain import deleted_addresses
     from spark_core.undo import restore as undoing
 
     with ExitStack() as stack:
         opened = open_known(read_settings(config, stack), repository, run)
         opened = replace(opened, take_over=None if take_over is None else str(take_over))
-        done = undoing.restore(opened, addresses or None, dry_run=dry_run)
-        _show(opened, done, addresses, dry_run=dry_run)
+        wanted = [one for named in addresses for one in deleted_addresses(opened, named)]
+        done = undoing.restore(opened, wanted or None, dry_run=dry_run)
+        _show(opened, done, wanted, dry_run=dry_run)
     return 0 if done.complete else FAILED
 
 
@@ -132,10 +139,11 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
         shown.print(f"table    {local_path(run, done.record)}", markup=False, soft_wrap=True)
     if done.objects["restored"]:
         first = addresses[0] if addresses else "ADDRESS"
+        others = ", and so for each other" if len(addresses) > 1 else ""
         shown.print(
             "A later mark finds a restored object again if nothing references it, at the latest "
             "when it is older than the minimum age.\n"
-            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}",
+            f"Keep it: lakegc hold add {run.repository.id} NAME --address {first}{others}",
             style="yellow",
             markup=False,
             soft_wrap=True,

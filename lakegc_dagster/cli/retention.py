@@ -208,14 +208,12 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
       lakegc retention what-if my-repo --policy-file retention.yml --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster.jvm import start_quietly
-        from lakegc_dagster.stored_runs import open_stored
+        from lakegc_dagster.stored_runs import open_chosen
         from spark_core.policies import document, what_if
 
         policy = document.parse(file.read_bytes(), name=str(file))
         settings = read_settings(config, stack)
-        run = open_stored(settings, repository, key)
-        start_quietly(settings)
+        run = open_chosen(settings, repository, key)
         _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
     return 0
 

@@ -126,7 +126,7 @@ def show_price(shown: Console, found: Report, price: float | None) -> None:
         return
     going, all_of_it = found.expired.size_bytes, found.listed.size_bytes
     shown.print(
-        f"\nmoney    what may go costs {money_text(going, price)}, of "
+        f"\nmoney    what may go costs {money_text(going, price)}; all objects together cost "
         f"{money_text(all_of_it, price)} (price_per_gb_month = {price:g})",
         markup=False,
         soft_wrap=True,
@@ -227,18 +227,20 @@ def show_refused(
     if "deletion_report" in result.manifests:
         return
     try:
-        _, found, page = load_report(settings, repository_id, key)
+        run, found, page = load_report(settings, repository_id, key)
     except LakegcError:
-        # The refusal itself is shown after this, and the report is only an addition.
+        # The refusal itself was shown, and the report is only an addition.
         return
+    shown.print()
     shown.print(console.groups_table("What would go, by reason", found.by_reason))
+    show_price(shown, found, run.options.price_per_gb_month)
     named = "" if settings.file is None else f" --config {settings.file}"
     way_on = (
         f"lakegc confirm {repository_id} {failing[0]} --run {key}{named}"
         if set(failing) <= checks.CONFIRMABLE
         else f"lakegc report {repository_id} --run {key}{named}"
     )
-    for words in (f"\nreport   {page}", f"next     {way_on}"):
+    for words in (f"\nreport   {page}", f"next     {way_on}\n"):
         shown.print(words, markup=False, soft_wrap=True)
 
 

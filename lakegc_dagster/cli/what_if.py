@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ import click
 from lakegc_dagster.cli import rules_document
 from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.rules import LONGEST_DAYS
+from spark_core.plain_text import bytes_text, money_text
 
 if TYPE_CHECKING:
     from spark_core.explain import WhatIf
     from spark_core.model import RunKey
 
-_BAR = 30
+# Where a line has room for a bar.
+_BAR, _WIDE = 20, 110
+_NAMED = 3
 
 
 class _Days(click.ParamType[Any]):
@@ -74,8 +78,10 @@ def what_if(
     As for a mark, the server lists commits and dumps refs, in files that it keeps.
 
     One pass over the repository's tables answers for all of them, with the listing of the newest
-    mark. Every number is an upper bound: content that was uploaded again, and that a branch may
-    read unseen, is looked for by a mark alone.
+    mark; what a sweep has deleted since is not counted. Every number is an upper bound: content
+    that was uploaded again, and that a branch may read unseen, is looked for by a mark alone.
+
+    An object counts for the branch whose commits keep it longest under the rules of now.
 
     \b
     Examples:
@@ -83,14 +89,15 @@ def what_if(
       lakegc what-if my-repo --days 7,14,28
       lakegc what-if my-repo --rules shorter.json --json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
-    from lakegc_dagster.stored_runs import open_stored
+    from lakegc_dagster.stored_runs import open_chosen
     from spark_core import explain
 
     rules = None
     if rules_file is not None:
         rules = rules_document.read(rules_file, longest_days=LONGEST_DAYS)
     with ExitStack() as stack:
-        run = open_stored(read_settings(config, stack), repository, key)
+        settings = read_settings(config, stack)
+        run = open_chosen(settings, repository, key)
         found = explain.what_if(run, days, rules)
     if as_json:
         click.echo(found.to_json())
@@ -103,26 +110,65 @@ def _show(found: WhatIf) -> None:
     from lakegc_dagster import console
 
     shown = console.console()
+    price = found.price_per_gb_month
+    wide = shown.width >= _WIDE
     most = max((answer.size_bytes for answer in found.answers), default=0)
     rows = [
         (
             answer.name,
             f"{answer.objects:,}",
-            console.bytes_text(answer.size_bytes),
-            "█" * round(_BAR * answer.size_bytes / most) if most else "",
-            ", ".join(prefix or "(no folder)" for prefix, _, _ in answer.by_prefix[:3]),
+            bytes_text(answer.size_bytes),
+            *([] if price is None else [money_text(answer.size_bytes, price)]),
+            *(["█" * round(_BAR * answer.size_bytes / most) if most else ""] if wide else []),
+            _names(answer.by_branch),
+            _names(answer.by_prefix),
         )
         for answer in found.answers
     ]
+    columns = ["if", "objects", "bytes", *([] if price is None else ["money"])]
+    columns += [*([""] if wide else []), "most of it kept by", "most of it in"]
     shown.print(
         f"What would be free of {found.repository}, by the listing of run {found.run}",
         style="bold",
         soft_wrap=True,
     )
-    shown.print(console.table("", ("if", "objects", "bytes", "", "most of it in"), rows))
-    objects, size = found.never_committed
-    shown.print(
-        f"{objects:,} objects ({console.bytes_text(size)}) of each row were never committed. "
-        "Nothing was changed.",
-        soft_wrap=True,
-    )
+    shown.print(console.table("", columns, rows))
+    for line in (_ahead(found), *_not_shown(found)):
+        shown.print(line, soft_wrap=True, markup=False)
+
+
+def _names(groups: Sequence[tuple[str, int, int]]) -> str:
+    """Name the first groups; what was never committed has a sentence of its own."""
+    named = [name for name, _, _ in groups if name != "(never committed)"]
+    return ", ".join(named[:_NAMED])
+
+
+def _ahead(found: WhatIf) -> str:
+    """Say what goes next week and next month, beyond what may go now."""
+    now, *later = [one for one in found.answers if one.name.startswith("the rules of now")]
+    said = []
+    for one in later:
+        size_bytes = one.size_bytes - now.size_bytes
+        cost = (
+            ""
+            if found.price_per_gb_month is None
+            else f", {money_text(size_bytes, found.price_per_gb_month)}"
+        )
+        span = one.name.rpartition(" in ")[2]
+        said.append(
+            f"{one.objects - now.objects:,} more ({bytes_text(size_bytes)}{cost}) in {span}"
+        )
+    return f"Under the rules of now, {now.objects:,} may go today, {' and '.join(said)}."
+
+
+def _not_shown(found: WhatIf) -> list[str]:
+    """Say what each row has, and what none has."""
+    said = [f"{_count(found.never_committed)} of each row were never committed."]
+    if found.swept[0]:
+        said.append(f"{_count(found.swept)} of the listing were swept since, and are in no row.")
+    return [*said, "Nothing was changed."]
+
+
+def _count(figures: tuple[int, int]) -> str:
+    objects, size_bytes = figures
+    return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size_bytes)})"

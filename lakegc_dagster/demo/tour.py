@@ -24,11 +24,12 @@ from lakegc_dagster.jvm import start_quietly
 from lakegc_dagster.launch import LaunchResult, launch
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
-from lakegc_dagster.sandbox.story import Story, StoryFile
+from lakegc_dagster.sandbox.story import Story
 from lakegc_dagster.settings import Settings, load_settings
-from lakegc_dagster.stored_runs import expired, load_report, local_path
+from lakegc_dagster.stored_runs import explained, load_report, local_path
 from spark_core import layout
 from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.records import tables
@@ -39,7 +40,6 @@ from spark_core.spark.session import check_java
 
 # The first characters are enough to know the id of a commit or an object.
 _ID_SHOWN = 10
-_COMMIT_ID_LENGTH = 64
 # Where a line has room for an address as well.
 _WIDE = 120
 # The digits that differ between the members of a numbered series.
@@ -64,9 +64,6 @@ def run_demo(directory: Path, *, every: bool = False, shown: Console | None = No
     shown = shown or console.console()
     began = time.monotonic()
     check_java()
-    shown.print(
-        "[bold]lakegc demo[/bold]: a whole garbage collection of a repository that was made for it"
-    )
     with demo_sandbox.fresh(directory) as sandbox:
         key = RunKey.at(datetime.now(UTC))
         story = _tell(shown, sandbox, key)
@@ -76,7 +73,7 @@ def run_demo(directory: Path, *, every: bool = False, shown: Console | None = No
         _heading(shown, "2", "Mark: find what may go; nothing is deleted yet")
         marked = _run(shown, settings, "mark", key)
         run, found, _ = load_report(settings, REPOSITORY_ID, key)
-        _show_plan(shown, story, found, set(expired(run)), every=every)
+        _show_plan(shown, story, found, explained(run), every=every)
 
         _heading(shown, "3", "Sweep: delete it")
         with phase(SWEEP_STANDS):
@@ -115,8 +112,12 @@ def make_history(directory: Path) -> None:
 
 
 def _tell(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
-    _heading(shown, "1", "A repository with a past, on a sandbox server")
     story = documents_history(sandbox, REPOSITORY_ID, now=key.instant)
+    shown.print(
+        f"[bold]{len(story.deleted)} of {len(story.files)} objects go, {len(story.kept)} stay, and "
+        "here is the proof[/bold]"
+    )
+    _heading(shown, "1", "A repository with a past, on a sandbox server")
     days = ", ".join(f"{branch} {kept}" for branch, kept in story.branch_retention_days.items())
     oldest = max(commit.age for commit in story.commits)
     shown.print(
@@ -143,24 +144,34 @@ def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> Launc
     return result
 
 
-def _show_plan(shown: Console, story: Story, found: Report, plan: set[str], *, every: bool) -> None:
-    """Show what the mark names and what it keeps, beside the fate that the story wrote down before.
+def _show_plan(
+    shown: Console,
+    story: Story,
+    found: Report,
+    explained: Sequence[Explanation],
+    *,
+    every: bool,
+) -> None:
+    """Show what the mark names and what it keeps, as `lakegc explain` says it.
+
+    The fate that the story wrote down before is only compared.
 
     Raises:
         UnsafePlanError: If the mark names an object that is to be kept.
     """
-    going = [file for file in story.files if file.address in plan]
-    staying = [file for file in story.files if file.address not in plan]
-    for title, files, groups in (
+    going = [one for one in explained if one.state != "kept"]
+    staying = [one for one in explained if one.state == "kept"]
+    for title, some, groups in (
         ("To be deleted, and why", going, found.by_reason),
         ("Kept, and why", staying, found.kept),
     ):
         shown.print()
-        shown.print(_files_table(shown, title, files, every=every))
+        shown.print(_explained_table(shown, title, some, every=every))
         shown.print()
-        shown.print(console.groups_table("The mark's own reasons", groups))
-    wrong = [file for file in going if not file.deleted]
-    missed = [file for file in staying if file.deleted]
+        shown.print(console.groups_table("In short", groups))
+    plan = {one.address for one in going}
+    wrong = [file for file in story.kept if file.address in plan]
+    missed = [file for file in story.deleted if file.address not in plan]
     shown.print(
         f"\n  {len(going)} objects ({console.bytes_text(_size(going))}) may go, {len(staying)} "
         f"stay; {len(story.files) - len(wrong) - len(missed)} of {len(story.files)} are as the "
@@ -179,54 +190,52 @@ def _show_plan(shown: Console, story: Story, found: Report, plan: set[str], *, e
         )
 
 
-def _files_table(shown: Console, title: str, files: Sequence[StoryFile], *, every: bool) -> Table:
-    """Make the table of files; without `every`, a numbered series with one fate shares a row."""
-    series: dict[tuple[str, ...], list[StoryFile]] = {}
-    for file in sorted(files, key=lambda file: file.path):
+def _explained_table(
+    shown: Console, title: str, explained: Sequence[Explanation], *, every: bool
+) -> Table:
+    """Make the table of objects; without `every`, a numbered series with one fate shares a row."""
+    series: dict[tuple[str, ...], list[Explanation]] = {}
+    # What no commit had comes last.
+    for one in sorted(explained, key=lambda one: (one.path is None, one.path or one.rule)):
         key = (
-            (file.address,) if every else (_NUMBER.sub("#", file.path), file.ref or "", file.reason)
+            (one.address,)
+            if every
+            else (_NUMBER.sub("#", one.path or ""), one.commit_id or "", one.rule)
         )
-        series.setdefault(key, []).append(file)
+        series.setdefault(key, []).append(one)
     wide = shown.width >= _WIDE
     return console.table(
         title,
-        ["path", "at", *(["address"] if wide else []), "objects", "bytes", "expected", "why"],
+        ["path", "commit", *(["address"] if wide else []), "objects", "bytes", "why"],
         [
             [
                 _paths(row),
-                _ref(row[0].ref),
+                (row[0].commit_id or "-")[:_ID_SHOWN],
                 *([_address(row)] if wide else []),
                 str(len(row)),
                 console.bytes_text(_size(row)),
-                "deleted" if row[0].deleted else "kept",
-                row[0].reason,
+                row[0].rule,
             ]
             for row in series.values()
         ],
     )
 
 
-def _paths(files: Sequence[StoryFile]) -> str:
-    if files[0].path == files[0].address:
-        return "(no path)"
-    first, last = files[0].path, files[-1].path
-    return first if len(files) == 1 else f"{first} to {last.rpartition('/')[2]}"
+def _paths(some: Sequence[Explanation]) -> str:
+    first, last = some[0].path, some[-1].path
+    if first is None or last is None:
+        return "(no commit has it)"
+    return first if len(some) == 1 else f"{first} to {last.rpartition('/')[2]}"
 
 
-def _ref(ref: str | None) -> str:
-    if ref is None:
-        return "-"
-    return ref[:_ID_SHOWN] if len(ref) == _COMMIT_ID_LENGTH else ref
-
-
-def _address(files: Sequence[StoryFile]) -> str:
+def _address(some: Sequence[Explanation]) -> str:
     """Return what tells the first object: the xid of its address, without a link's signature."""
-    more = "" if len(files) == 1 else ", ..."
-    return f"{files[0].address.rpartition('/')[2].partition(',')[0]}{more}"
+    more = "" if len(some) == 1 else ", ..."
+    return f"{some[0].address.rpartition('/')[2].partition(',')[0]}{more}"
 
 
-def _size(files: Iterable[StoryFile]) -> int:
-    return sum(len(file.data) for file in files)
+def _size(some: Iterable[Explanation]) -> int:
+    return sum(one.size_bytes or 0 for one in some)
 
 
 def _show_sweep(shown: Console, marked: LaunchResult, swept: LaunchResult) -> None:
@@ -270,6 +279,9 @@ def _show_next(shown: Console, directory: Path, run: Run, page: str) -> None:
         f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}\n"
         f"           {command} run {config}\n"
         "             shorter rules let more expire\n"
+        f"           {command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}/dev/d_deleted "
+        f"{config}\n"
+        "             what it was, which run deleted it, and whether it can come back\n"
         "           your own server: see the README",
         markup=False,
         soft_wrap=True,

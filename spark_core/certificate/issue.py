@@ -139,7 +139,7 @@ def _held(run: Run, report: StoredTable, after: AfterDeletion) -> _Held:
     back = restored(run.store, run.key)
     figures["restored"] = len(back)
     if back:
-        held.append(f"{len(back):,} were restored")
+        held.append(f"{len(back):,} {'was' if len(back) == 1 else 'were'} restored")
     if after.keeps is not False:
         held.append(_store_words(after))
     figures["looked_for"] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests, confirmed_or, setting, share
 from spark_core.errors import ChainError
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, span_text
 from spark_core.records.figures import (
     CommittedFigures,
     ExpiredFigures,
@@ -60,14 +60,15 @@ def mark_is_recent(run: Run, manifests: Manifests) -> CheckResult:
         age <= limit,
         f"the mark was begun at {began.isoformat()}"
         if age <= limit
-        else f"the mark was begun at {began.isoformat()}, which is {age} ago (at most {limit} is "
-        "accepted): objects may have come back to life since. Mark again under a new run key.",
+        else f"the mark was begun at {began.isoformat()}, which is {span_text(age)} ago (at most "
+        f"{span_text(limit)} is accepted): objects may have come back to life since. Mark "
+        "again under a new run key.",
         {
             "began": began.isoformat(),
             "age_seconds": age.total_seconds(),
             "max_mark_age_seconds": limit.total_seconds(),
         },
-        limit=f"{limit} since the first reading began",
+        limit=f"{span_text(limit)} since the first reading began",
         lifted_by=setting("max_mark_age_days"),
     )
 

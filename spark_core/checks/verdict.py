@@ -18,6 +18,7 @@ from spark_core.checks.history import standing
 from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
+from spark_core.plain_text import span_text
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.manifest import Manifest
@@ -27,17 +28,22 @@ from spark_core.run import Run, chain
 _WAY_ON = "Mark again under a new run key."
 
 
-def not_passed(repository_id: str, key: RunKey, failing: str) -> VerdictError:
+def not_passed(
+    repository_id: str, key: RunKey, failing: str, *, has_way_on: bool = False
+) -> VerdictError:
     """Make the refusal of a mark whose checks failed.
 
     Args:
         repository_id: Repository name.
         key: Run key.
         failing: The failed checks and what each found.
+        has_way_on: Whether `failing` says how to go on, as a check that can be confirmed does.
     """
     return VerdictError(
         f"the mark of run {key} of {repository_id} did not pass its checks: {failing.rstrip('. ')}",
-        f"Read its report (`lakegc report {repository_id} --run {key}`), mend what the checks "
+        ""
+        if has_way_on
+        else f"Read its report (`lakegc report {repository_id} --run {key}`), mend what the checks "
         "name, and mark again under a new run key.",
     )
 
@@ -277,16 +283,18 @@ def require_recent(run: Run, verdict: Verdict) -> None:
     age = run.now() - min([verdict.concluded_at, *began])
     if age > run.options.max_mark_age:
         raise VerdictError(
-            f"the mark of run {run.key} is {age} old, the limit (max_mark_age) is "
-            f"{run.options.max_mark_age}: objects may have come back to life",
+            f"the mark of run {run.key} is {span_text(age)} old, the limit "
+            f"(max_mark_age_days) is {span_text(run.options.max_mark_age)}: objects may have come "
+            "back to life",
             _WAY_ON,
         )
     ahead = verdict.concluded_at - run.now()
     if ahead > run.options.max_clock_skew:
         raise VerdictError(
             f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, "
-            f"which is {ahead} ahead of this machine's clock (at most {run.options.max_clock_skew} "
-            "is accepted): how old the mark is cannot be told",
+            f"which is {span_text(ahead)} ahead of this machine's clock (at most "
+            f"{span_text(run.options.max_clock_skew)} is accepted): how old the mark is cannot be "
+            "told",
             "Set the clocks of the machines that mark and sweep, then mark again under a new run "
             "key.",
         )

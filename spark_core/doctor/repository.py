@@ -7,6 +7,7 @@ from collections.abc import Callable
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import Found, Question, found_by
 from spark_core.errors import RepositoryStateError
+from spark_core.plain_text import span_text
 from spark_core.run.preconditions import (
     ask_branches,
     ask_grace_period,
@@ -120,14 +121,17 @@ def _age(examination: Examination) -> Found:
     }
     if options.min_age < grace:
         return Found(
-            f"min_age {options.min_age} is below the grace period {grace}, which "
+            f"min_age_hours is {span_text(options.min_age)}, below the grace period of "
+            f"{span_text(grace)}, which "
             "allow_unsafe_min_age accepts",
             False,
             "Leave it so only where the data may be lost; else take allow_unsafe_min_age out.",
             figures,
         )
     return Found(
-        f"min_age {options.min_age}, the server's grace period is {grace}", figures=figures
+        f"min_age_hours is {span_text(options.min_age)}, the server's grace period is "
+        f"{span_text(grace)}",
+        figures=figures,
     )
 
 

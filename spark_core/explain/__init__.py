@@ -3,8 +3,25 @@
 It reads the stored tables of a run and lakeFS's own. It must not decide, and changes nothing.
 """
 
-from spark_core.explain.address_or_path import address_of
+from spark_core.explain.address_or_path import (
+    address_of,
+    addresses_of,
+    deleted_addresses,
+    let_go_under,
+)
 from spark_core.explain.what_if import WhatIf, what_if
-from spark_core.explain.why import Explanation, Reason, explain
+from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
 
-__all__ = ["Explanation", "Reason", "WhatIf", "address_of", "explain", "what_if"]
+__all__ = [
+    "Explanation",
+    "Reason",
+    "WhatIf",
+    "address_of",
+    "addresses_of",
+    "deleted_addresses",
+    "explain",
+    "explain_each",
+    "instant_in_words",
+    "let_go_under",
+    "what_if",
+]

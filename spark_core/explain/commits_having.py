@@ -1,8 +1,9 @@
-"""Which retained commits have an object: lakeFS's own tables are read for it."""
+"""Which retained commits have an object: lakeFS's own tables are read for it, for many at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +26,13 @@ from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, run_tasks
 
-_FOUND = pa.schema([pa.field("range_id", pa.string()), pa.field("path", pa.binary())])
+_FOUND = pa.schema(
+    [
+        pa.field("range_id", pa.string()),
+        pa.field("address_hash", pa.int64()),
+        pa.field("path", pa.binary()),
+    ]
+)
 _CONTAINING = pa.schema([pa.field(name, pa.string()) for name in ("metarange_id", "range_id")])
 
 # Tables that the driver reads by itself, and metaranges that are worth a task.
@@ -51,71 +58,90 @@ class Holder:
     is_head: bool
 
 
-def holders(run: Run, commits: StoredTable, address: str) -> list[Holder]:
-    """Find every retained commit of a mark that has an object.
+def holders(
+    run: Run, commits: StoredTable, addresses: Sequence[str]
+) -> Mapping[str, Sequence[Holder]]:
+    """Find every retained commit of a mark that has one of some objects.
 
     Each metarange is read twice and each range once, as in the mark's own reading of them.
 
     Args:
         run: The run.
         commits: Its table 3.
-        address: Relative address.
+        addresses: Relative addresses, few enough for the driver.
 
     Returns:
-        The commits, heads first, then those that are retained longest.
+        By address the commits, heads first, then those that are retained longest; nothing for an
+        object that no commit has.
     """
     rows = pa.Table.from_batches(commits.batches(), schemas.RETAINED_COMMITS).to_pylist()
     reader = TableReader.of(run, tables_prefix(run))
     ids = sorted({row["metarange_id"] for row in rows} - {""})
     metaranges = [Metarange(id_, is_head=True, is_retained=True) for id_ in ids]
     ranges, _ = distinct_ranges(run, reader, metaranges)
+    by_hash = dict(zip(hashed(pa.array(addresses)).to_pylist(), addresses, strict=True))
     having = run_tasks(
         lambda: run.spark,
         tasks_of(ranges, run.options.range_partitions),
-        partial(_having, reader, hashed(pa.array([address]))[0].as_py()),
+        partial(_having, reader, sorted(by_hash)),
         is_small=ranges.num_rows <= _READ_HERE,
     )
-    paths = {row["range_id"]: row["path"] for found in having for row in found.to_pylist()}
-    if not paths:
-        return []
+    entries = [row for found in having for row in found.to_pylist()]
+    if not entries:
+        return {}
     each = _METARANGES_OF_A_TASK
     parts = [ids[begin : begin + each] for begin in range(0, len(ids), each)]
     told = run_tasks(
         lambda: run.spark,
         parts,
-        partial(_containing, reader, sorted(paths)),
+        partial(_containing, reader, sorted({row["range_id"] for row in entries})),
         is_small=len(ids) <= _READ_HERE,
     )
-    of_metarange = {
-        row["metarange_id"]: paths[row["range_id"]] for some in told for row in some.to_pylist()
-    }
-    found = [
-        Holder(
-            row["commit_id"],
-            of_metarange[row["metarange_id"]].decode(errors="replace"),
-            row["reason"],
-            None if row["retained_until"] is None else row["retained_until"].isoformat(),
-            row["is_head"],
-        )
-        for row in rows
-        if row["metarange_id"] in of_metarange
-    ]
+    of_range = defaultdict[str, list[str]](list)
+    for row in (row for some in told for row in some.to_pylist()):
+        of_range[row["range_id"]].append(row["metarange_id"])
+    of_metarange = defaultdict[str, list[dict[str, Any]]](list)
+    for row in rows:
+        of_metarange[row["metarange_id"]].append(row)
+    found = defaultdict[str, dict[str, Holder]](dict)
+    for entry in entries:
+        address = by_hash[entry["address_hash"]]
+        for metarange in of_range[entry["range_id"]]:
+            for commit in of_metarange[metarange]:
+                found[address][commit["commit_id"]] = _holder(commit, entry["path"])
+    return {address: _in_order(some.values()) for address, some in found.items()}
+
+
+def _holder(commit: Mapping[str, Any], path: bytes) -> Holder:
+    until = commit["retained_until"]
+    return Holder(
+        commit["commit_id"],
+        path.decode(errors="replace"),
+        commit["reason"],
+        None if until is None else until.isoformat(),
+        commit["is_head"],
+    )
+
+
+def _in_order(some: Iterable[Holder]) -> list[Holder]:
     forever = "9999"
     return sorted(
-        found,
+        some,
         key=lambda one: (one.is_head, one.retained_until or forever, one.commit_id),
         reverse=True,
     )
 
 
-def _having(reader: TableReader, address_hash: int, _number: int, ranges: pa.Table) -> pa.Table:
-    """Return the ranges that have an object: columns range_id and path."""
+def _having(reader: TableReader, hashes: Sequence[int], _number: int, ranges: pa.Table) -> pa.Table:
+    """Return the entries of some objects: columns of `_FOUND`."""
+    wanted = pa.array(hashes, pa.int64())
 
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
-        own = entries.filter(pc.equal(entries.column("address_hash"), address_hash))
+        own = entries.filter(pc.is_in(entries.column("address_hash"), wanted))
         ids = pa.repeat(pa.scalar(row["range_id"]), own.num_rows)
-        yield pa.record_batch([ids, own.column("head_path")], schema=_FOUND)
+        columns = [ids, own.column("address_hash"), own.column("head_path")]
+        yield pa.record_batch(columns, schema=_FOUND)
 
     found = interleaved(ranges.to_pylist(), read, threads=reader.threads)
     return pa.Table.from_batches(found, _FOUND)

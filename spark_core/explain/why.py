@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyspark.sql.functions as sf
 
 from spark_core import layout
 from spark_core.addresses import candidates as rule
-from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, CorruptTableError, NotFoundError, VerdictError
-from spark_core.explain.commits_having import holders
+from spark_core.errors import ChainError, CorruptTableError, VerdictError
+from spark_core.explain.commits_having import Holder, holders
+from spark_core.explain.stored_rows import rows_of
 from spark_core.mark import holds
+from spark_core.mark.expired import NEVER_COMMITTED
+from spark_core.mark.explanations import UNREADABLE, rule_in_words
+from spark_core.plain_text import span_text
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.journal import Journal
-from spark_core.records.tables import TableSpec
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
-from spark_core.spark.session import surfacing_errors
 
 State = Literal["kept", "may go", "deleted", "gone", "unknown"]
 
 # Commits that are named; the others are counted.
 NAMED = 10
+
+# Earlier runs whose staged entries are looked through.
+_EARLIER = 14
+_SIGNED = (
+    "a client wrote it at an address that lakeFS had given out, and it was never linked, or "
+    "dropped before any commit"
+)
+_DROPPED = (
+    "it was dropped or overwritten before any commit, its branch was reset or deleted, or its "
+    "upload was never linked (lakeFS keeps no record of which)"
+)
 
 _STANDINGS = {
     rule.PROTECTED: ("name", "its name is one that lakegc never collects"),
@@ -53,6 +64,15 @@ class Reason:
     until: str | None = None
 
 
+_STAGED = Reason("staged", "it is staged: a branch has it in an uncommitted change")
+_HIDDEN = Reason(
+    "hidden",
+    "no commit and no staged entry is known to have it, and the mark let it stay: a branch may "
+    "read identical content that was uploaded again, or was not asked (`twin_calls`), a hold kept "
+    "it then, or the reference mark does not name it",
+)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What is known of one object.
@@ -67,6 +87,14 @@ class Explanation:
         reasons: All reasons; commits beyond `NAMED` are one reason together.
         size_bytes: Size of the object; None if it is not known.
         last_modified: ISO instant of the store; None if it is not known.
+        rule: The first reason without path and commit.
+        path: The path of the commit that keeps it longest, or of the last that had it; None if no
+            commit is known.
+        other_paths: Number of other paths under which expired commits had it.
+        commit_id: That commit.
+        branch: The branch on which an expired commit was replaced; None if it is not known.
+        replaced_at: ISO instant at which it was replaced there.
+        others: Addresses of other objects that had the path that was asked about.
     """
 
     repository: str
@@ -77,6 +105,13 @@ class Explanation:
     reasons: tuple[Reason, ...]
     size_bytes: int | None = None
     last_modified: str | None = None
+    rule: str = ""
+    path: str | None = None
+    other_paths: int = 0
+    commit_id: str | None = None
+    branch: str | None = None
+    replaced_at: str | None = None
+    others: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return it as one JSON object."""
@@ -84,81 +119,184 @@ class Explanation:
 
 
 def explain(run: Run, address: str) -> Explanation:
-    """Say why an object is kept or may go, or when it was deleted.
+    """Say why an object is kept or may go, or when it was deleted; see `explain_each`."""
+    (found,) = explain_each(run, [address])
+    return found
+
+
+def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
+    """Say why objects are kept or may go, or when they were deleted.
+
+    Each table is read once, however many objects are asked about.
 
     Args:
-        run: The run whose tables are read; if its listing lacks the object, the deletion reports of
+        run: The run whose tables are read; if its listing lacks an object, the deletion reports of
             other runs are looked through.
-        address: Relative address.
+        addresses: Relative addresses, few enough for the driver.
+
+    Returns:
+        One for each address, in their order.
 
     Raises:
         ChainError: If the run has no mark.
     """
-    listed = _row(run, tables.NAMESPACE_SLICES, address)
-    if listed is None:
-        return _not_listed(run, address)
-    about = {
-        "repository": run.repository.id,
-        "address": address,
-        "run": str(run.key),
-        "size_bytes": listed["size_bytes"],
-        "last_modified": listed["last_modified"].isoformat(),
-    }
-    expired = _row(run, tables.EXPIRED_ADDRESSES, address)
-    if expired is None:
-        reasons = _kept_by(run, address, listed)
-        until = [reason.until for reason in reasons]
-        sentence = f"kept: {reasons[0].text}"
-        if None not in until:
-            latest = max(text for text in until if text)
-            sentence += f"; under the rules of that run it cannot go before {latest}"
-        return Explanation(state="kept", sentence=sentence, reasons=reasons, **about)
-    outcome = _outcome(run, address)
-    reasons = (
-        Reason("rule", _why(run, address, expired["reason"])),
-        *_held(run, address),
-        *_standing_of(run),
-    )
-    if outcome is None:
-        state: State = "may go" if run.store.exists(address) else "gone"
-        sentence = f"{state}: {reasons[0].text}"
-        if state == "gone":
-            sentence = f"gone from the store, and no report says who deleted it; {reasons[0].text}"
-        return Explanation(state=state, sentence=sentence, reasons=reasons, **about)
-    sentence = f"{outcome.state}: {outcome.reasons[0].text}; {reasons[0].text}"
-    reasons = (*reasons, *outcome.reasons)
-    return Explanation(state=outcome.state, sentence=sentence, reasons=reasons, **about)
-
-
-def _kept_by(run: Run, address: str, listed: Mapping[str, Any]) -> tuple[Reason, ...]:
-    """Return everything that is known to keep a listed object."""
-    found: list[Reason] = []
-    if _row(run, tables.COMMITTED_ADDRESSES, address, by_hash=True) is not None:
-        found += _commits(run, address)
-    if _row(run, tables.UNCOMMITTED_ADDRESSES, address, by_hash=True) is not None:
-        found.append(Reason("staged", "it is staged: a branch has it in an uncommitted change"))
-    found += _held(run, address)
-    standing = listed["standing"]
-    if standing in (rule.YOUNG, rule.UPLOAD):
-        found.append(_young(run, listed))
-    elif standing in _STANDINGS:
-        found.append(Reason(*_STANDINGS[standing]))
-    if not found:
-        found.append(
-            Reason(
-                "hidden",
-                "no commit and no staged entry is known to have it, and the mark let it stay: a "
-                "branch may read identical content that was uploaded again, or was not asked "
-                "(`twin_calls`), a hold kept it then, or the reference mark does not name it",
-            )
+    listed = rows_of(run, tables.NAMESPACE_SLICES, addresses)
+    expired = rows_of(run, tables.EXPIRED_ADDRESSES, list(listed))
+    staying = [address for address in listed if address not in expired]
+    kept = _kept_by(run, {address: listed[address] for address in staying})
+    going = _going(run, {address: row["reason"] for address, row in expired.items()})
+    found = {}
+    for address, row in listed.items():
+        found[address] = replace(
+            kept[address] if address in kept else going[address],
+            size_bytes=row["size_bytes"],
+            last_modified=row["last_modified"].isoformat(),
         )
-    return tuple(found)
+    return [found.get(address) or _not_listed(run, address) for address in addresses]
 
 
-def _held(run: Run, address: str) -> list[Reason]:
-    """Return the hold that keeps an object by its address now, if there is one."""
-    words = holds.load(run.store).reasons(pa.array([address]))[0].as_py()
-    return [Reason("hold", f"{words} keeps it from any sweep")] if words else []
+def _kept_by(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
+    """Return everything that is known to keep listed objects."""
+    if not listed:
+        return {}
+    addresses = list(listed)
+    committed = list(rows_of(run, tables.COMMITTED_ADDRESSES, addresses, by_hash=True))
+    staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, addresses, by_hash=True)
+    having = holders(run, run.load(tables.RETAINED_COMMITS), committed) if committed else {}
+    held = _held(run, addresses)
+    explained = {}
+    for address, row in listed.items():
+        found: list[Reason] = []
+        of_commits = having.get(address, ())
+        if address in committed:
+            found += _commits(of_commits)
+        if address in staged:
+            found.append(_STAGED)
+        if address in held:
+            found.append(held[address])
+        standing = row["standing"]
+        if standing in (rule.YOUNG, rule.UPLOAD):
+            found.append(_young(run, row))
+        elif standing in _STANDINGS:
+            found.append(Reason(*_STANDINGS[standing]))
+        explained[address] = _kept(run, address, found or [_HIDDEN], of_commits)
+    return explained
+
+
+def _kept(
+    run: Run, address: str, reasons: Sequence[Reason], of_commits: Sequence[Holder]
+) -> Explanation:
+    sentence = f"kept: {reasons[0].text}"
+    until = [reason.until for reason in reasons]
+    if None not in until:
+        latest = max(text for text in until if text)
+        sentence += f"; under the rules of that run it cannot go before {instant_in_words(latest)}"
+    found = Explanation(
+        run.repository.id,
+        address,
+        str(run.key),
+        "kept",
+        sentence,
+        tuple(reasons),
+        rule=reasons[0].text,
+    )
+    if not of_commits:
+        return found
+    first = of_commits[0]
+    return replace(
+        found,
+        path=first.path,
+        commit_id=first.commit_id,
+        rule=f"in a retained commit ({first.reason})",
+    )
+
+
+def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
+    """Explain objects that a mark let go.
+
+    Args:
+        run: The run.
+        short: The reason in its table 5, by address.
+    """
+    if not short:
+        return {}
+    addresses = list(short)
+    words = _explanations(run, addresses)
+    unnamed = [address for address in addresses if address not in words]
+    never = _never_committed(
+        run, [address for address in unnamed if short[address] == NEVER_COMMITTED]
+    )
+    held = _held(run, addresses)
+    standing = _standing_of(run)
+    outcomes = _outcomes(run, addresses)
+    explained = {}
+    for address in addresses:
+        why = never.get(address, short[address])
+        found = _was(run, address, words.get(address), why)
+        also = (held[address],) if address in held else ()
+        reasons = (*found.reasons, *also, *standing)
+        outcome = outcomes.get(address)
+        if outcome is not None:
+            sentence = f"{outcome.state}: {outcome.reasons[0].text}; {found.sentence}"
+            explained[address] = replace(
+                found,
+                state=outcome.state,
+                sentence=sentence,
+                reasons=(*reasons, *outcome.reasons),
+            )
+        elif run.store.exists(address):
+            explained[address] = replace(
+                found, sentence=f"may go: {found.sentence}", reasons=reasons
+            )
+        else:
+            explained[address] = replace(
+                found,
+                state="gone",
+                sentence=f"gone from the store, and no report says who deleted it; "
+                f"{found.sentence}",
+                reasons=reasons,
+            )
+    return explained
+
+
+def _was(run: Run, address: str, row: Mapping[str, Any] | None, short: str) -> Explanation:
+    """Say what an object that may go was: its stored explanation, or else its short reason."""
+    text = short if row is None else str(row["explanation"])
+    found = Explanation(
+        run.repository.id,
+        address,
+        str(run.key),
+        "may go",
+        text,
+        (Reason("rule", text),) if text else (),
+        rule=text,
+    )
+    if row is None:
+        return found
+    return replace(
+        found,
+        rule=rule_in_words(row, run.key.instant),
+        path=row["path"],
+        other_paths=row["other_paths"],
+        commit_id=row["commit_id"],
+        branch=row["branch"],
+        replaced_at=row["replaced_at"].isoformat(),
+    )
+
+
+def instant_in_words(text: str) -> str:
+    """Print an ISO instant for people, to the minute."""
+    return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _held(run: Run, addresses: Sequence[str]) -> dict[str, Reason]:
+    """Return the holds that keep objects by their addresses now, by address."""
+    words = holds.load(run.store).reasons(pa.array(addresses, pa.string())).to_pylist()
+    return {
+        address: Reason("hold", f"{text} keeps it from any sweep")
+        for address, text in zip(addresses, words, strict=True)
+        if text
+    }
 
 
 def _young(run: Run, listed: Mapping[str, Any]) -> Reason:
@@ -169,13 +307,44 @@ def _young(run: Run, listed: Mapping[str, Any]) -> Reason:
     return Reason(
         "age",
         f"it was written at {listed['last_modified']:%Y-%m-%d %H:%M} UTC, and objects younger than "
-        f"{age} are left alone",
+        f"{span_text(age)} are left alone",
         until.isoformat(),
     )
 
 
-def _commits(run: Run, address: str) -> list[Reason]:
-    found = holders(run, run.load(tables.RETAINED_COMMITS), address)
+def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
+    """Say what became of objects that no commit had, as far as it can be told.
+
+    lakeFS keeps no record of staged entries that were dropped. Earlier marks do: their tables of
+    staged entries.
+    """
+    left, told = list(addresses), {}
+    earlier = [key for key in tables.runs(run.store, layout.UNCOMMITTED) if key < run.key]
+    for key in earlier[:_EARLIER]:
+        if not left:
+            break
+        try:
+            found = rows_of(
+                replace(run, key=key),
+                tables.UNCOMMITTED_ADDRESSES,
+                left,
+                by_hash=True,
+                only_small=True,
+            )
+        except UNREADABLE:
+            continue
+        for address in found:
+            told[address] = (
+                f"{NEVER_COMMITTED}: run {key} found it staged; since then it was dropped or "
+                "overwritten, or its branch was reset or deleted"
+            )
+        left = [address for address in left if address not in told]
+    for address in left:
+        told[address] = f"{NEVER_COMMITTED}: {_SIGNED if ',' in address else _DROPPED}"
+    return told
+
+
+def _commits(found: Sequence[Holder]) -> list[Reason]:
     shown = [
         Reason(
             "commit",
@@ -194,13 +363,12 @@ def _commits(run: Run, address: str) -> list[Reason]:
     return shown
 
 
-def _why(run: Run, address: str, reason: str) -> str:
-    """Return the stored explanation of an object that may go, or else its short reason."""
+def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the stored explanations of objects that may go; none where none were made."""
     try:
-        found = _row(run, tables.EXPLANATIONS, address)
-    except (ChainError, NotFoundError, CorruptTableError):
-        found = None
-    return reason if found is None else str(found["explanation"])
+        return rows_of(run, tables.EXPLANATIONS, addresses)
+    except UNREADABLE:
+        return {}
 
 
 def _standing_of(run: Run) -> list[Reason]:
@@ -228,17 +396,22 @@ class _Outcome:
     reasons: tuple[Reason, ...]
 
 
-def _outcome(run: Run, address: str) -> _Outcome | None:
-    """Say what a run's sweep did with an object; None if it did nothing."""
+def _outcomes(run: Run, addresses: Sequence[str]) -> dict[str, _Outcome]:
+    """Say what a run's sweep did with objects, by address; nothing if it did nothing."""
     if not run.store.exists(tables.manifest_key(tables.DELETION_REPORT, run.key)):
-        return None
-    row = _row(run, tables.DELETION_REPORT, address)
-    if row is None:
-        return None
+        return {}
+    rows = rows_of(run, tables.DELETION_REPORT, addresses)
+    back = undo_words(run, run.load(tables.DELETION_REPORT).manifest) or (
+        "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
+        f"restore {run.repository.id} {run.key} --dry-run` tells."
+    )
+    return {address: _outcome(run, address, row, back) for address, row in rows.items()}
+
+
+def _outcome(run: Run, address: str, row: Mapping[str, Any], back: str) -> _Outcome:
     if row["outcome"] not in ("deleted", "already_gone"):
         text = f"the sweep of run {run.key} left it: {row['outcome']}, {row['error']}"
         return _Outcome("kept", (Reason("sweep", text),))
-    swept = run.load(tables.DELETION_REPORT).manifest
     gone = (
         f"run {run.key} found it gone already"
         if row["deleted_at"] is None
@@ -247,10 +420,6 @@ def _outcome(run: Run, address: str) -> _Outcome | None:
     if run.store.exists(address):
         text = f"{gone}, and it is in the store again: it was restored"
         return _Outcome("kept", (Reason("sweep", text),))
-    back = undo_words(run, swept) or (
-        "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
-        f"restore {run.repository.id} {run.key} --dry-run` tells."
-    )
     proof = f"The checks before it are in {run.store.root}{layout.verdict_key(run.key)}."
     texts = (gone, proof, back)
     return _Outcome("deleted", tuple(Reason("sweep", text) for text in texts))
@@ -261,17 +430,17 @@ def _not_listed(run: Run, address: str) -> Explanation:
     for key in tables.runs(run.store, tables.DELETION_REPORT.folder):
         other = replace(run, key=key)
         try:
-            outcome = _outcome(other, address)
+            outcome = _outcomes(other, [address]).get(address)
         except (ChainError, CorruptTableError):
             continue
         if outcome is not None:
-            why = _why(other, address, "")
-            reasons = (*([Reason("rule", why)] if why else []), *outcome.reasons)
+            was = _was(other, address, _explanations(other, [address]).get(address), "")
             sentence = f"{outcome.state}: {outcome.reasons[0].text}"
-            if why:
-                sentence += f"; {why}"
-            return Explanation(
-                run.repository.id, address, str(key), outcome.state, sentence, reasons
+            return replace(
+                was,
+                state=outcome.state,
+                sentence=f"{sentence}; {was.sentence}" if was.sentence else sentence,
+                reasons=(*was.reasons, *outcome.reasons),
             )
     return Explanation(
         run.repository.id,
@@ -281,26 +450,3 @@ def _not_listed(run: Run, address: str) -> Explanation:
         f"the listing of run {run.key} has no such object, and no stored run deleted it",
         (),
     )
-
-
-@surfacing_errors()
-def _row(
-    run: Run, spec: TableSpec, address: str, *, by_hash: bool = False
-) -> dict[str, Any] | None:
-    """Return the first row of an address in a stored table, in memory for small tables.
-
-    Raises:
-        ChainError: If the run has no such table.
-    """
-    stored = run.load(spec)
-    column, value = "address", address
-    if by_hash:
-        column, value = "address_hash", hashed(pa.array([address]))[0].as_py()
-    if not stored.is_small:
-        first = stored.frame(run.spark).where(sf.col(column) == sf.lit(value)).limit(1).toArrow()
-        return _first([first])
-    return _first(batch.filter(pc.equal(batch.column(column), value)) for batch in stored.batches())
-
-
-def _first(some: Iterable[pa.RecordBatch | pa.Table]) -> dict[str, Any] | None:
-    return next((batch.to_pylist()[0] for batch in some if batch.num_rows), None)

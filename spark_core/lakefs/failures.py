@@ -156,10 +156,10 @@ class Failures:
         options = self.options
         if isinstance(error, urllib3.exceptions.ReadTimeoutError):
             return TransientError(
-                f"{call.subject}: {options.endpoint} did not answer within read_timeout = "
-                f"{_seconds(options.read_timeout)}",
-                "Look at the server's load, or raise read_timeout (a page of prepare_uncommitted "
-                "alone takes up to a minute), and run again.",
+                f"{call.subject}: {options.endpoint} did not answer within "
+                f"read_timeout_seconds = {_seconds(options.read_timeout)}",
+                "Look at the server's load, or raise read_timeout_seconds (a page of "
+                "prepare_uncommitted alone takes up to a minute), and run again.",
             )
         if isinstance(
             error, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.NameResolutionError)
@@ -170,9 +170,9 @@ class Failures:
             )
         if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
             return ServerAwayError(
-                f"{call.subject}: no connection to {options.endpoint} within connect_timeout = "
-                f"{_seconds(options.connect_timeout)}",
-                "Check endpoint and the network, or raise connect_timeout, and run again.",
+                f"{call.subject}: no connection to {options.endpoint} within "
+                f"connect_timeout_seconds = {_seconds(options.connect_timeout)}",
+                "Check endpoint and the network, or raise connect_timeout_seconds, and run again.",
             )
         if isinstance(error, urllib3.exceptions.LocationValueError):
             return SettingsError(
@@ -204,4 +204,4 @@ class Failures:
 
 
 def _seconds(value: timedelta) -> str:
-    return f"{value.total_seconds():g} s"
+    return f"{value.total_seconds():g}"

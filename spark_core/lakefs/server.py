@@ -21,7 +21,7 @@ from spark_core.lakefs.answer_types import (
 from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import ServerOptions
-from spark_core.lakefs.transport import Transport
+from spark_core.lakefs.transport import OnAway, Transport
 from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 
 if TYPE_CHECKING:
@@ -42,12 +42,16 @@ class LakeFSServer:
     Args:
         options: How to reach the server.
         clock: The clock for pauses and time limits.
+        on_away: Told of each try of a call that found the server away after it had answered: the
+            number of the try, and what was found.
 
     Attributes:
         requests: Calls made so far, by name; repeated calls count again.
     """
 
-    def __init__(self, options: ServerOptions, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, options: ServerOptions, *, clock: Clock | None = None, on_away: OnAway | None = None
+    ) -> None:
         from lakefs_sdk.api.branches_api import BranchesApi
         from lakefs_sdk.api.config_api import ConfigApi
         from lakefs_sdk.api.internal_api import InternalApi
@@ -57,7 +61,7 @@ class LakeFSServer:
         from lakefs_sdk.api.repositories_api import RepositoriesApi
         from lakefs_sdk.api.tags_api import TagsApi
 
-        self._transport = Transport(options, clock or SystemClock())
+        self._transport = Transport(options, clock or SystemClock(), on_away)
         self.requests: Counter[str] = self._transport.requests
         client = self._transport.client
         self._repositories = RepositoriesApi(client)

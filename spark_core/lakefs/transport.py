@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import urllib3.exceptions
 from tenacity import retry_if_exception, retry_if_result
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 # one.
 _CONNECTIONS = 64
 
+# The number of a try, and what it found.
+OnAway: TypeAlias = Callable[[int, str], None]
+
 
 class Transport:
     """Calls methods of lakefs-sdk and returns answers or raises errors; threads may share one.
@@ -41,6 +44,7 @@ class Transport:
     Args:
         options: Where and how.
         clock: The clock for waiting.
+        on_away: Told of each try that found the server away, when it is tried again.
 
     Attributes:
         clock_reading: The server's clock against this machine's, from the answer that tells most;
@@ -48,13 +52,14 @@ class Transport:
         outages: How often the server was away and came back.
     """
 
-    def __init__(self, options: ServerOptions, clock: Clock) -> None:
+    def __init__(self, options: ServerOptions, clock: Clock, on_away: OnAway | None = None) -> None:
         self.options = options
         self.clock_reading: ClockReading | None = None
         from lakefs_sdk.api_client import ApiClient
         from lakefs_sdk.configuration import Configuration
 
         self.clock = clock
+        self._on_away = on_away
         self.failures = Failures(options)
         self.requests: Counter[str] = Counter()
         self.outages = 0
@@ -136,7 +141,11 @@ class Transport:
             return self._once(call, method, *arguments, **options)
 
         def again(error: BaseException) -> bool:
-            return self._answered and isinstance(error, ServerAwayError)
+            if not (self._answered and isinstance(error, ServerAwayError)):
+                return False
+            if self._on_away is not None:
+                self._on_away(tries, error.found)
+            return True
 
         found = self._backoff(within_seconds=self.options.longest_outage.total_seconds()).ask(
             once,

@@ -286,19 +286,29 @@ def in_words(row: Mapping[str, Any], instant: datetime) -> str:
     """
     others = row["other_paths"]
     path = row["path"] + (f" and {others} other path{'' if others == 1 else 's'}" if others else "")
-    keeps = _days(row["retention_days"])
     commit = row["commit_id"][:_ID_SHOWN]
+    rule = rule_in_words(row, instant)
+    if row["branch"] is None:
+        return f"{path}: {rule.replace('a commit of', f'commit {commit} of', 1)}"
+    return f"{path}: {rule}; last in commit {commit}"
+
+
+def rule_in_words(row: Mapping[str, Any], instant: datetime) -> str:
+    """Say which rule let an object go, without its path and its commit.
+
+    Args:
+        row: The columns of `schemas.EXPLANATIONS` before the explanation.
+        instant: The run's instant, from which ages are counted.
+    """
+    keeps = _days(row["retention_days"])
     if row["branch"] is None:
         age = _days((instant - row["committed_at"]).days)
         return (
-            f"{path}: last in commit {commit} of {age} ago, which no branch leads to; such commits "
-            f"are kept {keeps}"
+            f"last in a commit of {age} ago, which no branch leads to; such commits are kept "
+            f"{keeps}"
         )
     gone = _days((instant - row["replaced_at"]).days)
-    return (
-        f"{path}: replaced or removed on {row['branch']} {gone} ago, and {row['branch']} keeps "
-        f"{keeps}; last in commit {commit}"
-    )
+    return f"replaced or removed on {row['branch']} {gone} ago, and {row['branch']} keeps {keeps}"
 
 
 def _days(days: int) -> str:

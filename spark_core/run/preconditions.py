@@ -14,6 +14,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.clocks import ClockReading, require_near
 from spark_core.errors import AddressError, RepositoryStateError, SettingsError
 from spark_core.model import Branch, Repository
+from spark_core.plain_text import span_text
 from spark_core.run.options import RunOptions
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import read_clock
@@ -75,9 +76,9 @@ def require_old_enough(
     """
     if min_age < grace and not allow_unsafe:
         raise SettingsError(
-            f"min_age of {repository.id} is {min_age}, the server lets an upload wait {grace} for "
-            "its reference",
-            "Set min_age to at least that (allow_unsafe_min_age = true is for throw-away "
+            f"min_age_hours of {repository.id} is {span_text(min_age)}, the server lets an upload "
+            f"wait {span_text(grace)} for its reference",
+            "Set min_age_hours to at least that (allow_unsafe_min_age = true is for throw-away "
             "repositories).",
         )
 

@@ -3,10 +3,11 @@
 import io
 
 import pytest
+from rich.console import Console
 
 from lakegc_dagster.console import Steps, console
 from lakegc_dagster.launch import _Recorder
-from spark_core.errors import LeaseHeldError, SameWorkError
+from spark_core.errors import LeaseHeldError, SameWorkError, TransientError
 from spark_core.events import Event
 
 
@@ -40,6 +41,7 @@ def test_what_nobody_waits_for_is_shown_as_failed():
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
+        (TransientError("no server answers"), "retries"),
         (SameWorkError("the lease is good until 02:05"), "waits"),
         (LeaseHeldError("another run has it"), "failed"),
     ],
@@ -48,4 +50,27 @@ def test_a_run_tells_apart_what_it_waits_for_and_what_failed(error, kind):
     told = []
     _Recorder(told.append).failed("deletion_report", error)
     (event,) = told
-    assert (event.kind, event.words) == (kind, error.message)
+    assert (event.kind, event.words.rstrip(".")) == (kind, error.found)
+
+
+def test_a_server_that_is_away_has_one_line_and_the_end_counts_the_tries():
+    told = []
+    recorder = _Recorder(told.append)
+    for _ in range(3):
+        recorder.started("retained_commits")
+        recorder.away(2, "no server answers")
+        recorder.failed("retained_commits", TransientError("no server answers", "Start it."))
+    again, ended = shown_of(*told).splitlines()
+    assert again.split(maxsplit=1) == ["retained_commits", "tried again: no server answers"]
+    assert ended.strip().startswith("retained_commits       failed after 3 tries")
+
+
+def test_on_a_terminal_the_line_of_the_step_counts_the_tries():
+    shown = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with Steps(shown) as steps:
+        steps(Event("started", "retained_commits"))
+        steps(Event("retries", "retained_commits", "no server answers", tries=4))
+        (task,) = steps._progress.tasks
+        assert task.fields["found"] == "try 4: no server answers"
+        steps(Event("started", "retained_commits"))
+        assert len(steps._progress.tasks) == 1

@@ -196,7 +196,11 @@ def test_a_server_that_does_not_answer_is_asked_again_and_then_named(home, groun
     )
     assert isinstance(result.error, TransientError)
     assert "127.0.0.1:9" in result.message
-    assert told == [("started", "namespace_slices"), ("failed", "namespace_slices")] * 3
+    assert told == [
+        *[("started", "namespace_slices"), ("retries", "namespace_slices")] * 2,
+        ("started", "namespace_slices"),
+        ("failed", "namespace_slices"),
+    ]
 
 
 @pytest.mark.usefixtures("no_home")

@@ -124,7 +124,8 @@ def test_a_min_age_below_the_servers_grace_period_is_refused_unless_it_is_called
     repository.upload("main", "a", b"dropped")
     repository.reset("main")
     with pytest.raises(
-        SettingsError, match=r"min_age of .* is 0:00:00, the server lets an upload wait 1 day"
+        SettingsError,
+        match=r"min_age_hours of .* is 0 seconds, the server lets an upload wait 1 day",
     ):
         mark_only(server.open_run(spark, repository.name, allow_unsafe_min_age=False))
     # With the age that the server wants, everything here is too young.

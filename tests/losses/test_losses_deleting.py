@@ -141,7 +141,7 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
     verdict.conclude(run)
     assert why_not(run) == f"run {run.key} is not swept yet"
     run.environment.clock.instant = NOW + run.options.max_mark_age + timedelta(seconds=1)
-    assert "the limit (max_mark_age) is 7 days" in str(why_not(run))
+    assert "the limit (max_mark_age_days) is 7 days" in str(why_not(run))
     assert kept == []
     run.environment.clock.instant = NOW
     assert why_not(replace(run, options=replace(run.options, may_sweep=False))) is None

@@ -10,7 +10,15 @@ from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
 from spark_core import mark, schemas
 from spark_core.checks import verdict
 from spark_core.errors import AddressError, NotFoundError, SettingsError
-from spark_core.explain import address_of, explain
+from spark_core.explain import (
+    address_of,
+    addresses_of,
+    explain,
+    explain_each,
+    instant_in_words,
+    let_go_under,
+    what_if,
+)
 from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
@@ -144,7 +152,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spa
     assert {reason.kind for reason in readme.reasons} == {"commit"}
     listed = explain(run, by_path["f_0312", False].address)
     assert all(reason.until for reason in listed.reasons), "only commits within main's 21 days"
-    latest = max(one.until for one in listed.reasons)
+    latest = instant_in_words(max(one.until for one in listed.reasons))
     assert f"under the rules of that run it cannot go before {latest}" in listed.sentence
     assert [one.kind for one in explain(run, held.address).reasons] == ["hold"]
     draft = explain(run, address_of(run, "lakefs://repo/main/inbox/draft"))
@@ -156,11 +164,64 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spa
     assert f"run {run.key} deleted it" in gone.sentence
     assert "d_0316: replaced or removed on dev 8 days ago" in gone.sentence
 
+    swept = {file.address for file in story.deleted} - {held.address}
+    other_rules = what_if(run, [7])
+    assert other_rules.swept[0] == len(swept), "what the sweep deleted is free already"
+    assert other_rules.answers[1].objects < 5
+
     later = open_sandbox_run(sandbox, "repo", spark, NOW + timedelta(hours=1))
     mark_and_conclude(later)
     earlier = explain(later, by_path["d_0316", True].address)
     assert (earlier.state, earlier.run) == ("deleted", str(run.key))
     assert explain(later, "data/never/was").state == "unknown"
+
+    # A path that its branch has no longer is known to the run that let the object go.
+    assert addresses_of(later, "lakefs://repo/main/d_0316") == [gone.address]
+    now, before = addresses_of(later, "lakefs://repo/main/features/00")
+    assert (explain(run, now).state, explain(run, before).state) == ("kept", "deleted")
+    experiment = [file.address for file in story.deleted if file.path.startswith("trials/")]
+    assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
+    assert let_go_under(run, "trials") == []
+    with pytest.raises(NotFoundError, match="no stored run let an object of that path go"):
+        addresses_of(later, "lakefs://repo/main/never/was")
+
+
+def test_objects_explained_together_are_explained_as_each_by_itself(sandbox, spark, story):
+    run = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_and_conclude(run)
+    every = {file.address: file for file in story.files}
+    found = dict(zip(every, explain_each(run, list(every)), strict=True))
+    assert {address for address, one in found.items() if one.state == "may go"} == {
+        file.address for file in story.deleted
+    }
+    for address, file in every.items():
+        one = found[address]
+        assert one.sentence.startswith(f"{one.state}: ")
+        if one.path is not None:
+            assert (one.path, bool(one.commit_id)) == (file.path, True)
+            assert file.path not in one.rule
+    several = [story.kept[0], story.deleted[0], story.deleted[-1]]
+    assert [explain(run, file.address) for file in several] == [
+        found[file.address] for file in several
+    ]
+
+
+def test_what_an_earlier_mark_found_staged_is_said_to_have_been_dropped_since(sandbox, spark):
+    core = sandbox.core
+    with core.lock, sandbox.clock.at(NOW - timedelta(days=9)):
+        repositories.create(core, "repo", "local://repo")
+        objects.upload(core, "repo", "main", "kept", b"kept")
+        refs.commit(core, "repo", "main", message="first")
+        dropped = objects.upload(core, "repo", "main", "dropped", b"dropped").address
+    first = open_sandbox_run(sandbox, "repo", spark, NOW - timedelta(days=1))
+    mark_only(first)
+    with core.lock:
+        objects.delete(core, "repo", "main", ["dropped"])
+    second = open_sandbox_run(sandbox, "repo", spark, NOW)
+    mark_only(second)
+    assert f"run {first.key} found it staged; since then it was dropped" in (
+        explain(second, dropped).sentence
+    )
 
 
 @pytest.mark.deep

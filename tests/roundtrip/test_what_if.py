@@ -41,7 +41,7 @@ def _unreachable(sandbox, spark, at, rules=None):
 def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monkeypatch, is_small):
     if not is_small:
         monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
-    history.documents_history(sandbox, "repo", now=NOW)
+    story = history.documents_history(sandbox, "repo", now=NOW)
     sandbox.clock.set(NOW + timedelta(seconds=1))
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     mark_only(run)
@@ -58,7 +58,18 @@ def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monk
         "the rules asked about",
     ]
     for one in found.answers:
-        assert sum(objects for _, objects, _ in one.by_prefix) == one.objects
+        for groups in (one.by_prefix, one.by_branch):
+            assert sum(objects for _, objects, _ in groups) == one.objects
+            assert sum(size_bytes for _, _, size_bytes in groups) == one.size_bytes
+    assert found.swept == (0, 0)
+    rules_of_now = next(one for one in found.answers if one.name == "the rules of now")
+    # By branch: the 24 trials of a deleted branch; what dev and main replaced; what was staged.
+    by_branch = {name: objects for name, objects, _ in rules_of_now.by_branch}
+    went = [file for file in story.deleted if file.ref is not None]
+    assert by_branch["(no branch)"] == sum(file.path.startswith("trials/") for file in went)
+    assert by_branch["dev"] == sum(file.path[:2] in ("d_", "fe") for file in went)
+    assert by_branch["main"] == len(went) - by_branch["dev"] - by_branch["(no branch)"]
+    assert by_branch["(never committed)"] == found.never_committed[0]
     assert _unreachable(sandbox, spark, NOW + timedelta(seconds=2)) == answers["the rules of now"]
     wanted = {f"every branch keeps {days} days": RetentionRules(days) for days in (5, 16, 25)}
     wanted["the rules asked about"] = other

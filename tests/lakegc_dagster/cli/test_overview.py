@@ -149,7 +149,8 @@ def test_an_unknown_run_names_the_runs_there_are(place, words):
 def test_report_says_what_may_go_costs(place):
     answer = place.lakegc("report", "team-b")
     assert re.search(
-        r"^money    what may go costs .* a month, of .* a month \(price_per_gb_month = 1000\)",
+        r"^money    what may go costs .* a month; all objects together cost .* a month "
+        r"\(price_per_gb_month = 1000\)",
         answer.stdout,
         re.MULTILINE,
     )

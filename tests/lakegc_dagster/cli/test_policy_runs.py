@@ -59,7 +59,7 @@ def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
-        patch.setattr("lakegc_dagster.jvm.start_quietly", lambda _settings: None)
+        patch.setattr("lakegc_dagster.jvm.start_quietly", lambda *_: None)
         yield Place(sandbox, folder)
 
 
@@ -93,7 +93,7 @@ def test_what_if_needs_a_mark(place, marked):
         "retention", "what-if", place.name, "--run", "2020-01-01T00-00-00Z", policy=ALL
     )
     assert told.exit_code == 1
-    assert "has no namespace_slices" in told.stderr
+    assert "there is no run 2020-01-01T00-00-00Z" in told.stderr
 
 
 def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked):

@@ -63,6 +63,20 @@ class Place:
             for address in CONTENT
         ]
         self._keep(run, tables.DELETION_REPORT, rows, [expired])
+        told = {
+            "other_paths": 0,
+            "commit_id": "c" * 64,
+            "committed_at": self.key.instant,
+            "branch": "main",
+            "replaced_at": self.key.instant,
+            "retention_days": 1,
+            "explanation": "",
+        }
+        explained = [
+            {"address": f"data/s/{name}", "path": f"tables/{path}", **told}
+            for name, path in (("a", "one"), ("b", "two"))
+        ]
+        self._keep(run, tables.EXPLANATIONS, explained, [])
 
     @staticmethod
     def _keep(run, spec, rows, parents):
@@ -107,6 +121,19 @@ def test_what_is_not_back_is_named_with_its_cause_and_fails_the_command(place):
     assert place.store.exists("data/s/a")
     assert not place.store.exists("data/s/b")
     assert "lakegc hold add repo NAME --address data/s/a" in done.stdout
+
+
+def test_what_a_path_named_when_it_was_let_go_comes_back_and_nothing_else(place):
+    done = place.restore("--address", "lakefs://repo/main/tables/one")
+    assert done.exit_code == 0, done.output
+    assert place.store.exists("data/s/a")
+    assert not place.store.exists("data/s/b")
+    assert "lakegc hold add repo NAME --address data/s/a" in done.stdout
+    below = place.restore("--address", "lakefs://repo/main/tables/")
+    assert (below.exit_code, place.store.exists("data/s/b")) == (0, True)
+    wrong = place.restore("--address", "lakefs://repo/main/tables")
+    assert wrong.exit_code == 1
+    assert "let nothing go that main has there" in " ".join(wrong.stderr.split())
 
 
 def test_a_run_that_deleted_nothing_is_refused_by_name(place):

@@ -220,7 +220,7 @@ def test_a_minimum_age_below_the_grace_period_is_found_and_an_accepted_one_is_st
 ):
     refused = examine_repo(min_age=timedelta(hours=1))["repository: minimum age"]
     assert refused.passed is False
-    assert "Set min_age to at least that" in refused.next_step
+    assert "Set min_age_hours to at least that" in refused.next_step
     accepted = examine_repo(min_age=timedelta(hours=1), allow_unsafe_min_age=True)[
         "repository: minimum age"
     ]
