@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import dagster as dg
 
+from lakegc_dagster.private_doors import SentenceFailure
 from spark_core.errors import LakegcError, SameWorkError, TransientError
 
 RETRIES = 2
@@ -39,6 +40,11 @@ class Retries:
         return self.waits + RETRIES if isinstance(error, TransientError) else 0
 
 
+def failure_of(error: LakegcError) -> dg.Failure:
+    """Return an engine's error as Dagster shows it: class and whole message, and no retry."""
+    return SentenceFailure(type(error).__name__, str(error), error.__cause__)
+
+
 @contextmanager
 def raising_failures(
     seen: Callable[[LakegcError], None],
@@ -66,11 +72,7 @@ def raising_failures(
         yield
     except LakegcError as error:
         seen(error)
-        failure = dg.Failure(
-            description=f"{type(error).__name__}: {error}",
-            metadata={"error": type(error).__name__},
-            allow_retries=False,
-        )
+        failure = failure_of(error)
         allowed = (retries or Retries()).allowed(error)
         if not allowed:
             raise failure from error

@@ -11,9 +11,10 @@ import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.failures import RETRY_AFTER
-from lakegc_dagster.home import open_instance
+from lakegc_dagster.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.private_doors import as_runs_of
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
@@ -148,10 +149,12 @@ def launch(
     asked = {"reference_mark": reference_mark, "take_over": take_over}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
+        origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
         result = definition.execute_in_process(
             instance=instance,
             partition_key=partition_key(repository_id, key),
             tags={
+                **origin,
                 "lakegc/repository": repository_id,
                 "lakegc/run": str(key),
                 "lakegc/from": "command line",

@@ -45,7 +45,7 @@ def settings(tmp_path):
 def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_nothing(
     settings, tmp_path
 ):
-    words = ui.command(3055)
+    words = ui.command(tmp_path / "workspace.yaml", 3055)
     assert words[words.index("-h") + 1] == "127.0.0.1"
     assert words[words.index("-p") + 1] == "3055"
     seen = ui.environment(settings, {"LAKEGC_CONFIG": "another.toml", "PATH": "/bin"})
@@ -57,8 +57,8 @@ def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_not
     }
 
 
-def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings):
-    words = ui.command(3055, "0.0.0.0")
+def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings, tmp_path):
+    words = ui.command(tmp_path / "workspace.yaml", 3055, "0.0.0.0")
     assert words[words.index("-h") + 1] == "0.0.0.0"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
