@@ -18,6 +18,7 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
 from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
+from lakegc_dagster.start_run import build_start_run
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -52,12 +53,17 @@ def build_defs(
     schedules = build_schedules(
         settings
     )  # first: it says what is wrong with the schedule of the settings
+    request_jobs, request_sensors = build_start_run(settings)
     return dg.Definitions(
         assets=assets_with_freshness(settings),
         asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
-        jobs=JOBS,
+        jobs=[*JOBS, *request_jobs],
         schedules=schedules,
-        sensors=[*build_sensors(settings), *build_notify_sensors(settings)],
+        sensors=[
+            *build_sensors(settings),
+            *build_notify_sensors(settings),
+            *request_sensors,
+        ],
         resources={**build_resources(Wiring(settings), s3, azure), "tables": table_io_manager},
         executor=executor,
         metadata={"settings": str(no_settings() if settings is None else settings.file)},

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakegc_dagster import notify, overview
+    from lakegc_dagster import notify, overview, requests
     from spark_core import collect, lakefs, mark, sweep
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
@@ -24,6 +24,7 @@ __all__ = [
     "overview",
     "policies",
     "prune",
+    "requests",
     "sweep",
     "verdict",
 ]
@@ -33,6 +34,7 @@ _ROOMS = {
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
     "prune": "spark_core.upkeep.prune",
+    "requests": "lakegc_dagster.requests",
     "verdict": "spark_core.checks.verdict",
 }
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 import dagster as dg
 
+from lakegc_dagster import engine
 from lakegc_dagster.private_doors import SentenceFailure
-from spark_core.errors import LakegcError, SameWorkError, TransientError
+from spark_core.checks import CheckResult
+from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
+from spark_core.model import RunKey
+from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
+from spark_core.records.tables import DELETION_REPORT
 
 RETRIES = 2
 RETRY_AFTER = timedelta(seconds=30)
@@ -43,6 +48,26 @@ class Retries:
 def failure_of(error: LakegcError) -> dg.Failure:
     """Return an engine's error as Dagster shows it: class and whole message, and no retry."""
     return SentenceFailure(type(error).__name__, str(error), error.__cause__)
+
+
+def refusal_of(
+    repository_id: str, key: RunKey, results: Sequence[CheckResult]
+) -> LakegcError | None:
+    """Return the refusal by checks that failed; None if they all allow to go on.
+
+    Args:
+        repository_id: Repository name.
+        key: Run key.
+        results: What the checks found.
+    """
+    failed = [result for result in results if not result.allows]
+    if not failed:
+        return None
+    if failed[0].table == DELETION_REPORT.name:
+        return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
+    failing = [f"{result.name}: {result.summary}" for result in failed]
+    refused: LakegcError = engine.verdict.not_passed(repository_id, key, "; ".join(failing))
+    return ended(refused, NOTHING_DELETED)
 
 
 @contextmanager

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import dagster as dg
 
 from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
-
-JobName = Literal["mark", "mark_and_sweep", "sweep"]
 
 # Each selection includes the checks of its assets. A run has one process and one Spark session: the
 # tables are frames that only Spark's own workers compute.

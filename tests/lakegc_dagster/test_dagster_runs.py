@@ -100,6 +100,9 @@ def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(g
     # It may be executed again after a sweep, so it does not say what was deleted.
     assert "deleted" not in failed[0].description
     assert failed[0].metadata["expired_objects"].value == len(ground.garbage)
+    assert failure(result).startswith(f"VerdictError: the mark of run {key} of ")
+    assert "expired_share_is_plausible: " in failure(result)
+    assert failure(result).endswith(" Nothing was deleted.")
     assert ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
 

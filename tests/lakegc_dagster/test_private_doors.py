@@ -89,5 +89,7 @@ def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
         "DagsterUserCodeProcessError.user_code_process_error_infos"
     )
     assert step.step_failure_data.user_failure_data.description == shown.message.strip()
-    (ended,) = [event for event in made.all_events if event.event_type is dg.DagsterEventType.RUN_FAILURE]
+    (ended,) = [
+        event for event in made.all_events if event.event_type is dg.DagsterEventType.RUN_FAILURE
+    ]
     assert ended.event_specific_data.error == shown
