@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakegc_dagster import notify, overview, requests
-    from spark_core import collect, lakefs, mark, sweep
+    from spark_core import collect, lakefs, mark, report, sweep
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
     from spark_core.upkeep import prune
@@ -24,6 +24,7 @@ __all__ = [
     "overview",
     "policies",
     "prune",
+    "report",
     "requests",
     "sweep",
     "verdict",

@@ -24,7 +24,7 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_STARTED, ended
+from spark_core.phases import ended_a_command
 from spark_core.records import tables
 from spark_core.records.writing import require_open
 from spark_core.report.past_runs import require_known
@@ -75,12 +75,18 @@ def wrong_request(
     try:
         options = settings.run_options(repository_id)
         require_past(key, wiring.clock.now())
+    except LakegcError as error:
+        return ended_a_command(error)
+    try:
         environment = build_resources(wiring)["runs"].environment
-        require_possible(open_run(environment, repository_id, key, options), job)
-    except _WRONG as error:
-        return ended(error, NOTHING_STARTED)
+        run = open_run(environment, repository_id, key, options)
     except LakegcError:
+        # Server, store or credentials: the run meets it again, and Dagster's history has it.
         return None
+    try:
+        require_possible(run, job)
+    except LakegcError as error:
+        return ended_a_command(error) if isinstance(error, _WRONG) else None
     return None
 
 

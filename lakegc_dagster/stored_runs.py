@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from lakegc_dagster.places import local_path
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import layout, report
@@ -14,6 +15,8 @@ from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Report
 from spark_core.report.past_runs import require_known
 from spark_core.run import Run, open_run
+
+__all__ = ["expired", "load_report", "local_path", "open_known", "open_stored"]
 
 
 def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:
@@ -88,11 +91,3 @@ def expired(run: Run) -> dict[str, str]:
         for row in batch.to_pylist()
     ]
     return {row["address"]: row["reason"] for row in rows}
-
-
-def local_path(run: Run, key: str) -> str:
-    """Return where a person opens a key: a path if the store is on this machine, else its URI."""
-    options = run.environment.storage_of(run.repository).store_options
-    if run.namespace.scheme != "local" or options.local_path is None:
-        return f"{run.store.root}{key}"
-    return f"{options.local_path.rstrip('/')}/{run.namespace.root.removeprefix('local://')}{key}"
