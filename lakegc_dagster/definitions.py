@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
+from lakegc_dagster.assets.repositories import build_repositories
 from lakegc_dagster.freshness import assets_with_freshness
 from lakegc_dagster.io_managers import table_io_manager
 from lakegc_dagster.jobs import JOBS
@@ -53,12 +54,13 @@ def build_defs(
     schedules = build_schedules(
         settings
     )  # first: it says what is wrong with the schedule of the settings
+    overview, overview_schedules = build_repositories(settings)
     request_jobs, request_sensors = build_start_run(settings)
     return dg.Definitions(
-        assets=assets_with_freshness(settings),
+        assets=[*assets_with_freshness(settings), *overview],
         asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
         jobs=[*JOBS, *request_jobs],
-        schedules=schedules,
+        schedules=[*schedules, *overview_schedules],
         sensors=[
             *build_sensors(settings),
             *build_notify_sensors(settings),

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakegc_dagster import notify, overview, requests
-    from spark_core import collect, lakefs, mark, report, sweep
+    from spark_core import collect, explain, lakefs, mark, report, sweep
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
     from spark_core.upkeep import prune
 
 __all__ = [
     "collect",
+    "explain",
     "lakefs",
     "mark",
     "notify",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spark_core.collect import Concluded
     from spark_core.report import Group, Report
     from spark_core.report.status import RepositoryStatus
+    from spark_core.report.what_if import WhatIfCurve
     from spark_core.run import Run
     from spark_core.upkeep.prune import House
 
@@ -121,6 +122,34 @@ def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata
     }
 
 
+def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> Metadata:
+    """Say what other rules would free.
+
+    Args:
+        curve: The answer.
+        price_per_gb_month: As above.
+    """
+    today, *later = curve.now
+    words = f"Under the rules of now, **{today}** may go"
+    words += "".join(f"; {escaped(one.name.partition(', ')[2])}, {one}" for one in later)
+    costs = _costs(today.size_bytes, price_per_gb_month)
+    records = [
+        dg.TableRecord(
+            {"if": one.name, "objects": one.objects, "bytes": bytes_text(one.size_bytes)}
+        )
+        for one in (*curve.free, *curve.now)
+    ]
+    schema = _schema(("if", "string"), ("objects", "int"), ("bytes", "string"))
+    return {
+        "headline": _words(f"{words}. {costs}Each is an upper bound."),
+        "what_if": dg.MetadataValue.table(records, schema),
+        **{
+            f"bytes_if_kept_{days}_days": dg.MetadataValue.int(one.size_bytes)
+            for days, one in zip(curve.days, curve.free, strict=True)
+        },
+    }
+
+
 def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     """Say of all repositories how each stands; the figures of each have its name, to be plotted.
 
@@ -139,7 +168,8 @@ def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     plots: Metadata = {}
     for one in statuses:
         plots[f"{one.repository}: bytes waiting"] = dg.MetadataValue.int(one.waiting[1])
-        plots[f"{one.repository}: bytes reclaimed"] = dg.MetadataValue.int(one.reclaimed[1])
+        lately = one.reclaimed_lately[1]
+        plots[f"{one.repository}: bytes reclaimed in 30 days"] = dg.MetadataValue.int(lately)
     return {
         "headline": _words("; ".join(words) + "."),
         "repositories": dg.MetadataValue.table([_status(one) for one in statuses], _STATUS),
@@ -296,7 +326,6 @@ _STATUS = _schema(
     ("last good mark", "string"),
     ("last sweep", "string"),
     ("reclaimed in 30 days", "string"),
-    ("reclaimed in all", "string"),
     ("waits", "string"),
     ("overdue", "string"),
 )
@@ -310,7 +339,6 @@ def _status(one: RepositoryStatus) -> dg.TableRecord:
             "last good mark": one.last_mark or "none",
             "last sweep": one.last_sweep or "none",
             "reclaimed in 30 days": bytes_text(one.reclaimed_lately[1]),
-            "reclaimed in all": bytes_text(one.reclaimed[1]),
             "waits": visible(waits),
             "overdue": visible(one.problem or one.overdue),
         }

@@ -92,10 +92,12 @@ def what_if(
     with ExitStack() as stack:
         run = open_stored(read_settings(config, stack), repository, key)
         found = explain.what_if(run, days, rules)
-    if as_json:
-        click.echo(found.to_json())
-    else:
-        _show(found)
+        if as_json:
+            click.echo(found.to_json())
+        else:
+            _show(found)
+        # After the answer: a store that takes no file keeps nobody from it.
+        explain.keep_answer(run, found, days)
     return 0
 
 
@@ -123,6 +125,6 @@ def _show(found: WhatIf) -> None:
     objects, size = found.never_committed
     shown.print(
         f"{objects:,} objects ({console.bytes_text(size)}) of each row were never committed. "
-        "Nothing was changed.",
+        "No rule was changed. The page of the run shows the curve (`lakegc report`).",
         soft_wrap=True,
     )

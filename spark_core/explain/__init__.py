@@ -4,7 +4,17 @@ It reads the stored tables of a run and lakeFS's own. It must not decide, and ch
 """
 
 from spark_core.explain.address_or_path import address_of
-from spark_core.explain.what_if import WhatIf, what_if
+from spark_core.explain.kept_answer import keep_answer
+from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain
 
-__all__ = ["Explanation", "Reason", "WhatIf", "address_of", "explain", "what_if"]
+__all__ = [
+    "DAYS",
+    "Explanation",
+    "Reason",
+    "WhatIf",
+    "address_of",
+    "explain",
+    "keep_answer",
+    "what_if",
+]

@@ -12,7 +12,7 @@ from spark_core.records.figures import DeletionFigures, ExpiredFigures, TwinFigu
 from spark_core.records.manifest import Manifest
 from spark_core.report import Check
 from spark_core.report.status import RepositoryStatus
-from tests.spark_core.report.test_report_page import REPORT
+from tests.spark_core.report.test_report_page import CURVE, REPORT
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 EXPIRED = ExpiredFigures(
@@ -93,11 +93,21 @@ def test_the_figures_of_each_repository_have_its_name_so_that_each_has_a_plot_of
         RepositoryStatus("two", waiting=(5, 7_000), waits_for="a confirmation", overdue="late"),
     ]
     told = headlines.of_repositories(statuses)
-    assert told["one: bytes reclaimed"].value == 2_000
+    assert told["one: bytes reclaimed in 30 days"].value == 1_000
     assert told["two: bytes waiting"].value == 7_000
     assert told["repositories_overdue"].value == 1
     assert [row["repository"] for row in records(told["repositories"])] == ["one", "two"]
     assert "7.0 kB wait in 1 of them; overdue: two" in told["headline"].value
+
+
+def test_what_other_rules_would_free_is_told_as_a_table_and_in_figures_to_be_plotted():
+    told = headlines.of_what_if(CURVE)
+    assert told["headline"].value == (
+        "Under the rules of now, **5 objects, 4.5 kB** may go; in 7 days, 6 objects, 5.0 kB. "
+        "Each is an upper bound."
+    )
+    assert told["bytes_if_kept_7_days"].value == 4_500
+    assert len(records(told["what_if"])) == 5
 
 
 def test_a_counter_gives_way_to_what_a_person_asks():

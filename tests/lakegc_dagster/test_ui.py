@@ -26,6 +26,8 @@ ASSETS = {
     "verdict",
     "deletion_report",
     "house_keeping",
+    "repositories",
+    "what_if",
 }
 
 
