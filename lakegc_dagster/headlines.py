@@ -75,8 +75,8 @@ def of_house_keeping(house: House) -> Metadata:
 
 def of_policy(found: Sequence[CheckResult]) -> Metadata:
     """Say what the retention policy names, as its checks have it."""
-    words = "\n\n".join(escaped(result.summary) for result in found)
-    return {"headline": _words(words or "No retention policy was looked at.")}
+    words = [escaped(result.summary) for result in found]
+    return {"headline": _words(*(words or ["No retention policy was looked at."]))}
 
 
 def _after_headline(found: Metadata, page: Metadata) -> Metadata:
@@ -104,16 +104,17 @@ def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata
     """
     goes, listed = report.expired, report.listed
     passed = sum(check.passed for check in report.checks)
-    refused = "".join(
-        f"\n\nRefused by **{escaped(name)}**: {escaped(why)}"
-        for name, why in report.refused.items()
-    )
+    refused = [
+        f"Refused by **{escaped(name)}**: {escaped(why)}" for name, why in report.refused.items()
+    ]
     standing = "This mark may be swept." if report.passed else "This mark cannot be swept."
     return {
         "headline": _words(
-            f"{_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes)} "
-            f"{_costs(goes.size_bytes, price_per_gb_month)}{passed} of {len(report.checks)} checks "
-            f"passed. {standing}{refused}"
+            *_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes),
+            *_costs(goes.size_bytes, price_per_gb_month),
+            f"{passed} of {len(report.checks)} checks passed.",
+            standing,
+            *refused,
         ),
         **_amount("that_may_go", goes.objects, goes.size_bytes),
         **_share(goes.size_bytes, listed.size_bytes),
@@ -130,9 +131,7 @@ def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> M
         price_per_gb_month: As above.
     """
     today, *later = curve.now
-    words = f"Under the rules of now, **{today}** may go"
-    words += "".join(f"; {escaped(one.name.partition(', ')[2])}, {one}" for one in later)
-    costs = _costs(today.size_bytes, price_per_gb_month)
+    soon = [f"{escaped(one.name.partition(', ')[2]).capitalize()}: {one}." for one in later]
     records = [
         dg.TableRecord(
             {"if": one.name, "objects": one.objects, "bytes": bytes_text(one.size_bytes)}
@@ -141,7 +140,12 @@ def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> M
     ]
     schema = _schema(("if", "string"), ("objects", "int"), ("bytes", "string"))
     return {
-        "headline": _words(f"{words}. {costs}Each is an upper bound."),
+        "headline": _words(
+            f"Under the rules of now: **{today}**.",
+            *_costs(today.size_bytes, price_per_gb_month),
+            *soon,
+            "Each is an upper bound.",
+        ),
         "what_if": dg.MetadataValue.table(records, schema),
         **{
             f"bytes_if_kept_{days}_days": dg.MetadataValue.int(one.size_bytes)
@@ -159,19 +163,20 @@ def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     waiting = [one for one in statuses if one.waits_for]
     late = [one.repository for one in statuses if one.overdue]
     reclaimed = sum(one.reclaimed_lately[1] for one in statuses)
+    waits = bytes_text(sum(one.waiting[1] for one in waiting))
     words = [
-        f"**{len(statuses)}** repositories. {bytes_text(reclaimed)} were reclaimed in 30 days",
-        f"{bytes_text(sum(one.waiting[1] for one in waiting))} wait in {len(waiting)} of them",
+        f"**{bytes_text(reclaimed)} reclaimed in 30 days**",
+        f"in {len(statuses)} repositor{'y' if len(statuses) == 1 else 'ies'}.",
+        f"{waits} wait in {len(waiting)} of them." if waiting else "Nothing waits.",
+        f"Overdue: {', '.join(map(escaped, late))}." if late else "Nothing is overdue.",
     ]
-    if late:
-        words.append(f"overdue: {', '.join(map(escaped, late))}")
     plots: Metadata = {}
     for one in statuses:
         plots[f"{one.repository}: bytes waiting"] = dg.MetadataValue.int(one.waiting[1])
         lately = one.reclaimed_lately[1]
         plots[f"{one.repository}: bytes reclaimed in 30 days"] = dg.MetadataValue.int(lately)
     return {
-        "headline": _words("; ".join(words) + "."),
+        "headline": _words(*words),
         "repositories": dg.MetadataValue.table([_status(one) for one in statuses], _STATUS),
         "repositories_overdue": dg.MetadataValue.int(len(late)),
         **plots,
@@ -187,8 +192,9 @@ def _listed(manifest: Manifest, _price: float | None) -> Metadata:
     listed = ListedFigures.of(manifest)
     return {
         "headline": _words(
-            f"**{_objects(listed.objects, listed.object_bytes)}** lie under `data/`; "
-            f"{_objects(listed.old_objects, listed.old_bytes)} are old enough to be considered."
+            f"**{_objects(listed.objects, listed.object_bytes)}**",
+            "lie under `data/`.",
+            f"{_objects(listed.old_objects, listed.old_bytes)} are old enough.",
         ),
         **_amount("listed", listed.objects, listed.object_bytes),
     }
@@ -197,7 +203,7 @@ def _listed(manifest: Manifest, _price: float | None) -> Metadata:
 def _staged(manifest: Manifest, _price: float | None) -> Metadata:
     staged = StagedFigures.of(manifest).staged_in_data
     return {
-        "headline": _words(f"**{staged:,}** staged entries keep their objects."),
+        "headline": _words(f"**{staged:,} staged entries** keep their objects."),
         "staged_entries": dg.MetadataValue.int(staged),
     }
 
@@ -206,8 +212,9 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
     figures = CommittedFigures.of(manifest)
     return {
         "headline": _words(
-            f"**{figures.in_data:,}** addresses under `data/` are in a retained commit; "
-            f"{figures.ranges_read:,} ranges were read for them."
+            f"**{figures.in_data:,} addresses** under `data/`",
+            "are in a retained commit.",
+            f"{figures.ranges_read:,} ranges were read for them.",
         ),
         "reached_addresses": dg.MetadataValue.int(figures.in_data),
     }
@@ -220,8 +227,9 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
     objects, size = (sum(each[at] for each in fates) for at in (0, 1))
     return {
         "headline": _words(
-            f"{_may_go(figures.expired_objects, figures.expired_bytes, objects, size)} "
-            f"{_costs(figures.expired_bytes, price)}The verdict says whether they may be swept."
+            *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
+            *_costs(figures.expired_bytes, price),
+            "The verdict says whether they may be swept.",
         ),
         **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
         **_share(figures.expired_bytes, size),
@@ -239,8 +247,9 @@ def _deleted(manifest: Manifest, price: float | None) -> Metadata:
     _, objects, size = outcomes[0]
     return {
         "headline": _words(
-            f"**{_objects(objects, size)}** of {figures['planned_objects']:,} that may go were "
-            f"deleted. {_costs(size, price)}"
+            f"**{_objects(objects, size)} deleted**",
+            f"of {figures['planned_objects']:,} that may go.",
+            *_costs(size, price),
         ),
         **_amount("deleted", objects, size),
         **_groups("by_outcome", outcomes),
@@ -257,7 +266,7 @@ def _commits(manifest: Manifest, _price: float | None) -> Metadata:
     )
     found: Metadata = {
         "headline": _words(
-            f"**{manifest.rows:,}** of {figures.commits:,} commits keep their objects. {words}"
+            f"**{manifest.rows:,} of {figures.commits:,} commits** keep their objects.", words
         ),
         "commits_that_keep": dg.MetadataValue.int(manifest.rows),
     }
@@ -276,21 +285,22 @@ def _group(group: Group) -> tuple[str, int, int]:
     return group.name, group.objects, group.size_bytes
 
 
-def _may_go(objects: int, size: int, of_objects: int, of_size: int) -> str:
-    of = f" of {_objects(of_objects, of_size)}" if of_objects else ""
-    return f"**{_objects(objects, size)}**{of} may go."
+def _may_go(objects: int, size: int, of_objects: int, of_size: int) -> tuple[str, ...]:
+    of = (f"of {_objects(of_objects, of_size)}.",) if of_objects else ()
+    return (f"**{_objects(objects, size)} may go**", *of)
 
 
 def _objects(objects: int, size: int) -> str:
     return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size)})"
 
 
-def _costs(size: int, price: float | None) -> str:
-    return "" if price is None else f"They cost {money_text(size, price)}. "
+def _costs(size: int, price: float | None) -> tuple[str, ...]:
+    return () if price is None else (f"They cost {money_text(size, price)}.",)
 
 
-def _words(markdown: str) -> dg.MarkdownMetadataValue:
-    return dg.MetadataValue.md(markdown.strip())
+def _words(*lines: str) -> dg.MarkdownMetadataValue:
+    """Put short lines below each other: Dagster cuts a long one off at the width of its column."""
+    return dg.MetadataValue.md("  \n".join(lines))
 
 
 def _amount(what: str, objects: int, size: int) -> Metadata:

@@ -18,6 +18,7 @@ from lakegc_dagster.resources import Wiring
 from lakegc_dagster.run_keys import new_run_key
 from lakegc_dagster.schedules import NightlyRun
 from lakegc_dagster.settings import Settings
+from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase
 
@@ -37,7 +38,10 @@ class Work(Enum):
 class RequestConfig(dg.Config):
     """What to start."""
 
-    repository: str = Field(description="Name of the repository, as the settings have it.")
+    repository: str = Field(
+        default="",
+        description="Name of the repository, as the settings have it; left out, the only one.",
+    )
     job: Work = Field(
         default=Work.mark,
         description="`mark` deletes nothing; `sweep` deletes what an earlier run marked, and needs "
@@ -111,12 +115,22 @@ def checked(settings: Settings, config: RequestConfig) -> NightlyRun:
     Raises:
         LakegcError: What is wrong with it.
     """
-    settings.repository(config.repository)
+    repository_id = _named(settings, config.repository.strip())
     is_now = config.run.strip().lower() == NOW and config.job is not Work.sweep
     key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
-    wrong = engine.requests.wrong_request(
-        Wiring(settings), config.job.value, config.repository, key
-    )
+    wrong = engine.requests.wrong_request(Wiring(settings), config.job.value, repository_id, key)
     if wrong is not None:
         raise wrong
-    return NightlyRun(config.repository, key)
+    return NightlyRun(repository_id, key)
+
+
+def _named(settings: Settings, asked: str) -> str:
+    known = settings.repository_ids
+    if not asked and len(known) != 1:
+        raise SettingsError(
+            "no repository was named",
+            f"The settings have {', '.join(known) or 'patterns alone'}: name the one to start.",
+        )
+    repository_id = asked or known[0]
+    settings.repository(repository_id)
+    return repository_id

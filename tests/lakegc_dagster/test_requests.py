@@ -10,7 +10,7 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import launch
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource
-from lakegc_dagster.start_run import NAME
+from lakegc_dagster.start_run import NAME, RequestConfig, checked
 from spark_core import layout
 from spark_core.errors import ClosedPartitionError, NotFoundError, SettingsError, UnsafePlanError
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
@@ -81,6 +81,14 @@ def test_what_is_wrong_with_the_repository_fails_and_is_not_canceled(bare, monke
     assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
 
 
+def test_a_request_without_a_repository_is_told_which_there_are(bare):
+    document = bare.settings.model_dump(exclude_unset=True)
+    document["repositories"]["other"] = {}
+    two = type(bare.settings).model_validate(document)
+    with pytest.raises(SettingsError, match="The settings have bare, other"):
+        checked(two, RequestConfig())
+
+
 @pytest.mark.parametrize(
     ("asked", "kind"),
     [
@@ -105,7 +113,8 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     settings = type(bare.settings).model_validate(document)
     settings._env = bare.settings._env
     bare.settings = settings
-    result = started(bare)
+    # The only repository of the settings needs no name.
+    result = started(bare, repository="")
     assert result.success, failure(result)
     sensor = build_defs(settings).resolve_sensor_def("requested_runs")
     run = bare.instance.get_run_by_id(result.run_id)

@@ -13,6 +13,7 @@ import pytest
 import urllib3
 
 from lakegc_dagster import ui
+from lakegc_dagster.home import CODE_LOCATION
 from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError, SettingsError
 
@@ -147,6 +148,10 @@ def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_p
         query = {"query": "{ assetNodes { assetKey { path } } }"}
         nodes = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]["assetNodes"]
         assert {node["assetKey"]["path"][0] for node in nodes} == ASSETS
+        query = {"query": "{ locationStatusesOrError { ... on WorkspaceLocationStatusEntries "
+                          "{ entries { name } } } }"}  # fmt: skip
+        found = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]
+        assert found["locationStatusesOrError"]["entries"] == [{"name": CODE_LOCATION}]
         endpoint = load_settings(tmp_path / ".sandbox" / "lakegc.toml", env={}).server.endpoint
         assert _answer(f"{endpoint}/api/v1/healthcheck").status == 204
     finally:
