@@ -244,10 +244,10 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
     assert "that may go were deleted" in page(ground, key, swept=True)
     for step, swept in (("verdict", False), ("deletion_report", True)):
         (event,) = result.asset_materializations_for_node(step)
-        assert (
-            event.metadata["page"].value
-            == f"local://{ground.repository_id}/{layout.report_keys(key, swept=swept)['html']}"
-        )
+        # A path, since the store is on this machine, so that a person can open it.
+        lies = ground.sandbox.blockstore / ground.repository_id
+        page_key = layout.report_keys(key, swept=swept)["html"]
+        assert event.metadata["page"].value == f"{lies}/{page_key}"
 
 
 def test_a_sweep_that_leaves_objects_has_its_page_too(ground, monkeypatch):
