@@ -149,7 +149,7 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
         "verdict": {"expired_addresses"},
         "deletion_report": {"verdict"},
         "house_keeping": {"verdict", "deletion_report"},
-        "repositories": {"verdict", "deletion_report"},
+        "repositories": {"verdict", "house_keeping"},
         "what_if": {"verdict"},
     }
     assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(upstream)
