@@ -12,8 +12,9 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.assets import VERDICT
 from lakegc_dagster.assets.arguments import POOL
+from lakegc_dagster.failures import failure_of, refusal_of
 from lakegc_dagster.metadata import figures_metadata
-from lakegc_dagster.partitions import REPOSITORY_RUN
+from lakegc_dagster.partitions import REPOSITORY_RUN, parse_partition_key
 from lakegc_dagster.resources import Runs
 from spark_core import checks as guards
 from spark_core.checks import CheckResult
@@ -76,6 +77,17 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
     )
 
 
+def _shown(partition_key: str, results: Sequence[CheckResult]) -> Iterator[dg.AssetCheckResult]:
+    """Show results, and end the step with the refusal's sentence if one of them blocks.
+
+    Dagster would end it with the names of the checks alone.
+    """
+    yield from map(as_dagster, results)
+    refused = refusal_of(*parse_partition_key(partition_key), results)
+    if refused is not None:
+        raise failure_of(refused)
+
+
 def _spec(name: str, asset: str, description: str | None) -> dg.AssetCheckSpec:
     with warnings.catch_warnings():
         # Dagster calls results per partition a preview. Without partitions, the result of one
@@ -106,7 +118,7 @@ def _checks_on(spec: TableSpec) -> dg.AssetChecksDefinition:
         with runs.opened(context.partition_key, spec.name) as run:
             results = judge(run, spec)
         runs.observer.checked(results)
-        yield from map(as_dagster, results)
+        yield from _shown(context.partition_key, results)
 
     return check_table
 
@@ -119,7 +131,7 @@ def check_verdict(
     with runs.opened(context.partition_key, VERDICT) as run:
         results = judge_mark(run)
     runs.observer.checked(results)
-    yield from map(as_dagster, results)
+    yield from _shown(context.partition_key, results)
 
 
 @dg.multi_asset_check(
@@ -141,7 +153,7 @@ def check_deletion_report(
     with runs.opened(context.partition_key, tables.DELETION_REPORT.name) as run:
         result = judge_report(run.load(tables.DELETION_REPORT))
     runs.observer.checked([result])
-    yield as_dagster(result)
+    yield from _shown(context.partition_key, [result])
 
 
 MARK_CHECKS = [*map(_checks_on, tables.MARK_TABLES[:-1]), check_verdict]

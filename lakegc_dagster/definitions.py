@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from lakegc_dagster.asset_checks import MARK_CHECKS, SWEEP_CHECKS
+from lakegc_dagster.assets.repositories import build_repositories
 from lakegc_dagster.freshness import assets_with_freshness
 from lakegc_dagster.io_managers import table_io_manager
 from lakegc_dagster.jobs import JOBS
@@ -18,6 +19,7 @@ from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
 from lakegc_dagster.settings import Settings, load_settings, no_settings, settings_are_given
+from lakegc_dagster.start_run import build_start_run
 
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
@@ -52,12 +54,18 @@ def build_defs(
     schedules = build_schedules(
         settings
     )  # first: it says what is wrong with the schedule of the settings
+    overview, overview_schedules = build_repositories(settings)
+    request_jobs, request_sensors = build_start_run(settings)
     return dg.Definitions(
-        assets=assets_with_freshness(settings),
+        assets=[*assets_with_freshness(settings), *overview],
         asset_checks=[*MARK_CHECKS, *SWEEP_CHECKS],
-        jobs=JOBS,
-        schedules=schedules,
-        sensors=[*build_sensors(settings), *build_notify_sensors(settings)],
+        jobs=[*JOBS, *request_jobs],
+        schedules=[*schedules, *overview_schedules],
+        sensors=[
+            *build_sensors(settings),
+            *build_notify_sensors(settings),
+            *request_sensors,
+        ],
         resources={**build_resources(Wiring(settings), s3, azure), "tables": table_io_manager},
         executor=executor,
         metadata={"settings": str(no_settings() if settings is None else settings.file)},

@@ -10,20 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakegc_dagster import notify, overview
-    from spark_core import collect, lakefs, mark, sweep
+    from lakegc_dagster import notify, overview, requests
+    from spark_core import collect, explain, lakefs, mark, report, sweep
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
     from spark_core.upkeep import prune
 
 __all__ = [
     "collect",
+    "explain",
     "lakefs",
     "mark",
     "notify",
     "overview",
     "policies",
     "prune",
+    "report",
+    "requests",
     "sweep",
     "verdict",
 ]
@@ -33,6 +36,7 @@ _ROOMS = {
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
     "prune": "spark_core.upkeep.prune",
+    "requests": "lakegc_dagster.requests",
     "verdict": "spark_core.checks.verdict",
 }
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 import dagster as dg
 
-from spark_core.errors import LakegcError, SameWorkError, TransientError
+from lakegc_dagster import engine
+from lakegc_dagster.private_doors import SentenceFailure
+from spark_core.checks import CONFIRMABLE, CheckResult
+from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
+from spark_core.model import RunKey
+from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
+from spark_core.records.tables import DELETION_REPORT
 
 RETRIES = 2
 RETRY_AFTER = timedelta(seconds=30)
@@ -39,6 +45,36 @@ class Retries:
         return self.waits + RETRIES if isinstance(error, TransientError) else 0
 
 
+def failure_of(error: LakegcError) -> dg.Failure:
+    """Return an engine's error as Dagster shows it: class and whole message, and no retry."""
+    return SentenceFailure(type(error).__name__, str(error), error.__cause__)
+
+
+def refusal_of(
+    repository_id: str, key: RunKey, results: Sequence[CheckResult]
+) -> LakegcError | None:
+    """Return the refusal by checks that failed; None if they all allow to go on.
+
+    Args:
+        repository_id: Repository name.
+        key: Run key.
+        results: What the checks found.
+    """
+    failed = [result for result in results if not result.allows]
+    if not failed:
+        return None
+    if failed[0].table == DELETION_REPORT.name:
+        return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
+    failing = [f"{result.name}: {result.summary}" for result in failed]
+    refused: LakegcError = engine.verdict.not_passed(
+        repository_id,
+        key,
+        "; ".join(failing),
+        has_way_on={result.name for result in failed} <= CONFIRMABLE,
+    )
+    return ended(refused, NOTHING_DELETED)
+
+
 @contextmanager
 def raising_failures(
     seen: Callable[[LakegcError], None],
@@ -66,11 +102,7 @@ def raising_failures(
         yield
     except LakegcError as error:
         seen(error)
-        failure = dg.Failure(
-            description=f"{type(error).__name__}: {error}",
-            metadata={"error": type(error).__name__},
-            allow_retries=False,
-        )
+        failure = failure_of(error)
         allowed = (retries or Retries()).allowed(error)
         if not allowed:
             raise failure from error

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import dagster as dg
 
-from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
+from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 from lakegc_dagster.schedules import time_windows
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.settings.sections import ScheduleSettings
@@ -58,5 +58,5 @@ def assets_with_freshness(settings: Settings | None) -> Sequence[dg.AssetsDefini
 
     return [
         asset.map_asset_specs(with_policy)
-        for asset in [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS]
+        for asset in [*MARK_ASSETS, *SWEEP_ASSETS, *UPKEEP_ASSETS, *ASKED_ASSETS]
     ]

@@ -10,6 +10,19 @@ import dagster as dg
 
 from lakegc_dagster.private_doors import instance_without_log_files
 
+# The name of the code location in each workspace of lakegc: `lakegc ui`, `dagster dev` in a clone,
+# and the runs of the command line. Dagster keeps the state of schedules and sensors by it.
+CODE_LOCATION = "lakegc"
+MODULE = "lakegc_dagster.definitions"
+
+_WORKSPACE = f"""\
+# Written by lakegc each time that `lakegc ui` starts.
+load_from:
+  - python_module:
+      module_name: {MODULE}
+      location_name: {CODE_LOCATION}
+"""
+
 _CONFIG = """\
 # Written by lakegc when it made this Dagster home; yours to change.
 telemetry:
@@ -45,6 +58,20 @@ def prepare_home(home: Path) -> Path:
     if not config.exists():
         config.write_text(_CONFIG)
     return home.resolve()
+
+
+def write_workspace(home: Path) -> Path:
+    """Write the workspace with lakegc's code location into an existing home.
+
+    Args:
+        home: Dagster's home.
+
+    Returns:
+        The file.
+    """
+    file = home.resolve() / "lakegc-workspace.yaml"
+    file.write_text(_WORKSPACE)
+    return file
 
 
 @contextmanager

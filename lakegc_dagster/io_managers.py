@@ -5,7 +5,8 @@ from typing import Any
 import dagster as dg
 
 from lakegc_dagster import engine
-from lakegc_dagster.metadata import manifest_metadata
+from lakegc_dagster.headlines import of_stored
+from lakegc_dagster.metadata import above, manifest_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -28,12 +29,13 @@ class TableIOManager(dg.IOManager):
         with self._runs.opened(context.partition_key, spec.name) as run:
             stored, page = engine.collect.keep(run, obj)
             self._runs.observer.stored(stored.manifest)
-            metadata = manifest_metadata(
-                stored.manifest, f"{run.store.root}{tables.folder(spec, run.key)}"
-            )
-            context.add_output_metadata(
-                {**metadata, **page, "server_calls_so_far": run.server.requests.total()}
-            )
+            asked = of_stored(run, stored.manifest, page)
+            where = f"{run.store.root}{tables.folder(spec, run.key)}"
+            counters = {
+                **manifest_metadata(stored.manifest, where),
+                "server_calls_so_far": dg.MetadataValue.int(run.server.requests.total()),
+            }
+            context.add_output_metadata(above(asked, counters))
 
     def load_input(self, context: dg.InputContext) -> StoredTable:
         """Read a table's manifest; its rows are read when they are asked for."""

@@ -1,14 +1,10 @@
-"""The three jobs: mark, mark and sweep, sweep; each ends with house-keeping if it did its work."""
+"""The jobs. Mark, mark and sweep, sweep end with house-keeping if they did their work."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import dagster as dg
 
-from lakegc_dagster.assets import MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
-
-JobName = Literal["mark", "mark_and_sweep", "sweep"]
+from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
 
 # Each selection includes the checks of its assets. A run has one process and one Spark session: the
 # tables are frames that only Spark's own workers compute.
@@ -32,4 +28,12 @@ sweep = dg.define_asset_job(
     executor_def=dg.in_process_executor,
 )
 
-JOBS = [mark, mark_and_sweep, sweep]
+ask_what_if = dg.define_asset_job(
+    "ask_what_if",
+    selection=dg.AssetSelection.assets(*ASKED_ASSETS),
+    description="Ask what other rules would free, by the listing of a mark; changes nothing but "
+    "the page of its run.",
+    executor_def=dg.in_process_executor,
+)
+
+JOBS = [mark, mark_and_sweep, sweep, ask_what_if]

@@ -11,21 +11,21 @@ from typing import Any, Literal
 import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.failures import RETRIES, RETRY_AFTER
-from lakegc_dagster.home import open_instance
-from lakegc_dagster.jobs import JobName
+from lakegc_dagster.failures import RETRIES, RETRY_AFTER, refusal_of
+from lakegc_dagster.home import CODE_LOCATION, MODULE, open_instance
+from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.private_doors import as_runs_of
+from lakegc_dagster.requests import wrong_request
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
-from spark_core.checks import CONFIRMABLE, CheckResult, verdict
-from spark_core.errors import DeletionFailedError, LakegcError, SameWorkError, TransientError
+from spark_core.checks import CheckResult
+from spark_core.errors import LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
 from spark_core.records.manifest import Manifest
-from spark_core.records.tables import DELETION_REPORT
 from spark_core.sweep import Progress
 from spark_core.upkeep.prune import House
 
@@ -36,7 +36,8 @@ class LaunchResult:
 
     Attributes:
         success: Every table was stored and every check passed.
-        dagster_run_id: Where to find it in the UI.
+        dagster_run_id: Where to find it in the UI; empty where the request was wrong, and Dagster
+            got no run of it.
         error: The engine's own refusal or failure, if that ended it.
         message: One text for people when it did not succeed.
         manifests: The tables that this job stored, by name.
@@ -109,19 +110,7 @@ class _Recorder(Observer):
 
     def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
         """Return what ended the run: the raised error, else the checks that failed."""
-        failed = [result for result in self.checks if not result.allows]
-        if self.error is not None or not failed:
-            return self.error
-        if failed[0].table == DELETION_REPORT.name:
-            return ended(DeletionFailedError(failed[0].summary), SWEEP_STANDS)
-        failing = [f"{result.name}: {result.summary}" for result in failed]
-        refused = verdict.not_passed(
-            repository_id,
-            key,
-            "; ".join(failing),
-            has_way_on={result.name for result in failed} <= CONFIRMABLE,
-        )
-        return ended(refused, NOTHING_DELETED)
+        return self.error or refusal_of(repository_id, key, self.checks)
 
 
 def launch(
@@ -163,14 +152,19 @@ def launch(
     wiring = Wiring(
         settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after
     )
+    wrong = wrong_request(wiring, job, repository_id, key)
+    if wrong is not None:
+        return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)
     asked = {"reference_mark": reference_mark, "take_over": take_over}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
+        origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
         result = definition.execute_in_process(
             instance=instance,
             partition_key=partition_key(repository_id, key),
             tags={
+                **origin,
                 "lakegc/repository": repository_id,
                 "lakegc/run": str(key),
                 "lakegc/from": "command line",

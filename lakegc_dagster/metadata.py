@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import pyarrow as pa
 
+from lakegc_dagster.columns import COLUMNS
+from lakegc_dagster.places import local_path
 from spark_core.layout import ROOT
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import TableSpec
+
+if TYPE_CHECKING:
+    from spark_core.run import Run
 
 # Longer lists are evidence to look up in the manifest, not to read in a table cell.
 _LONGEST_LIST = 20
@@ -18,13 +23,19 @@ _LONGEST_LIST = 20
 Metadata = dict[str, dg.MetadataValue[Any]]
 
 
-def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """Translate a table's columns to the schema that Dagster shows."""
+def table_schema(schema: pa.Schema, columns: Mapping[str, str]) -> dg.TableSchema:
+    """Translate a table's columns to the schema that Dagster shows.
+
+    Args:
+        schema: The columns.
+        columns: What each of them means.
+    """
     return dg.TableSchema(
         [
             dg.TableColumn(
                 field.name,
                 str(field.type),
+                columns[field.name],
                 constraints=dg.TableColumnConstraints(nullable=bool(field.nullable)),
             )
             for field in schema
@@ -35,7 +46,9 @@ def table_schema(schema: pa.Schema) -> dg.TableSchema:
 def table_metadata(spec: TableSpec) -> Metadata:
     """Describe a table before it is made: columns, and where its Parquet will lie."""
     return {
-        "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(spec.schema)),
+        "dagster/column_schema": dg.MetadataValue.table_schema(
+            table_schema(spec.schema, COLUMNS[spec.name])
+        ),
         "folder": dg.MetadataValue.text(f"{ROOT}{spec.folder}/run_id=<run>/"),
     }
 
@@ -55,7 +68,35 @@ def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
         "parts": dg.MetadataValue.int(len(manifest.parts)),
         "path": dg.MetadataValue.path(place),
         "manifest_sha256": dg.MetadataValue.text(manifest.sha256),
-        **figures_metadata(manifest.facts),
+        **counters_metadata(manifest.facts),
+    }
+
+
+def above(asked: Metadata, counters: Metadata) -> Metadata:
+    """Put what a person asks above the engine's counters; a counter of the same name gives way."""
+    return {**asked, **{name: value for name, value in counters.items() if name not in asked}}
+
+
+def page_metadata(run: Run, facts: Mapping[str, str]) -> Metadata:
+    """Show where a person opens a report's page, or why there is none.
+
+    Args:
+        run: The run.
+        facts: As `report.make` gives them; empty where no report is made.
+    """
+    shown: Metadata = {name: dg.MetadataValue.text(words) for name, words in facts.items()}
+    if "page" in facts:
+        key = facts["page"].removeprefix(run.store.root)
+        shown["page"] = dg.MetadataValue.path(local_path(run, key))
+    return shown
+
+
+def counters_metadata(figures: Mapping[str, Any]) -> Metadata:
+    """Turn the engine's counters into entries; what counted nothing is left out."""
+    return {
+        name: value
+        for name, value in figures_metadata(figures).items()
+        if value.value not in (0, "") or isinstance(value.value, bool)
     }
 
 

@@ -1,22 +1,93 @@
-"""Uses of Dagster's private interface: it has no public way to open a home with overrides.
+"""Uses of Dagster's private interface, each with why there is no public way.
 
 An upgrade may break any of these: `tests/lakegc_dagster/test_private_doors.py` says which.
 """
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.instance import InstanceRef
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._utils.error import serializable_error_info_from_exc_info
+from dagster_shared.error import SerializableErrorInfo
 
 NO_LOG_FILES = {
     "module": "dagster._core.storage.noop_compute_log_manager",
     "class": "NoOpComputeLogManager",
 }
 
+# Dagster's name for the definitions of a code location that declares no repository.
+_REPOSITORY = "__repository__"
+
 
 def instance_without_log_files(home: Path) -> dg.DagsterInstance:
-    """Make the instance of an existing home; what its runs print stays on the terminal."""
+    """Make the instance of an existing home; what its runs print stays on the terminal.
+
+    There is no public way to open a home with overrides.
+    """
     reference = InstanceRef.from_dir(str(home), overrides={"compute_logs": NO_LOG_FILES})
     return dg.DagsterInstance.from_ref(reference)
+
+
+def as_runs_of(
+    instance: dg.DagsterInstance, job: str, *, module: str, location: str
+) -> dict[str, str]:
+    """Let the next runs that an instance makes belong to a job of a code location.
+
+    `execute_in_process` makes runs without an origin. Dagster's timeline, its page of a job and its
+    sensors show and see only those that have the origin of the code location.
+
+    Args:
+        instance: The instance of this process's runs.
+        job: Name of the job.
+        module: Module of the code location.
+        location: Name of the code location in the workspace.
+
+    Returns:
+        The tags by which the page of a job finds its runs.
+    """
+    code_location = ManagedGrpcPythonEnvCodeLocationOrigin(
+        LoadableTargetOrigin(executable_path=sys.executable, module_name=module), location
+    )
+    repository = RemoteRepositoryOrigin(code_location, _REPOSITORY)
+    make = partial(instance.create_run_for_job, remote_job_origin=repository.get_job_origin(job))
+    instance.create_run_for_job = make  # type: ignore[method-assign]
+    return {REPOSITORY_LABEL_TAG: repository.get_label()}
+
+
+class SentenceFailure(dg.Failure, DagsterUserCodeProcessError):  # noqa: N818 - as Dagster's own
+    """The end of a step whose page begins with a sentence instead of Dagster's own stack.
+
+    Dagster adds the stack to every exception of a step, except to one that says by itself how it
+    is shown. The stack of what another library raised is kept below the sentence.
+
+    Args:
+        kind: Name of the error.
+        sentence: What was found, and the way on.
+        cause: What another library raised; None if nothing.
+    """
+
+    def __init__(self, kind: str, sentence: str, cause: BaseException | None = None) -> None:
+        # `dg.Failure` would hand its description on to the other class, which takes none.
+        Exception.__init__(self, f"{kind}: {sentence}")
+        self.description = f"{kind}: {sentence}"
+        self.metadata = {"error": dg.MetadataValue.text(kind)}
+        self.allow_retries = False
+        below = (
+            None
+            if cause is None or cause.__traceback__ is None
+            else serializable_error_info_from_exc_info((type(cause), cause, cause.__traceback__))
+        )
+        self.user_code_process_error_infos = [
+            SerializableErrorInfo(f"{kind}: {sentence}\n", [], kind, cause=below)
+        ]

@@ -17,13 +17,14 @@ from lakegc_dagster import engine
 from lakegc_dagster.azure_resources import NoAzure, with_azure
 from lakegc_dagster.environment import environment_of
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.s3_resources import NoS3, with_s3
 from lakegc_dagster.settings import Settings, no_settings
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
-from spark_core.errors import LakegcError
+from spark_core.errors import LakegcError, TransientError
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -139,14 +140,16 @@ class Runs(dg.ConfigurableResource[Any]):
     s3: dg.ResourceDependency[Any]
     azure: dg.ResourceDependency[Any]
 
+    _dagster: dg.InitResourceContext | None = PrivateAttr(default=None)
     _environment: Environment | None = PrivateAttr(default=None)
     _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
     _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(
         default_factory=lambda: defaultdict(Retries)
     )
 
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Start Spark in the background."""
+        self._dagster = context
         self.spark.start_ahead()
 
     @property
@@ -181,16 +184,27 @@ class Runs(dg.ConfigurableResource[Any]):
     ) -> Iterator[Run]:
         """Give the run of a partition to the asset that makes a table."""
         self.observer.started(spec.name)
-        before = NOTHING_BY_THIS_SWEEP if spec is DELETION_REPORT else NOTHING_DELETED
-        with self._opened_in(before, partition_key, spec.name, config) as run:
+        sweeps = spec is DELETION_REPORT
+        before = NOTHING_BY_THIS_SWEEP if sweeps else NOTHING_DELETED
+        job: JobName = "sweep" if sweeps else "mark"
+        with self._opened_in(before, partition_key, spec.name, config, job) as run:
             yield run
 
     @contextmanager
     def _opened_in(
-        self, state: str, partition_key: str, step: str, config: MarkConfig | LeaseConfig | None
+        self,
+        state: str,
+        partition_key: str,
+        step: str,
+        config: MarkConfig | LeaseConfig | None,
+        job: JobName | None = None,
     ) -> Iterator[Run]:
+        run = None
+
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
+            if job is not None and not isinstance(error, TransientError):
+                self._cancel_if_wrong(partition_key, run, job, error)
 
         try:
             retries = self._retries[partition_key, step]
@@ -205,6 +219,22 @@ class Runs(dg.ConfigurableResource[Any]):
         except Exception as error:
             self.observer.broke(step, state_of(error))
             raise
+
+    def _cancel_if_wrong(
+        self, partition_key: str, run: Run | None, job: JobName, error: LakegcError
+    ) -> None:
+        """Let a person's wrong request end as canceled.
+
+        Dagster shows every table and check that a failed run had planned as failed, also those that
+        an earlier run of the same key made. A run of a schedule fails, because nobody looks at it.
+        """
+        asked = None if self._dagster is None else self._dagster.run
+        instance = None if self._dagster is None else self._dagster.instance
+        if asked is None or instance is None or "dagster/schedule_name" in asked.tags:
+            return
+        wiring = self.wiring
+        if engine.requests.was_wrong(wiring.settings, partition_key, run, job, wiring.clock.now()):
+            instance.report_run_canceling(asked, message=str(error))
 
     def longest_kept(self, at_least: int) -> int:
         """Return the largest number of runs that any repository of the settings keeps."""

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 
 from lakegc_dagster.collected import collected_repositories
-from lakegc_dagster.jobs import JobName
+from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lakegc_dagster.places import local_path
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import layout, report
@@ -20,6 +21,8 @@ from spark_core.run import Environment, Run, open_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["explained", "load_report", "local_path", "open_known", "open_stored"]
 
 
 def open_stored(settings: Settings, repository_id: str, key: RunKey | None = None) -> Run:
@@ -103,11 +106,3 @@ def explained(run: Run) -> list[Explanation]:
     """Explain every listed object of a mark; for repositories as small as the demo's."""
     listed = run.load(NAMESPACE_SLICES).batches(["address"])
     return explain_each(run, [row for batch in listed for row in batch.column(0).to_pylist()])
-
-
-def local_path(run: Run, key: str) -> str:
-    """Return where a person opens a key: a path if the store is on this machine, else its URI."""
-    options = run.environment.storage_of(run.repository).store_options
-    if run.namespace.scheme != "local" or options.local_path is None:
-        return f"{run.store.root}{key}"
-    return f"{options.local_path.rstrip('/')}/{run.namespace.root.removeprefix('local://')}{key}"

@@ -9,14 +9,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from types import FrameType
 
-from lakegc_dagster.home import prepare_home
+from lakegc_dagster.home import prepare_home, write_workspace
 from lakegc_dagster.settings import FILE_VARIABLE, Settings
 from spark_core.errors import LakegcError, SettingsError
 
 HOST = "127.0.0.1"
-_MODULE = "lakegc_dagster.definitions"
 _END_SECONDS = 20
 
 
@@ -33,11 +33,13 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
         LakegcError: If the UI ends by itself with an error.
     """
     _require_free(port, host)
-    prepare_home(settings.dagster_home)
+    workspace = write_workspace(prepare_home(settings.dagster_home))
     # A session of its own: Ctrl-C reaches the UI only through this process, so the sandbox outlives
     # the UI and not the reverse.
     process = subprocess.Popen(
-        command(port, host), env=environment(settings, os.environ), start_new_session=True
+        command(workspace, port, host),
+        env=environment(settings, os.environ),
+        start_new_session=True,
     )
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -59,8 +61,15 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
         )
 
 
-def command(port: int, host: str = HOST) -> list[str]:
-    """Return the command that starts the UI."""
+def command(workspace: Path, port: int, host: str = HOST) -> list[str]:
+    """Return the command that starts the UI.
+
+    Args:
+        workspace: The file that names the code location; `dagster dev -m` would name it after its
+            module, and so have other schedules, sensors and histories than a workspace has.
+        port: Port.
+        host: Address of this machine to listen on.
+    """
     # Dagster points at `dg dev`, which needs a project of its own kind. That does not concern a
     # person who opens the UI.
     quiet = "ignore:Function `dev_command` is superseded"
@@ -71,8 +80,8 @@ def command(port: int, host: str = HOST) -> list[str]:
         "-m",
         "dagster",
         "dev",
-        "-m",
-        _MODULE,
+        "-w",
+        str(workspace),
         "-h",
         host,
         "-p",

@@ -89,6 +89,11 @@ def report_keys(run: RunKey, *, swept: bool) -> dict[str, str]:
     return {ending: f"{where}_report.{ending}" for ending in ("json", "html", "png")}
 
 
+def what_if_key(run: RunKey) -> str:
+    """Return the key of what other rules would free, beside the addresses of a run."""
+    return f"{of_run(ADDRESSES, run)}_what_if.json"
+
+
 def hold_key(name: str) -> str:
     """Return the key of a hold."""
     return f"{HOLDS}{name}.json"

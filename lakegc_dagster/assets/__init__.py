@@ -15,6 +15,7 @@ from lakegc_dagster.assets.mark import (
 from lakegc_dagster.assets.policies import policy_expirations
 from lakegc_dagster.assets.sweep import deletion_report
 from lakegc_dagster.assets.upkeep import house_keeping
+from lakegc_dagster.assets.what_if import what_if
 
 MARK_ASSETS = [
     namespace_slices,
@@ -27,8 +28,11 @@ MARK_ASSETS = [
 ]
 SWEEP_ASSETS = [deletion_report]
 UPKEEP_ASSETS = [house_keeping]
+# Made when a person asks.
+ASKED_ASSETS = [what_if]
 
 __all__ = [
+    "ASKED_ASSETS",
     "MARK_ASSETS",
     "SWEEP_ASSETS",
     "UPKEEP_ASSETS",
@@ -42,4 +46,5 @@ __all__ = [
     "retained_commits",
     "uncommitted_addresses",
     "verdict",
+    "what_if",
 ]

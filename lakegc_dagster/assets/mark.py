@@ -9,7 +9,8 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.assets.arguments import declared, table_asset
-from lakegc_dagster.metadata import figures_metadata
+from lakegc_dagster.headlines import of_verdict
+from lakegc_dagster.metadata import above, counters_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import MarkConfig
 from spark_core import layout
@@ -89,4 +90,6 @@ def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResu
     The sweep asks for nothing else.
     """
     with runs.opened(context.partition_key, VERDICT) as run:
-        return dg.MaterializeResult(metadata=figures_metadata(engine.collect.conclude(run).facts))
+        concluded = engine.collect.conclude(run)
+        counters = counters_metadata(concluded.facts)
+        return dg.MaterializeResult(metadata=above(of_verdict(run, concluded), counters))

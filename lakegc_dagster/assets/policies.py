@@ -10,7 +10,8 @@ from lakegc_dagster.assets.mark import (
     retained_commits,
     uncommitted_addresses,
 )
-from lakegc_dagster.metadata import figures_metadata, table_metadata
+from lakegc_dagster.headlines import of_policy
+from lakegc_dagster.metadata import above, counters_metadata, table_metadata
 from lakegc_dagster.resources import Runs
 from spark_core.checks.policies import check_policy
 from spark_core.records import tables
@@ -38,4 +39,6 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
         if not result.passed:
             context.log.warning(result.summary)
     said = {result.name: result.summary for result in found}
-    return dg.MaterializeResult(metadata=figures_metadata({**facts, **said}))
+    return dg.MaterializeResult(
+        metadata=above(of_policy(found), counters_metadata({**facts, **said}))
+    )

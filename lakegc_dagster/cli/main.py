@@ -46,7 +46,7 @@ from spark_core.errors import SettingsError
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 if TYPE_CHECKING:
-    from lakegc_dagster.jobs import JobName
+    from lakegc_dagster.job_names import JobName
     from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
 

@@ -99,10 +99,12 @@ def what_if(
         settings = read_settings(config, stack)
         run = open_chosen(settings, repository, key)
         found = explain.what_if(run, days, rules)
-    if as_json:
-        click.echo(found.to_json())
-    else:
-        _show(found)
+        if as_json:
+            click.echo(found.to_json())
+        else:
+            _show(found)
+        # After the answer: a store that takes no file keeps nobody from it.
+        explain.keep_answer(run, found, days)
     return 0
 
 
@@ -166,7 +168,10 @@ def _not_shown(found: WhatIf) -> list[str]:
     said = [f"{_count(found.never_committed)} of each row were never committed."]
     if found.swept[0]:
         said.append(f"{_count(found.swept)} of the listing were swept since, and are in no row.")
-    return [*said, "Nothing was changed."]
+    return [
+        *said,
+        "No rule and no object was changed; the page of the run shows the curve (`lakegc report`).",
+    ]
 
 
 def _count(figures: tuple[int, int]) -> str:

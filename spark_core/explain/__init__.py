@@ -9,10 +9,12 @@ from spark_core.explain.address_or_path import (
     deleted_addresses,
     let_go_under,
 )
-from spark_core.explain.what_if import WhatIf, what_if
+from spark_core.explain.kept_answer import keep_answer
+from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
 
 __all__ = [
+    "DAYS",
     "Explanation",
     "Reason",
     "WhatIf",
@@ -22,6 +24,7 @@ __all__ = [
     "explain",
     "explain_each",
     "instant_in_words",
+    "keep_answer",
     "let_go_under",
     "what_if",
 ]

@@ -5,7 +5,7 @@ This package decides nothing.
 
 from spark_core.report.chart import chart
 from spark_core.report.page import page
-from spark_core.report.stored import load, make, save
+from spark_core.report.stored import load, make, page_of, save
 from spark_core.report.summary import of_mark, of_sweep
 from spark_core.report.values import (
     Check,
@@ -35,5 +35,6 @@ __all__ = [
     "of_mark",
     "of_sweep",
     "page",
+    "page_of",
     "save",
 ]

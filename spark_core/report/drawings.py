@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from spark_core.plain_text import bytes_text, escape
 from spark_core.report.trend import Point
 from spark_core.report.values import Group
+from spark_core.report.what_if import WhatIfCurve
 
 # Bars of a chart that are seen at once; the others are folded.
 _BARS = 8
@@ -100,3 +101,36 @@ def trend_lines(past: Sequence[Point]) -> str:
         f"<span>{escape(past[-1].run[:10])}</span></div>"
         "</div></figure>"
     )
+
+
+def what_if_line(curve: WhatIfCurve) -> str:
+    """Draw the bytes that would be free by the days that every branch would keep.
+
+    The days asked about stand side by side, however far apart they are.
+    """
+    highest = max(1, *(group.size_bytes for group in curve.free))
+    last = max(1, len(curve.free) - 1)
+    places = [
+        (100 * at / last, 100 - 100 * group.size_bytes / highest, _days(days), group)
+        for at, (days, group) in enumerate(zip(curve.days, curve.free, strict=True))
+    ]
+    line = "L".join(f"{x:.2f},{y:.2f}" for x, y, _, _ in places)
+    dots = "".join(
+        f'<path class="garbage dot" d="M{x:.2f},{y:.2f}h0"><title>{words}: {group}</title></path>'
+        for x, y, words, group in places
+    )
+    below = "".join(f"<span>{days}</span>" for days in curve.days)
+    return (
+        "<figure><figcaption>Bytes that may go if every branch keeps so many days</figcaption>"
+        f'<div class="trend"><div class="y"><span>{bytes_text(highest)}</span><span>0</span></div>'
+        '<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" '
+        'aria-label="Bytes that may go by days kept">'
+        '<path class="grid" d="M0,0h100M0,50h100M0,100h100"/>'
+        f'<path class="area" d="M0,100L{line}L100,100Z"/>'
+        f'<path class="garbage" d="M{line}"/>{dots}</svg>'
+        f'<div class="x days">{below}</div></div></figure>'
+    )
+
+
+def _days(days: int) -> str:
+    return "1 day" if days == 1 else f"{days:,} days"

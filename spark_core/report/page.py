@@ -9,10 +9,11 @@ from urllib.parse import quote
 from spark_core import layout
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import escape, money_text
-from spark_core.report.drawings import bars, share_bar, trend_lines
+from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
 from spark_core.report.page_style import POLICY, SCRIPT, STYLE
 from spark_core.report.trend import Point
 from spark_core.report.values import Group, Named, Report, bytes_text
+from spark_core.report.what_if import WhatIfCurve
 
 # Characters of a commit's id that tell it from the others for a reader.
 _ID_SHOWN = 12
@@ -24,6 +25,7 @@ def page(
     report: Report,
     *,
     past: Sequence[Point] = (),
+    what_if: WhatIfCurve | None = None,
     server: str = "",
     price_per_gb_month: float | None = None,
 ) -> str:
@@ -32,6 +34,7 @@ def page(
     Args:
         report: What to show.
         past: The runs up to this one, oldest first; drawn from two runs on.
+        what_if: What other rules would free; None where nobody asked.
         server: URL of the lakeFS server, for links; empty for none.
         price_per_gb_month: What a GB costs in a month; None to leave money out.
 
@@ -52,6 +55,7 @@ def page(
         _tiles(report),
         _outcomes(report),
         _charts(report),
+        _what_if(what_if, report, price_per_gb_month),
         _trend(past),
         _rules(report),
         _reference(report),
@@ -212,6 +216,34 @@ def _charts(report: Report) -> str:
     return f'<h2>Objects and bytes</h2><div class="charts">{"".join(drawn)}</div>' if drawn else ""
 
 
+def _what_if(curve: WhatIfCurve | None, report: Report, price: float | None) -> str:
+    """Show what other rules would free, or the command that finds out."""
+    title = "<h2>What if the rules were others</h2>"
+    if curve is None:
+        command = f"lakegc what-if {report.repository} --run {report.run}"
+        return (
+            f'{title}<p class="soft">Nobody asked of this run. It costs about as much as a mark: '
+            f"<code>{escape(command)}</code></p>"
+        )
+    rows = [
+        (group.name, f"{group.objects:,}", bytes_text(group.size_bytes), *_money(group, price))
+        for group in (*curve.free, *curve.now)
+    ]
+    header = ("if", "objects", "bytes", *(("costs",) if price is not None else ()))
+    today = bars("Under the rules of now", curve.now, report.listed.size_bytes, "goes")
+    return (
+        f'{title}<div class="charts">{what_if_line(curve)}{today}</div>'
+        f'<p class="soft">By the refs of {curve.asked_at:%Y-%m-%d %H:%M} UTC and the listing of '
+        f"this run. Each is an upper bound. {curve.never_committed} of each were never "
+        "committed.</p>"
+        f"<details><summary>In figures</summary>{_rows(header, rows)}</details>"
+    )
+
+
+def _money(group: Group, price: float | None) -> tuple[str, ...]:
+    return () if price is None else (money_text(group.size_bytes, price),)
+
+
 def _trend(past: Sequence[Point]) -> str:
     if len(past) < 2:
         return ""
@@ -346,7 +378,7 @@ def _table(
 
 def _rows(header: Sequence[str], rows: Iterable[Sequence[str]], *, code: bool = False) -> str:
     """Render a table with figures to the right."""
-    numeric = {"objects", "bytes", "commits", "listed", "live", "may go", "reclaimed"}
+    numeric = {"objects", "bytes", "costs", "commits", "listed", "live", "may go", "reclaimed"}
     classes = [' class="n"' if name in numeric else "" for name in header]
     classes[0] = ' class="code"' if code else ' class="key"' * (len(header) > 3)
     head = "".join(

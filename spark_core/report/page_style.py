@@ -50,6 +50,10 @@ stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linejoin: round; }
 .trend .dot { stroke-width: 7; stroke-linecap: round; }
 .trend .grid { stroke: var(--line); stroke-width: 1; }
 .trend .y, .trend .x { font-size: .85em; color: var(--soft); }
+.trend .area { fill: var(--goes); fill-opacity: .13; stroke: none; }
+.trend .days span { width: 2.4rem; margin: 0 -1.2rem; text-align: center; }
+.trend .days span:first-child { margin-left: 0; text-align: left; width: 1.2rem; }
+.trend .days span:last-child { margin-right: 0; text-align: right; width: 1.2rem; }
 .listed { stroke: var(--soft); } .live { stroke: var(--live); } .garbage { stroke: var(--goes); }
 .reclaimed { stroke: var(--keeps); }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: 0 0 .7rem; padding: 0;

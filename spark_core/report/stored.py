@@ -17,11 +17,15 @@ from spark_core.report.page import page
 from spark_core.report.summary import of_mark, of_sweep, with_verdict
 from spark_core.report.trend import trend
 from spark_core.report.values import Report
+from spark_core.report.what_if import load_curve
 from spark_core.run import Run
 
 
 def save(run: Run, report: Report) -> dict[str, str]:
-    """Write a report as JSON, page and chart; the page also shows what earlier runs came to.
+    """Write a report as JSON, page and chart.
+
+    The page also shows what earlier runs came to, and what other rules would free where somebody
+    asked.
 
     Args:
         run: The run.
@@ -34,6 +38,7 @@ def save(run: Run, report: Report) -> dict[str, str]:
     shown = page(
         report,
         past=trend(run.store, report),
+        what_if=load_curve(run.store, RunKey.parse(report.run)),
         server=run.server.url,
         price_per_gb_month=run.options.price_per_gb_month,
     )
@@ -59,6 +64,19 @@ def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
         return {"no_page": str(problem)}
     except (PySparkException, Py4JJavaError) as failure:
         return {"no_page": f"Spark failed: {type(failure).__name__}"}
+    return _where(run, found)
+
+
+def page_of(run: Run) -> Mapping[str, str]:
+    """Return where the page of a run lies, as `make` does; a missing page is made.
+
+    Raises:
+        ChainError: If the run has no mark.
+    """
+    return _where(run, load(run))
+
+
+def _where(run: Run, found: Report) -> Mapping[str, str]:
     return {"page": f"{run.store.root}{layout.report_keys(run.key, swept=found.swept)['html']}"}
 
 

@@ -12,6 +12,7 @@ from spark_core.run.run import (
     open_run,
     preflight,
     require_alone,
+    require_past,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "open_run",
     "preflight",
     "require_alone",
+    "require_past",
 ]

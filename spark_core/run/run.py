@@ -296,6 +296,20 @@ class Run:
             )
 
 
+def require_past(key: RunKey, now: datetime) -> None:
+    """Refuse a run key in the future.
+
+    Raises:
+        UnsafePlanError: If it lies there.
+    """
+    if key.instant > now:
+        raise UnsafePlanError(
+            f"run key {key} lies in the future (it is {RunKey.at(now)}): objects that are still "
+            "being uploaded would look old",
+            "Use the present instant or an earlier one.",
+        )
+
+
 def open_run(
     environment: Environment,
     repository_id: str,
@@ -324,13 +338,7 @@ def open_run(
     clock = environment.clock
     if isinstance(clock, SystemClock):
         require_not_set_back(clock.ahead, at_most=options.max_clock_skew)
-    now = clock.now()
-    if key.instant > now:
-        raise UnsafePlanError(
-            f"run key {key} lies in the future (it is {RunKey.at(now)}): objects that are still "
-            "being uploaded would look old",
-            "Use the present instant or an earlier one.",
-        )
+    require_past(key, clock.now())
     repository = environment.server.repository(repository_id)
     storage = environment.storage_of(repository)
     namespace = storage.namespace_of(repository)

@@ -91,13 +91,22 @@ def sweep(run: Run, tell: OnProgress = unheard) -> Draft:
         return _sweep(run, tell, done)
 
 
-def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
+def require_switched_on(run: Run) -> None:
+    """Refuse to sweep a repository whose mode does not say so.
+
+    Raises:
+        UnsafePlanError: If its mode is `mark`.
+    """
     if not run.options.may_sweep:
         raise UnsafePlanError(
             f"deleting is switched off for {run.repository.id}: its mode is `mark`",
             'Read the report of the mark; when it is right, set mode = "sweep" for this '
             "repository.",
         )
+
+
+def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
+    require_switched_on(run)
     earlier = require_unfinished(run)
     _, expired = verdict.require_sweepable(run)
     limits = run.limits

@@ -100,6 +100,9 @@ def test_a_failing_check_stops_the_deletion_and_so_does_its_verdict_ever_after(g
     # It may be executed again after a sweep, so it does not say what was deleted.
     assert "deleted" not in failed[0].description
     assert failed[0].metadata["expired_objects"].value == len(ground.garbage)
+    assert failure(result).startswith(f"VerdictError: the mark of run {key} of ")
+    assert "expired_share_is_plausible: " in failure(result)
+    assert failure(result).endswith(" Nothing was deleted.")
     assert ground.has_verdict(key)
     assert ground.objects() == ground.alive | ground.garbage
 
@@ -241,10 +244,10 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
     assert "that may go were deleted" in page(ground, key, swept=True)
     for step, swept in (("verdict", False), ("deletion_report", True)):
         (event,) = result.asset_materializations_for_node(step)
-        assert (
-            event.metadata["page"].value
-            == f"local://{ground.repository_id}/{layout.report_keys(key, swept=swept)['html']}"
-        )
+        # A path, since the store is on this machine, so that a person can open it.
+        lies = ground.sandbox.blockstore / ground.repository_id
+        page_key = layout.report_keys(key, swept=swept)["html"]
+        assert event.metadata["page"].value == f"{lies}/{page_key}"
 
 
 @pytest.mark.deep

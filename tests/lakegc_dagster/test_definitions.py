@@ -76,7 +76,7 @@ def test_loading_starts_no_program_opens_no_socket_and_uses_nothing_deprecated(
     tmp_path,
 ):
     loaded = load_in_a_process_of_its_own(tmp_path)
-    assert "LOADED 9" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "LOADED 10" in loaded.stdout, loaded.stdout + loaded.stderr
     # Of what lies in Dagster alone nobody here can rid it; what Dagster says of our use of it names
     # our file or what it is.
     ours = ("/lakegc_dagster/", "PreviewWarning", "BetaWarning", "SupersessionWarning")
@@ -133,7 +133,7 @@ def test_loading_with_settings_asks_neither_server_nor_keys(tmp_path):
         '[server]\nendpoint = "http://127.0.0.1:9"\n[repositories.one]\n[schedule]\nrun = true\n'
     )
     loaded = load_in_a_process_of_its_own(tmp_path)
-    assert "LOADED 9" in loaded.stdout, loaded.stdout + loaded.stderr
+    assert "LOADED 11" in loaded.stdout, loaded.stdout + loaded.stderr
 
 
 def test_wrong_settings_are_the_error_that_dagster_shows(tmp_path):
@@ -149,6 +149,8 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
         "verdict": {"expired_addresses"},
         "deletion_report": {"verdict"},
         "house_keeping": {"verdict", "deletion_report"},
+        "repositories": {"verdict", "house_keeping"},
+        "what_if": {"verdict"},
     }
     assert {key.to_user_string() for key in graph().get_all_asset_keys()} == set(upstream)
     for name, parents in upstream.items():
@@ -160,14 +162,20 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
 
 
 def test_every_asset_is_partitioned_and_described_and_tables_are_shown_as_spark():
-    groups = {"deletion_report": "sweep", "house_keeping": "upkeep"}
+    groups = {
+        "deletion_report": "sweep",
+        "house_keeping": "upkeep",
+        "repositories": "overview",
+        "what_if": "overview",
+    }
     deletes = {"deletion_report": "objects", "house_keeping": "old_tables"}
     for spec in build_defs(SETTINGS).resolve_all_asset_specs():
         name = spec.key.to_user_string()
-        assert [dimension.name for dimension in spec.partitions_def.partitions_defs] == [
-            "repository",
-            "run",
-        ]
+        if name == "repositories":
+            assert spec.partitions_def is None
+        else:
+            dimensions = spec.partitions_def.partitions_defs
+            assert [dimension.name for dimension in dimensions] == ["repository", "run"]
         assert spec.description
         assert spec.kinds
         assert spec.owners == ["team:lakegc"]
@@ -246,7 +254,7 @@ def test_a_run_in_a_pool_of_one_begins_and_gives_its_place_back_although_it_fail
 
 def test_without_settings_the_graph_is_there_and_nothing_runs_by_itself():
     bare = build_defs(None)
-    assert len(bare.resolve_all_asset_specs()) == 9
+    assert len(bare.resolve_all_asset_specs()) == 10
     assert not bare.schedules
     assert not bare.sensors
     assert bare.metadata["settings"].value.startswith("no settings: there is no lakegc.toml")

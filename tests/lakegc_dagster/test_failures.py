@@ -129,6 +129,20 @@ def test_what_another_marks_lease_says_fails_at_once():
     assert attempts == 1
 
 
+def test_a_refusal_is_shown_as_its_sentence_and_the_stack_below_is_of_what_it_came_from():
+    alone, _, _ = run_raising(RefusedError("found this", "Do that."))
+    assert failure_of(alone).error.to_string().strip() == "RefusedError: found this. Do that."
+    error = RefusedError("the file is gone")
+    try:
+        open("/no/such/file")  # noqa: SIM115, PTH123 - it is not there
+    except OSError as cause:
+        error.__cause__ = cause
+    result, _, _ = run_raising(error)
+    shown = failure_of(result).error.to_string()
+    assert shown.startswith("RefusedError: the file is gone")
+    assert shown.index("Stack Trace") > shown.index("FileNotFoundError")
+
+
 def test_the_cause_is_kept_for_whoever_reads_the_stack():
     error = RefusedError("doubt")
     with pytest.raises(dg.Failure) as raised, raising_failures(lambda _: None):

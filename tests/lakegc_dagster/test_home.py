@@ -1,9 +1,11 @@
 """Dagster's home is made once, without telemetry."""
 
+from pathlib import Path
+
 import dagster as dg
 import yaml
 
-from lakegc_dagster.home import open_instance, prepare_home
+from lakegc_dagster.home import CODE_LOCATION, MODULE, open_instance, prepare_home, write_workspace
 
 
 def test_a_new_home_sends_no_telemetry_and_runs_one_thing_at_a_time(tmp_path):
@@ -32,3 +34,10 @@ def test_what_one_process_adds_another_sees(tmp_path):
         instance.add_dynamic_partitions("repository", ["one"])
     with dg.DagsterInstance.from_config(str(tmp_path / "home")) as instance:
         assert instance.get_dynamic_partitions("repository") == ["one"]
+
+
+def test_each_way_to_start_the_ui_has_the_same_code_location_under_the_same_name(tmp_path):
+    mine = yaml.safe_load(write_workspace(tmp_path).read_text())["load_from"][0]["python_module"]
+    assert mine == {"module_name": MODULE, "location_name": CODE_LOCATION}
+    clone = yaml.safe_load((Path(__file__).parents[2] / "workspace.yaml").read_text())
+    assert mine.items() <= clone["load_from"][0]["python_module"].items()

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster.assets.arguments import POOL
+from lakegc_dagster.home import CODE_LOCATION
 from lakegc_dagster.launch import launch
 from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
@@ -120,6 +121,9 @@ def test_a_launched_job_tells_its_progress_and_is_seen_on_the_home(home, ground,
         assert (run.job_name, run.status) == ("mark_and_sweep", dg.DagsterRunStatus.SUCCESS)
         assert run.tags["lakegc/repository"] == ground.repository_id
         assert run.tags["lakegc/run"] == run.tags["dagster/partition/run"] == str(key)
+        # The timeline and the job's page show what belongs to the code location.
+        origin = run.remote_job_origin
+        assert (origin.location_name, origin.job_name) == (CODE_LOCATION, run.job_name)
         # The queue of the UI counts what runs on the command line.
         assert run.run_op_concurrency.all_pools == {POOL}
         assert instance.get_dynamic_partitions("repository") == [ground.repository_id]

@@ -186,10 +186,11 @@ def sensors(made):
 
 
 def test_without_anybody_to_tell_there_are_no_sensors():
-    assert set(sensors(settings())) == {"configured_repositories"}
+    assert set(sensors(settings())) == {"configured_repositories", "requested_runs"}
     on = sensors(settings(webhook_env="HOOK"))
     assert set(on) == {
         "configured_repositories",
+        "requested_runs",
         "tell_of_failed_and_refused_runs",
         "tell_of_overdue_and_waiting_repositories",
     }
@@ -248,7 +249,9 @@ def test_the_sensor_tells_of_a_mark_that_a_check_refuses(ground, web):
 @pytest.mark.spark
 def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
     key = new_key(ago=-timedelta(days=2))
-    message = message_of(failed_run(ground, ground.job("mark", key)))
+    # A wrong request of a person is canceled, and nobody is told.
+    scheduled = {"dagster/schedule_name": "nightly_mark"}
+    message = message_of(failed_run(ground, ground.job("mark", key, tags=scheduled)))
     assert (message.event, message.run) == ("refused", str(key))
     assert message.text.startswith(f"run key {key} lies in the future")
     assert message.text.endswith("Nothing was deleted.")
@@ -257,7 +260,7 @@ def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
 @pytest.mark.spark
 def test_a_run_of_the_command_line_and_one_of_somebody_else_are_not_told_by_the_sensor(ground):
     key = new_key(ago=-timedelta(days=2))
-    tags = {"lakegc/from": "command line"}
+    tags = {"lakegc/from": "command line", "dagster/schedule_name": "nightly_mark"}
     assert message_of(failed_run(ground, ground.job("mark", key, tags=tags))) is None
 
     @dg.job

@@ -14,7 +14,12 @@ CLOSED = (
 @pytest.mark.parametrize(
     ("module", "name"),
     [
+        ("dagster._core.errors", "DagsterUserCodeProcessError"),
         ("dagster._core.instance", "InstanceRef"),
+        ("dagster._core.remote_origin", "ManagedGrpcPythonEnvCodeLocationOrigin"),
+        ("dagster._core.remote_origin", "RemoteRepositoryOrigin"),
+        ("dagster._core.storage.tags", "REPOSITORY_LABEL_TAG"),
+        ("dagster._core.types.loadable_target_origin", "LoadableTargetOrigin"),
         ("dagster._core.storage.noop_compute_log_manager", "NoOpComputeLogManager"),
     ],
 )
@@ -38,3 +43,53 @@ def test_an_instance_of_a_home_is_still_made_with_another_keeper_of_logs(tmp_pat
         assert not instance.telemetry_enabled, CLOSED.format(
             "DagsterInstance.from_ref that reads the home's own dagster.yaml"
         )
+
+
+@dg.op
+def nothing():
+    pass
+
+
+@dg.job
+def idle():
+    nothing()
+
+
+def test_a_run_of_this_process_belongs_to_the_job_of_a_code_location():
+    from lakegc_dagster.private_doors import as_runs_of
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        tags = as_runs_of(instance, "idle", module="some.module", location="here")
+        made = idle.execute_in_process(instance=instance, tags=tags)
+        run = instance.get_run_by_id(made.run_id)
+    origin = run.remote_job_origin
+    assert origin is not None, CLOSED.format(
+        "DagsterInstance.create_run_for_job(remote_job_origin)"
+    )
+    assert (origin.job_name, origin.location_name) == ("idle", "here")
+    assert run.tags[".dagster/repository"] == "__repository__@here"
+
+
+def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():
+    from lakegc_dagster.private_doors import SentenceFailure
+
+    @dg.op
+    def refused():
+        raise SentenceFailure("RefusedError", "This is so. Do that.")
+
+    @dg.job
+    def refusing():
+        refused()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = refusing.execute_in_process(instance=instance, raise_on_error=False)
+    (step,) = [event for event in made.all_events if event.is_step_failure]
+    shown = step.step_failure_data.error
+    assert shown.to_string().strip() == "RefusedError: This is so. Do that.", CLOSED.format(
+        "DagsterUserCodeProcessError.user_code_process_error_infos"
+    )
+    assert step.step_failure_data.user_failure_data.description == shown.message.strip()
+    (ended,) = [
+        event for event in made.all_events if event.event_type is dg.DagsterEventType.RUN_FAILURE
+    ]
+    assert ended.event_specific_data.error == shown

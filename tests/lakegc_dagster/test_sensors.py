@@ -55,7 +55,7 @@ def evaluate(instance, repositories):
     settings = Settings.model_validate(
         {"server": {"endpoint": "http://127.0.0.1:9"}, "repositories": repositories}
     )
-    (sensor,) = build_defs(settings).sensors
+    sensor = build_defs(settings).resolve_sensor_def("configured_repositories")
     return sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
 
 

@@ -23,6 +23,7 @@ def test_every_table_shows_its_columns_and_where_it_lies(spec):
     assert [(column.name, column.type) for column in columns] == [
         (field.name, str(field.type)) for field in spec.schema
     ]
+    assert all(column.description.endswith(".") for column in columns)
     assert [column.constraints.nullable for column in columns] == [
         field.nullable for field in spec.schema
     ]
@@ -41,7 +42,7 @@ def test_a_stored_table_shows_rows_bytes_seconds_and_where_it_lies():
         BEGAN + timedelta(seconds=1.5),
         {},
         parts,
-        {"objects": 7},
+        {"objects": 7, "left": 0, "named": [], "off": False},
     )
     shown = manifest_metadata(manifest, "s3://bucket/ns/_lakefs/")
     assert plain(shown) == {
@@ -52,6 +53,7 @@ def test_a_stored_table_shows_rows_bytes_seconds_and_where_it_lies():
         "path": "s3://bucket/ns/_lakefs/",
         "manifest_sha256": manifest.sha256,
         "objects": 7,
+        "off": False,
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 import urllib3
 
 from lakegc_dagster import ui
+from lakegc_dagster.home import CODE_LOCATION
 from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError, SettingsError
 
@@ -26,6 +27,8 @@ ASSETS = {
     "verdict",
     "deletion_report",
     "house_keeping",
+    "repositories",
+    "what_if",
 }
 
 
@@ -45,7 +48,7 @@ def settings(tmp_path):
 def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_nothing(
     settings, tmp_path
 ):
-    words = ui.command(3055)
+    words = ui.command(tmp_path / "workspace.yaml", 3055)
     assert words[words.index("-h") + 1] == "127.0.0.1"
     assert words[words.index("-p") + 1] == "3055"
     seen = ui.environment(settings, {"LAKEGC_CONFIG": "another.toml", "PATH": "/bin"})
@@ -57,8 +60,8 @@ def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_not
     }
 
 
-def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings):
-    words = ui.command(3055, "0.0.0.0")
+def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings, tmp_path):
+    words = ui.command(tmp_path / "workspace.yaml", 3055, "0.0.0.0")
     assert words[words.index("-h") + 1] == "0.0.0.0"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -145,6 +148,10 @@ def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_p
         query = {"query": "{ assetNodes { assetKey { path } } }"}
         nodes = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]["assetNodes"]
         assert {node["assetKey"]["path"][0] for node in nodes} == ASSETS
+        query = {"query": "{ locationStatusesOrError { ... on WorkspaceLocationStatusEntries "
+                          "{ entries { name } } } }"}  # fmt: skip
+        found = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]
+        assert found["locationStatusesOrError"]["entries"] == [{"name": CODE_LOCATION}]
         endpoint = load_settings(tmp_path / ".sandbox" / "lakegc.toml", env={}).server.endpoint
         assert _answer(f"{endpoint}/api/v1/healthcheck").status == 204
     finally:

@@ -8,9 +8,11 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import gc, history
-from spark_core.explain import what_if
+from spark_core import layout
+from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
 from spark_core.records import reading
+from spark_core.report.what_if import load_curve
 from tests.support.pipeline import mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -81,6 +83,15 @@ def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monk
         seen.add(free)
     assert len(seen) == len(wanted), "the rules differ in what they let go"
     assert found.never_committed[0] < answers["the rules of now"][0]
+    if is_small:
+        curve = keep_answer(run, found, [16, 5, 25])
+        assert load_curve(run.store, run.key) == curve
+        assert curve.days == (5, 16, 25)
+        free = [answers[f"every branch keeps {days} days"] for days in curve.days]
+        assert [(one.objects, one.size_bytes) for one in curve.free] == free
+        assert [one.name for one in curve.now] == list(answers)[3:6]
+        page = run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()
+        assert "if every branch keeps so many days" in page
 
 
 def test_rules_that_are_none_are_refused_with_the_form_that_is_wanted(tmp_path):

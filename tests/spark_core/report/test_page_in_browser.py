@@ -9,7 +9,7 @@ import pytest
 from spark_core import report
 from spark_core.report.trend import Point
 from tests.security.test_hostile_text import REPORT as HOSTILE
-from tests.spark_core.report.test_report_page import CHECKED, REPORT
+from tests.spark_core.report.test_report_page import CHECKED, CURVE, REPORT
 from tests.support.stored_formats import AT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -74,7 +74,7 @@ def addresses(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_the_page_fits_its_window_and_asks_nobody(opened, width, scheme):
-    html = report.page(SHOWN, past=PAST, server="https://lakefs.example.com")
+    html = report.page(SHOWN, past=PAST, what_if=CURVE, server="https://lakefs.example.com")
     page = opened(html, width=width, scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert [url for url in page.asked if not url.startswith("file:")] == []

@@ -15,6 +15,7 @@ import pytest
 from lakegc_dagster.console import console, show_report
 from spark_core import report
 from spark_core.addresses.candidates import INHERITED, STRANGER
+from spark_core.errors import CorruptTableError
 from spark_core.lakefs import ServerOptions
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
@@ -22,6 +23,7 @@ from spark_core.report.cautions import cautions
 from spark_core.report.page_style import SCRIPT
 from spark_core.report.trend import Point
 from spark_core.report.values import KEPT_BY_SETTING
+from spark_core.report.what_if import WhatIfCurve
 from tests.support.figures import read
 
 INSTANT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -147,6 +149,38 @@ def test_the_trend_is_drawn_from_two_runs_on():
     assert '<path class="garbage" d="M0.00,25.00L100.00,75.00"/>' in shown
     assert "2026-11-19T02-00-00Z: 2.0 MB reclaimed" in shown
     assert "The last" not in report.page(REPORT, past=runs[:1])
+
+
+CURVE = WhatIfCurve(
+    asked_at=INSTANT,
+    days=(1, 7, 30),
+    free=tuple(
+        Group(f"every branch keeps {days}", objects, size)
+        for days, objects, size in ((1, 9, 9_000), (7, 5, 4_500), (30, 0, 0))
+    ),
+    now=(Group("the rules of now", 5, 4_500), Group("the rules of now, in 7 days", 6, 5_000)),
+    never_committed=Group("never committed", 1, 7),
+)
+
+
+def test_what_other_rules_would_free_is_drawn_where_somebody_asked():
+    page = report.page(REPORT, what_if=CURVE, price_per_gb_month=1e6)
+    assert 'd="M0.00,0.00L50.00,50.00L100.00,100.00"' in page
+    assert "<title>7 days: 5 objects, 4.5 kB</title>" in page
+    assert "<span>1</span><span>7</span><span>30</span>" in page
+    assert "the rules of now, in 7 days" in page
+    assert "4.50 a month" in page
+    asks = report.page(REPORT)
+    assert f"lakegc what-if {REPORT.repository} --run {REPORT.run}" in asks
+    assert "so many days" not in asks
+
+
+def test_an_answer_of_another_format_is_passed_over():
+    kept = CURVE.to_json()
+    assert WhatIfCurve.from_json(kept, name="x") == CURVE
+    for broken in (b"{}", b"[", kept.replace(b'"format": 1', b'"format": 2')):
+        with pytest.raises(CorruptTableError):
+            WhatIfCurve.from_json(broken, name="x")
 
 
 def test_slices_beyond_the_first_eight_are_folded():

@@ -1,0 +1,65 @@
+"""The asset that sums up all repositories of the settings, and the schedule that makes it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from lakegc_dagster import engine
+from lakegc_dagster.assets.mark import verdict
+from lakegc_dagster.assets.upkeep import house_keeping
+from lakegc_dagster.failures import raising_failures
+from lakegc_dagster.headlines import of_repositories
+from lakegc_dagster.settings import Settings
+from spark_core.phases import NOTHING_DELETED, phase
+
+NAME = "repositories"
+# Enough for the sums of the last 30 days, and few enough to be read every hour.
+_NEWEST = 60
+
+
+def build_repositories(
+    settings: Settings | None,
+) -> tuple[Sequence[dg.AssetsDefinition], Sequence[dg.ScheduleDefinition]]:
+    """Make the asset, and the schedule with its job; neither while there are no settings.
+
+    The schedule is on where that of the nights is.
+    """
+    if settings is None:
+        return [], []
+
+    @dg.asset(
+        name=NAME,
+        group_name="overview",
+        kinds={"json"},
+        # Neither is a table: the run of a table's reader would start Spark.
+        deps=[verdict, house_keeping],
+        owners=["team:lakegc"],
+        tags={"lakegc/deletes": "nothing"},
+    )
+    def repositories() -> dg.MaterializeResult[Any]:
+        """How each repository of the settings stands: last good runs, what waits, what is late.
+
+        It is read from the stores, so runs of every machine are in it. The plots have the figures
+        of each repository by itself.
+        """
+        with raising_failures(lambda _error: None), phase(NOTHING_DELETED):
+            found = [past.status for past in engine.overview.overview(settings, newest=_NEWEST)]
+        return dg.MaterializeResult(metadata=of_repositories(found))
+
+    job = dg.define_asset_job(
+        "overview",
+        selection=dg.AssetSelection.assets(NAME),
+        description="Read how each repository stands; starts no Spark and deletes nothing.",
+        executor_def=dg.in_process_executor,
+    )
+    schedule = dg.ScheduleDefinition(
+        name="hourly_overview",
+        job=job,
+        cron_schedule="50 * * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING
+        if settings.schedule.run
+        else dg.DefaultScheduleStatus.STOPPED,
+        description="Every hour, how each repository of the settings stands.",
+    )
+    return [repositories], [schedule]

@@ -1,0 +1,32 @@
+"""The asset that asks what other rules would free; its job is started by hand."""
+
+from typing import Any
+
+import dagster as dg
+
+from lakegc_dagster import engine
+from lakegc_dagster.assets.arguments import declared
+from lakegc_dagster.assets.mark import verdict
+from lakegc_dagster.headlines import of_what_if
+from lakegc_dagster.metadata import page_metadata
+from lakegc_dagster.resources import Runs
+
+
+@dg.asset(
+    name="what_if",
+    kinds={"spark", "lakefs"},
+    deps=[verdict],
+    **declared("overview"),
+)
+def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
+    """What would be free if every branch kept 1, 3, 7, ... 90 days, by the listing of a mark.
+
+    It costs about as much as a mark, so no job of the nights makes it. The page of the run shows
+    the curve from then on.
+    """
+    with runs.opened(context.partition_key, "what_if") as run:
+        found = engine.explain.what_if(run)
+        curve = engine.explain.keep_answer(run, found, engine.explain.DAYS)
+        page = page_metadata(run, engine.report.page_of(run))
+        told = of_what_if(curve, run.options.price_per_gb_month)
+    return dg.MaterializeResult(metadata={**told, **page})

@@ -1,0 +1,365 @@
+"""What a person asks of each asset, as its first metadata: a headline, figures, tables, the page.
+
+The engine's own counters stand below them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakegc_dagster import engine
+from lakegc_dagster.metadata import Metadata, page_metadata
+from spark_core import layout
+from spark_core.plain_text import bytes_text, money_text, visible
+from spark_core.records import tables
+from spark_core.records.figures import (
+    CommitsFigures,
+    CommittedFigures,
+    DeletionFigures,
+    ExpiredFigures,
+    Groups,
+    ListedFigures,
+    StagedFigures,
+)
+from spark_core.records.manifest import Manifest
+
+if TYPE_CHECKING:
+    from spark_core.checks import CheckResult
+    from spark_core.collect import Concluded
+    from spark_core.report import Group, Report
+    from spark_core.report.status import RepositoryStatus
+    from spark_core.report.what_if import WhatIfCurve
+    from spark_core.run import Run
+    from spark_core.upkeep.prune import House
+
+# What Markdown would take for its own.
+_MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
+
+
+def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata:
+    """Say of a stored table what a person asks, with the page of its run.
+
+    Args:
+        run: The run.
+        manifest: The table's manifest.
+        page: The facts of `report.make`; empty for a table after which none is made.
+    """
+    found = of_table(manifest, run.options.price_per_gb_month)
+    if manifest.table == tables.EXPIRED_ADDRESSES.name:
+        # The verdict makes it in a moment, passed or not.
+        page = {"page": f"{run.store.root}{layout.report_keys(run.key, swept=False)['html']}"}
+    return _after_headline(found, page_metadata(run, page))
+
+
+def of_verdict(run: Run, concluded: Concluded) -> Metadata:
+    """Say of a mark that ended what a person asks.
+
+    Args:
+        run: The run.
+        concluded: Its verdict, and the facts of `report.make`.
+    """
+    page = page_metadata(run, concluded.page)
+    if "page" not in page:
+        return page
+    found = of_mark(engine.report.load(run), run.options.price_per_gb_month)
+    return _after_headline(found, page)
+
+
+def of_house_keeping(house: House) -> Metadata:
+    """Say in a line what house-keeping did."""
+    return {"headline": _words(f"{escaped(house.words).capitalize()}.")}
+
+
+def of_policy(found: Sequence[CheckResult]) -> Metadata:
+    """Say what the retention policy names, as its checks have it."""
+    words = [escaped(result.summary) for result in found]
+    return {"headline": _words(*(words or ["No retention policy was looked at."]))}
+
+
+def _after_headline(found: Metadata, page: Metadata) -> Metadata:
+    headline = {name: value for name, value in found.items() if name == "headline"}
+    return {**headline, **page, **found}
+
+
+def of_table(manifest: Manifest, price_per_gb_month: float | None = None) -> Metadata:
+    """Say of a stored table what a person asks.
+
+    Args:
+        manifest: Its manifest.
+        price_per_gb_month: What a GB costs in a month; None to leave money out.
+    """
+    made = _BY_TABLE[manifest.table]
+    return made(manifest, price_per_gb_month)
+
+
+def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata:
+    """Say of a mark with its verdict what a person asks.
+
+    Args:
+        report: Its report.
+        price_per_gb_month: As above.
+    """
+    goes, listed = report.expired, report.listed
+    passed = sum(check.passed for check in report.checks)
+    refused = [
+        f"Refused by **{escaped(name)}**: {escaped(why)}" for name, why in report.refused.items()
+    ]
+    standing = "This mark may be swept." if report.passed else "This mark cannot be swept."
+    return {
+        "headline": _words(
+            *_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes),
+            *_costs(goes.size_bytes, price_per_gb_month),
+            f"{passed} of {len(report.checks)} checks passed.",
+            standing,
+            *refused,
+        ),
+        **_amount("that_may_go", goes.objects, goes.size_bytes),
+        **_share(goes.size_bytes, listed.size_bytes),
+        **_groups("by_reason", map(_group, report.by_reason)),
+        **_groups("kept", map(_group, report.kept)),
+    }
+
+
+def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> Metadata:
+    """Say what other rules would free.
+
+    Args:
+        curve: The answer.
+        price_per_gb_month: As above.
+    """
+    today, *later = curve.now
+    soon = [f"{escaped(one.name.partition(', ')[2]).capitalize()}: {one}." for one in later]
+    records = [
+        dg.TableRecord(
+            {"if": one.name, "objects": one.objects, "bytes": bytes_text(one.size_bytes)}
+        )
+        for one in (*curve.free, *curve.now)
+    ]
+    schema = _schema(("if", "string"), ("objects", "int"), ("bytes", "string"))
+    return {
+        "headline": _words(
+            f"Under the rules of now: **{today}**.",
+            *_costs(today.size_bytes, price_per_gb_month),
+            *soon,
+            "Each is an upper bound.",
+        ),
+        "what_if": dg.MetadataValue.table(records, schema),
+        **{
+            f"bytes_if_kept_{days}_days": dg.MetadataValue.int(one.size_bytes)
+            for days, one in zip(curve.days, curve.free, strict=True)
+        },
+    }
+
+
+def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
+    """Say of all repositories how each stands; the figures of each have its name, to be plotted.
+
+    Args:
+        statuses: One for each repository.
+    """
+    waiting = [one for one in statuses if one.waits_for]
+    late = [one.repository for one in statuses if one.overdue]
+    reclaimed = sum(one.reclaimed_lately[1] for one in statuses)
+    waits = bytes_text(sum(one.waiting[1] for one in waiting))
+    words = [
+        f"**{bytes_text(reclaimed)} reclaimed in 30 days**",
+        f"in {len(statuses)} repositor{'y' if len(statuses) == 1 else 'ies'}.",
+        f"{waits} wait in {len(waiting)} of them." if waiting else "Nothing waits.",
+        f"Overdue: {', '.join(map(escaped, late))}." if late else "Nothing is overdue.",
+    ]
+    plots: Metadata = {}
+    for one in statuses:
+        plots[f"{one.repository}: bytes waiting"] = dg.MetadataValue.int(one.waiting[1])
+        lately = one.reclaimed_lately[1]
+        plots[f"{one.repository}: bytes reclaimed in 30 days"] = dg.MetadataValue.int(lately)
+    return {
+        "headline": _words(*words),
+        "repositories": dg.MetadataValue.table([_status(one) for one in statuses], _STATUS),
+        "repositories_overdue": dg.MetadataValue.int(len(late)),
+        **plots,
+    }
+
+
+def escaped(text: str) -> str:
+    """Make text from elsewhere safe for Markdown: no markup, and nothing that cannot be seen."""
+    return visible(text).translate(_MARKDOWN)
+
+
+def _listed(manifest: Manifest, _price: float | None) -> Metadata:
+    listed = ListedFigures.of(manifest)
+    return {
+        "headline": _words(
+            f"**{_objects(listed.objects, listed.object_bytes)}**",
+            "lie under `data/`.",
+            f"{_objects(listed.old_objects, listed.old_bytes)} are old enough.",
+        ),
+        **_amount("listed", listed.objects, listed.object_bytes),
+    }
+
+
+def _staged(manifest: Manifest, _price: float | None) -> Metadata:
+    staged = StagedFigures.of(manifest).staged_in_data
+    return {
+        "headline": _words(f"**{staged:,} staged entries** keep their objects."),
+        "staged_entries": dg.MetadataValue.int(staged),
+    }
+
+
+def _committed(manifest: Manifest, _price: float | None) -> Metadata:
+    figures = CommittedFigures.of(manifest)
+    return {
+        "headline": _words(
+            f"**{figures.in_data:,} addresses** under `data/`",
+            "are in a retained commit.",
+            f"{figures.ranges_read:,} ranges were read for them.",
+        ),
+        "reached_addresses": dg.MetadataValue.int(figures.in_data),
+    }
+
+
+def _expired(manifest: Manifest, price: float | None) -> Metadata:
+    figures = ExpiredFigures.of(manifest)
+    # An earlier lakegc noted no fates, so what is listed is not known from this table.
+    fates = (figures.fates or {}).values()
+    objects, size = (sum(each[at] for each in fates) for at in (0, 1))
+    return {
+        "headline": _words(
+            *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
+            *_costs(figures.expired_bytes, price),
+            "The verdict says whether they may be swept.",
+        ),
+        **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
+        **_share(figures.expired_bytes, size),
+        **_groups("by_reason", figures.by_reason),
+        **_groups("by_age", figures.by_age),
+    }
+
+
+def _deleted(manifest: Manifest, price: float | None) -> Metadata:
+    figures = vars(DeletionFigures.of(manifest))
+    outcomes = [
+        (name, figures[f"{name}_objects"] or 0, figures[f"{name}_bytes"])
+        for name in ("deleted", "already_gone", "kept", "refused", "failed")
+    ]
+    _, objects, size = outcomes[0]
+    return {
+        "headline": _words(
+            f"**{_objects(objects, size)} deleted**",
+            f"of {figures['planned_objects']:,} that may go.",
+            *_costs(size, price),
+        ),
+        **_amount("deleted", objects, size),
+        **_groups("by_outcome", outcomes),
+    }
+
+
+def _commits(manifest: Manifest, _price: float | None) -> Metadata:
+    figures = CommitsFigures.of(manifest)
+    rules = figures.rules
+    words = (
+        "The repository has no retention rules, so every commit keeps its objects."
+        if rules is None
+        else f"A branch keeps {rules.default_retention_days} days unless it has a rule of its own."
+    )
+    found: Metadata = {
+        "headline": _words(
+            f"**{manifest.rows:,} of {figures.commits:,} commits** keep their objects.", words
+        ),
+        "commits_that_keep": dg.MetadataValue.int(manifest.rows),
+    }
+    if rules is not None and rules.branches:
+        records = [
+            dg.TableRecord({"branch": visible(branch), "days": days})
+            for branch, days in sorted(rules.branches.items())[:100]
+        ]
+        found["rules_of_branches"] = dg.MetadataValue.table(
+            records, _schema(("branch", "string"), ("days", "int"))
+        )
+    return found
+
+
+def _group(group: Group) -> tuple[str, int, int]:
+    return group.name, group.objects, group.size_bytes
+
+
+def _may_go(objects: int, size: int, of_objects: int, of_size: int) -> tuple[str, ...]:
+    of = (f"of {_objects(of_objects, of_size)}.",) if of_objects else ()
+    return (f"**{_objects(objects, size)} may go**", *of)
+
+
+def _objects(objects: int, size: int) -> str:
+    return f"{objects:,} object{'' if objects == 1 else 's'} ({bytes_text(size)})"
+
+
+def _costs(size: int, price: float | None) -> tuple[str, ...]:
+    return () if price is None else (f"They cost {money_text(size, price)}.",)
+
+
+def _words(*lines: str) -> dg.MarkdownMetadataValue:
+    """Put short lines below each other: Dagster cuts a long one off at the width of its column."""
+    return dg.MetadataValue.md("  \n".join(lines))
+
+
+def _amount(what: str, objects: int, size: int) -> Metadata:
+    return {
+        f"objects_{what}": dg.MetadataValue.int(objects),
+        f"bytes_{what}": dg.MetadataValue.int(size),
+    }
+
+
+def _share(size: int, of: int) -> Metadata:
+    return {"share_of_bytes": dg.MetadataValue.float(round(size / of, 4))} if of else {}
+
+
+def _groups(name: str, groups: Groups | Iterable[tuple[str, int, int]]) -> Metadata:
+    """Show groups of objects as a table, most bytes first; none of them, and there is no table."""
+    shown = sorted((each for each in groups if each[1]), key=lambda each: -each[2])
+    if not shown:
+        return {}
+    records = [
+        dg.TableRecord({"what": visible(what), "objects": objects, "bytes": bytes_text(size)})
+        for what, objects, size in shown
+    ]
+    schema = _schema(("what", "string"), ("objects", "int"), ("bytes", "string"))
+    return {name: dg.MetadataValue.table(records, schema)}
+
+
+def _schema(*columns: tuple[str, str]) -> dg.TableSchema:
+    return dg.TableSchema([dg.TableColumn(name, kind) for name, kind in columns])
+
+
+_STATUS = _schema(
+    ("repository", "string"),
+    ("last good mark", "string"),
+    ("last sweep", "string"),
+    ("reclaimed in 30 days", "string"),
+    ("waits", "string"),
+    ("overdue", "string"),
+)
+
+
+def _status(one: RepositoryStatus) -> dg.TableRecord:
+    waits = f"{bytes_text(one.waiting[1])}: {one.waits_for}" if one.waits_for else ""
+    return dg.TableRecord(
+        {
+            "repository": one.repository,
+            "last good mark": one.last_mark or "none",
+            "last sweep": one.last_sweep or "none",
+            "reclaimed in 30 days": bytes_text(one.reclaimed_lately[1]),
+            "waits": visible(waits),
+            "overdue": visible(one.problem or one.overdue),
+        }
+    )
+
+
+_BY_TABLE = {
+    tables.NAMESPACE_SLICES.name: _listed,
+    tables.UNCOMMITTED_ADDRESSES.name: _staged,
+    tables.RETAINED_COMMITS.name: _commits,
+    tables.COMMITTED_ADDRESSES.name: _committed,
+    tables.EXPIRED_ADDRESSES.name: _expired,
+    tables.DELETION_REPORT.name: _deleted,
+}

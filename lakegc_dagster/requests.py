@@ -1,0 +1,114 @@
+"""What a person asks for, checked before Dagster gets a run or a partition of it.
+
+A request is a repository, a job and a run key. It is wrong where no run at all could do it: the key
+is no instant or lies in the future, the mode forbids the sweep, there is no such mark, or the work
+was done. Whatever else ends a run is about the repository, and its run tells it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lakegc_dagster.job_names import JobName
+from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.resources import Wiring, build_resources
+from lakegc_dagster.settings import Settings
+from spark_core import sweep
+from spark_core.checks import verdict
+from spark_core.errors import (
+    ClosedPartitionError,
+    LakegcError,
+    NotFoundError,
+    SettingsError,
+    UnsafePlanError,
+    VerdictError,
+)
+from spark_core.model import RunKey
+from spark_core.phases import ended_a_command
+from spark_core.records import tables
+from spark_core.records.writing import require_open
+from spark_core.report.past_runs import require_known
+from spark_core.run import Run, open_run, require_past
+from spark_core.sweep.plan import require_unfinished
+
+# What the checks below raise of a wrong request. A server that is silent, a damaged table and the
+# like are no matter of the request.
+_WRONG = (SettingsError, UnsafePlanError, ClosedPartitionError, VerdictError, NotFoundError)
+
+
+def require_possible(run: Run, job: JobName) -> None:
+    """Refuse what no run of a key can do; a few small reads of the store, and no Spark.
+
+    Args:
+        run: The run.
+        job: What is asked of it.
+
+    Raises:
+        UnsafePlanError: If the repository's mode forbids the sweep.
+        ClosedPartitionError: If the run was marked or swept already.
+        NotFoundError: If there is no such run to sweep.
+        VerdictError: If its mark did not end.
+    """
+    if job != "mark":
+        sweep.require_switched_on(run)
+    if job != "sweep":
+        require_open(run.store, tables.NAMESPACE_SLICES, run.key)
+        return
+    require_known(run.store, run.repository.id, run.key)
+    require_unfinished(run)
+    verdict.load(run)
+
+
+def wrong_request(
+    wiring: Wiring, job: JobName, repository_id: str, key: RunKey
+) -> LakegcError | None:
+    """Return what is wrong with a request; None if nothing is, or if its run will tell.
+
+    Args:
+        wiring: The settings, and the time.
+        job: What is asked.
+        repository_id: Repository name.
+        key: Run key.
+    """
+    settings = wiring.settings
+    assert settings is not None  # noqa: S101 - whoever asks has read them
+    try:
+        options = settings.run_options(repository_id)
+        require_past(key, wiring.clock.now())
+    except LakegcError as error:
+        return ended_a_command(error)
+    try:
+        environment = build_resources(wiring)["runs"].environment
+        run = open_run(environment, repository_id, key, options)
+    except LakegcError:
+        # Server, store or credentials: the run meets it again, and Dagster's history has it.
+        return None
+    try:
+        require_possible(run, job)
+    except LakegcError as error:
+        return ended_a_command(error) if isinstance(error, _WRONG) else None
+    return None
+
+
+def was_wrong(
+    settings: Settings | None, partition_key: str, run: Run | None, job: JobName, now: datetime
+) -> bool:
+    """Say of a request whose run failed whether it was wrong from the beginning.
+
+    Args:
+        settings: The settings; None when there are none.
+        partition_key: Repository and run key, as a person chose them.
+        run: The run; None if it could not be opened.
+        job: What was asked of it.
+        now: The time.
+    """
+    try:
+        repository_id, key = parse_partition_key(partition_key)
+        if settings is not None:
+            settings.repository(repository_id)
+        require_past(key, now)
+        if run is not None:
+            require_possible(run, job)
+    except LakegcError as error:
+        return isinstance(error, _WRONG)
+    return False

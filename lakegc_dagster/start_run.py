@@ -1,0 +1,136 @@
+"""The job by which a person starts a run in the UI, and the sensor that makes the run.
+
+Adding a run key by hand makes a partition of whatever was typed, and a run that can only fail. This
+job looks at the request first; its launchpad is the button for "now".
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import dagster as dg
+from pydantic import Field
+
+from lakegc_dagster import engine
+from lakegc_dagster.failures import raising_failures
+from lakegc_dagster.jobs import mark, mark_and_sweep, sweep
+from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.resources import Wiring
+from lakegc_dagster.run_keys import new_run_key
+from lakegc_dagster.schedules import NightlyRun
+from lakegc_dagster.settings import Settings
+from spark_core.errors import SettingsError
+from spark_core.model import RunKey
+from spark_core.phases import NOTHING_STARTED, phase
+
+NAME = "start_run"
+NOW = "now"
+_JOB_TAG = "lakegc/job"
+
+
+class Work(Enum):
+    """What a person may start."""
+
+    mark = "mark"
+    mark_and_sweep = "mark_and_sweep"
+    sweep = "sweep"
+
+
+class RequestConfig(dg.Config):
+    """What to start."""
+
+    repository: str = Field(
+        default="",
+        description="Name of the repository, as the settings have it; left out, the only one.",
+    )
+    job: Work = Field(
+        default=Work.mark,
+        description="`mark` deletes nothing; `sweep` deletes what an earlier run marked, and needs "
+        "its run key.",
+    )
+    run: str = Field(
+        default=NOW,
+        description="Run key: `now`, or an instant like 2026-11-20T02-00-00Z. To sweep, that of "
+        "the mark.",
+    )
+
+
+def build_start_run(
+    settings: Settings | None,
+) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.SensorDefinition]]:
+    """Make the job and its sensor; neither while there are no settings."""
+    if settings is None:
+        return [], []
+
+    @dg.op(
+        description="Looks at a request: form and time of the run key, mode of the repository, "
+        "whether the mark is there, whether the work was done."
+    )
+    def check_request(context: dg.OpExecutionContext, config: RequestConfig) -> None:
+        with raising_failures(lambda _error: None), phase(NOTHING_STARTED):
+            run = checked(settings, config)
+        context.instance.add_run_tags(
+            context.run_id, {**run.tags, _JOB_TAG: config.job.value, "lakegc/asked": config.run}
+        )
+        context.log.info("%s of %s starts under run key %s", config.job.value, *run.name.split("|"))
+
+    @dg.job(
+        name=NAME,
+        description="Start a run by hand: checked first, so that no run and no partition is made "
+        "of a wrong request. The run itself follows within seconds.",
+        executor_def=dg.in_process_executor,
+    )
+    def start_run() -> None:
+        check_request()
+
+    @dg.run_status_sensor(
+        run_status=dg.DagsterRunStatus.SUCCESS,
+        name="requested_runs",
+        monitored_jobs=[start_run],
+        request_jobs=[mark, mark_and_sweep, sweep],
+        minimum_interval_seconds=5,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Makes the run that a person asked for with the job {NAME}.",
+    )
+    def requested_runs(context: dg.RunStatusSensorContext) -> dg.RunRequest:
+        tags = context.dagster_run.tags
+        repository_id, key = tags["lakegc/repository"], RunKey.parse(tags["lakegc/run"])
+        add_partitions(context.instance, [repository_id], [key])
+        return dg.RunRequest(
+            run_key=context.dagster_run.run_id,
+            job_name=tags[_JOB_TAG],
+            partition_key=partition_key(repository_id, key),
+            tags=NightlyRun(repository_id, key).tags,
+        )
+
+    return [start_run], [requested_runs]
+
+
+def checked(settings: Settings, config: RequestConfig) -> NightlyRun:
+    """Return the run that a request stands for.
+
+    Args:
+        settings: The settings.
+        config: The request.
+
+    Raises:
+        LakegcError: What is wrong with it.
+    """
+    repository_id = _named(settings, config.repository.strip())
+    is_now = config.run.strip().lower() == NOW and config.job is not Work.sweep
+    key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
+    wrong = engine.requests.wrong_request(Wiring(settings), config.job.value, repository_id, key)
+    if wrong is not None:
+        raise wrong
+    return NightlyRun(repository_id, key)
+
+
+def _named(settings: Settings, asked: str) -> str:
+    known = settings.repository_ids
+    if not asked and len(known) != 1:
+        raise SettingsError(
+            "no repository was named",
+            f"The settings have {', '.join(known) or 'patterns alone'}: name the one to start.",
+        )
+    repository_id = asked or known[0]
+    settings.repository(repository_id)
+    return repository_id

@@ -1,0 +1,39 @@
+"""The answer of `what_if`, kept beside its run for the report's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_core import layout, report
+from spark_core.explain.what_if import AHEAD, WhatIf
+from spark_core.report.values import Group
+from spark_core.report.what_if import WhatIfCurve
+from spark_core.run import Run
+
+
+def keep_answer(run: Run, found: WhatIf, days: Sequence[int]) -> WhatIfCurve:
+    """Store an answer beside its run, and make the page of the run anew with it.
+
+    Args:
+        run: The run whose listing was read.
+        found: The answer.
+        days: The days that were asked about, as `what_if` was given them.
+
+    Raises:
+        LakegcError: If the store cannot be written.
+    """
+    shortest_first = tuple(sorted(set(days)))
+    groups = [Group(one.name, one.objects, one.size_bytes) for one in found.answers]
+    # `what_if` answers the longest first, then the rules of now, then rules of a file, which are
+    # no part of the picture.
+    of_now = 1 + len(AHEAD)
+    curve = WhatIfCurve(
+        asked_at=run.now(),
+        days=shortest_first,
+        free=tuple(groups[: len(shortest_first)][::-1]),
+        now=tuple(groups[len(shortest_first) :][:of_now]),
+        never_committed=Group("never committed", *found.never_committed),
+    )
+    run.store.put(layout.what_if_key(run.key), curve.to_json())
+    report.save(run, report.load(run))
+    return curve

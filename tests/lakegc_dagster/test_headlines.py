@@ -1,0 +1,128 @@
+"""What a person asks of an asset is its first metadata."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from lakegc_dagster import headlines
+from lakegc_dagster.metadata import above, counters_metadata
+from spark_core.records import tables
+from spark_core.records.figures import DeletionFigures, ExpiredFigures, TwinFigures
+from spark_core.records.manifest import Manifest
+from spark_core.report import Check
+from spark_core.report.status import RepositoryStatus
+from tests.spark_core.report.test_report_page import CURVE, REPORT
+
+AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
+EXPIRED = ExpiredFigures(
+    live_objects=1,
+    missing_objects=0,
+    missing_named=(),
+    other_sizes=0,
+    expired_objects=1_200,
+    expired_bytes=3_000_000_000,
+    by_reason=(("in no commit", 200, 1), ("past <b>its</b> retention", 1_000, 2_999_999_999)),
+    fates={"candidate": (1_200, 3_000_000_000), "committed": (800, 1_000_000_000)},
+    twins=TwinFigures(),
+)
+
+
+def manifest(spec, figures):
+    return Manifest(spec.name, "r", "i", "k", "a", AT, AT, {}, (), figures.facts())
+
+
+def records(value):
+    return [dict(record.data) for record in value.records]
+
+
+def test_a_mark_is_told_in_a_headline_in_figures_and_by_reason_with_most_bytes_first():
+    told = headlines.of_table(manifest(tables.EXPIRED_ADDRESSES, EXPIRED), 0.02)
+    assert next(iter(told)) == "headline"
+    assert told["headline"].value.split("  \n") == [
+        "**1,200 objects (3.0 GB) may go**",
+        "of 2,000 objects (4.0 GB).",
+        "They cost 0.06 a month.",
+        "The verdict says whether they may be swept.",
+    ]
+    assert told["objects_that_may_go"].value == 1_200
+    assert told["bytes_that_may_go"].value == 3_000_000_000
+    assert told["share_of_bytes"].value == 0.75
+    assert [row["what"] for row in records(told["by_reason"])] == [
+        "past <b>its</b> retention",
+        "in no commit",
+    ]
+
+
+def test_a_sweep_is_told_by_what_became_of_its_objects():
+    figures = DeletionFigures.of(
+        SimpleNamespace(
+            facts={**_swept(), "deleted_objects": 3, "deleted_bytes": 5_000}, table="t", run="r"
+        )
+    )
+    told = headlines.of_table(manifest(tables.DELETION_REPORT, figures))
+    assert told["headline"].value == "**3 objects (5.0 kB) deleted**  \nof 3 that may go."
+    assert records(told["by_outcome"]) == [{"what": "deleted", "objects": 3, "bytes": "5.0 kB"}]
+
+
+def _swept():
+    names = ("deleted", "already_gone", "kept", "refused", "failed")
+    sums = {f"{name}_{what}": 0 for name in names for what in ("objects", "bytes")}
+    return {**sums, "planned_objects": 3, "left_objects": 0, "left_named": [], "rounds": 1}
+
+
+@pytest.mark.parametrize(("passed", "words"), [(True, "may be swept"), (False, "cannot be swept")])
+def test_a_verdict_says_whether_the_mark_may_be_swept_and_names_what_refuses_it(passed, words):
+    checks = (Check("a", passed=passed, summary="", limit="", lifted_by=""),)
+    report = SimpleNamespace(
+        **{
+            **{name: getattr(REPORT, name) for name in ("expired", "listed", "by_reason", "kept")},
+            "passed": passed,
+            "checks": checks,
+            "refused": {} if passed else {"a_check": "found [this](http://x)"},
+        }
+    )
+    told = headlines.of_mark(report)["headline"].value
+    assert words in told
+    assert ("0 of 1 checks passed" in told) != passed
+    # Text from elsewhere is no Markdown.
+    assert ("\\[this\\]\\(http://x\\)" in told) != passed
+
+
+def test_the_figures_of_each_repository_have_its_name_so_that_each_has_a_plot_of_its_own():
+    statuses = [
+        RepositoryStatus("one", reclaimed=(2, 2_000), reclaimed_lately=(1, 1_000)),
+        RepositoryStatus("two", waiting=(5, 7_000), waits_for="a confirmation", overdue="late"),
+    ]
+    told = headlines.of_repositories(statuses)
+    assert told["one: bytes reclaimed in 30 days"].value == 1_000
+    assert told["two: bytes waiting"].value == 7_000
+    assert told["repositories_overdue"].value == 1
+    assert [row["repository"] for row in records(told["repositories"])] == ["one", "two"]
+    assert told["headline"].value.split("  \n") == [
+        "**1.0 kB reclaimed in 30 days**",
+        "in 2 repositories.",
+        "7.0 kB wait in 1 of them.",
+        "Overdue: two.",
+    ]
+
+
+def test_what_other_rules_would_free_is_told_as_a_table_and_in_figures_to_be_plotted():
+    told = headlines.of_what_if(CURVE)
+    assert told["headline"].value.split("  \n") == [
+        "Under the rules of now: **5 objects, 4.5 kB**.",
+        "In 7 days: 6 objects, 5.0 kB.",
+        "Each is an upper bound.",
+    ]
+    assert told["bytes_if_kept_7_days"].value == 4_500
+    assert len(records(told["what_if"])) == 5
+
+
+def test_a_counter_gives_way_to_what_a_person_asks():
+    shown = above({"by_reason": "table", "headline": "h"}, counters_metadata({"by_reason": ["x"]}))
+    assert list(shown) == ["by_reason", "headline", "by_reason/count"]
+    assert shown["by_reason"] == "table"
+
+
+def test_every_table_has_a_headline():
+    assert set(headlines._BY_TABLE) == {spec.name for spec in tables.ALL_TABLES}

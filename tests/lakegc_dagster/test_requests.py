@@ -1,0 +1,134 @@
+"""A wrong request gets no run and no partition; one that got a run turns nothing red."""
+
+from datetime import timedelta
+
+import dagster as dg
+import pytest
+
+from lakegc_dagster import launch as launching
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.launch import launch
+from lakegc_dagster.partitions import partition_key
+from lakegc_dagster.resources import SparkResource
+from lakegc_dagster.start_run import NAME, RequestConfig, checked
+from spark_core import layout
+from spark_core.errors import ClosedPartitionError, NotFoundError, SettingsError, UnsafePlanError
+from tests.lakegc_dagster.conftest import failure, ground_on, new_key
+
+FUTURE = timedelta(hours=-1)
+
+
+@pytest.fixture(scope="module")
+def bare(served):
+    """A repository that is never marked, for requests that no run can do."""
+    with ground_on(served, "bare") as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch):
+    monkeypatch.setattr(SparkResource, "start_ahead", lambda _spark: None)
+
+
+def started(ground, **asked):
+    """Run the job by which a person asks for a run."""
+    job = build_defs(ground.settings).resolve_job_def(NAME)
+    config = {"ops": {"check_request": {"config": {"repository": "bare", **asked}}}}
+    return job.execute_in_process(instance=ground.instance, raise_on_error=False, run_config=config)
+
+
+def test_the_command_line_gives_dagster_no_run_of_a_wrong_request(bare, monkeypatch):
+    monkeypatch.setattr(launching, "open_instance", lambda _home: pytest.fail("a run was made"))
+    for job, key, kind, words in (
+        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future"),
+        ("sweep", new_key(), NotFoundError, "it has no runs yet"),
+    ):
+        result = launch(bare.settings, job, "bare", key)
+        assert not result.success
+        assert result.dagster_run_id == ""
+        assert isinstance(result.error, kind)
+        assert words in result.message
+        assert result.message.endswith("Nothing was deleted.")
+    only_marked = bare.with_settings(mode="mark")
+    refused = launch(only_marked.settings, "mark_and_sweep", "bare", new_key())
+    assert refused.message.startswith("deleting is switched off for bare")
+
+
+def test_a_mark_that_is_done_is_no_request_any_more(bare):
+    key = new_key(ago=timedelta(minutes=5))
+    bare.store.put(layout.verdict_key(key), b"{}")
+    refused = launch(bare.settings, "mark", "bare", key)
+    assert isinstance(refused.error, ClosedPartitionError)
+    bare.store.delete([layout.verdict_key(key)])
+
+
+def test_a_wrong_request_in_the_ui_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
+    key = new_key(ago=FUTURE)
+    for tags, status in (
+        ({}, dg.DagsterRunStatus.CANCELED),
+        ({"dagster/schedule_name": "nightly_mark"}, dg.DagsterRunStatus.FAILURE),
+    ):
+        result = bare.job("mark", key, tags=tags)
+        assert "lies in the future" in failure(result)
+        assert bare.instance.get_run_by_id(result.run_id).status is status
+
+
+def test_what_is_wrong_with_the_repository_fails_and_is_not_canceled(bare, monkeypatch):
+    wrong = bare.with_settings()
+    wrong.settings._env = {"LAKEGC_ACCESS_KEY_ID": "wrong", "LAKEGC_SECRET_ACCESS_KEY": "wrong"}
+    result = wrong.job("mark", new_key())
+    assert failure(result).startswith("PermissionDeniedError")
+    assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_request_without_a_repository_is_told_which_there_are(bare):
+    document = bare.settings.model_dump(exclude_unset=True)
+    document["repositories"]["other"] = {}
+    two = type(bare.settings).model_validate(document)
+    with pytest.raises(SettingsError, match="The settings have bare, other"):
+        checked(two, RequestConfig())
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"run": "yesterday"}, SettingsError),
+        ({"run": "2999-01-01T00-00-00Z"}, UnsafePlanError),
+        ({"job": "sweep"}, SettingsError),
+        ({"job": "sweep", "run": "2020-01-01T00-00-00Z"}, NotFoundError),
+        ({"repository": "another"}, SettingsError),
+    ],
+)
+def test_a_wrong_request_of_a_person_makes_no_partition(bare, asked, kind):
+    before = bare.instance.get_dynamic_partitions("run")
+    result = started(bare, **asked)
+    assert failure(result).startswith(kind.__name__)
+    assert failure(result).endswith(("Nothing was started.", "Nothing was deleted."))
+    assert bare.instance.get_dynamic_partitions("run") == before
+
+
+def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
+    document = bare.settings.model_dump(exclude_unset=True)
+    document["dagster"] = {"home": str(tmp_path / "home")}
+    settings = type(bare.settings).model_validate(document)
+    settings._env = bare.settings._env
+    bare.settings = settings
+    # The only repository of the settings needs no name.
+    result = started(bare, repository="")
+    assert result.success, failure(result)
+    sensor = build_defs(settings).resolve_sensor_def("requested_runs")
+    run = bare.instance.get_run_by_id(result.run_id)
+    ends = dg.DagsterEventType.RUN_SUCCESS
+    (success,) = [event for event in result.all_events if event.event_type is ends]
+    context = dg.build_run_status_sensor_context(
+        sensor_name=sensor.name,
+        dagster_event=success,
+        dagster_instance=bare.instance,
+        dagster_run=run,
+    )
+    request = sensor(context)
+    key = run.tags["lakegc/run"]
+    assert request.job_name == "mark"
+    assert request.partition_key == partition_key("bare", launching.RunKey.parse(key))
+    assert request.tags == {"lakegc/repository": "bare", "lakegc/run": key}
+    assert key in bare.instance.get_dynamic_partitions("run")
