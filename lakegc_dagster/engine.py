@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_core import collect, lakefs, mark, sweep
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
-    from spark_core.upkeep import prune
+    from spark_core.upkeep import prune_own_tables as prune
 
 __all__ = [
     "collect",
@@ -32,7 +32,7 @@ _ROOMS = {
     "notify": "lakegc_dagster.notify",
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
-    "prune": "spark_core.upkeep.prune",
+    "prune": "spark_core.upkeep.prune_own_tables",
     "verdict": "spark_core.checks.verdict",
 }
 

@@ -26,7 +26,7 @@ from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, ended
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import DELETION_REPORT
 from spark_core.sweep import Progress
-from spark_core.upkeep.prune import House
+from spark_core.upkeep.prune_own_tables import House
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from spark_core.layout import ROOT
+from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import TableSpec
 

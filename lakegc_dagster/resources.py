@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from lakegc_dagster.azure_resources import AzureResource
     from spark_core.sweep import Progress
-    from spark_core.upkeep.prune import House
+    from spark_core.upkeep.prune_own_tables import House
 
 # What a step has done before it is at work, or after it, if that is not simply nothing.
 _STATES = {DELETION_REPORT.name: SWEEP_STANDS, HOUSE_KEEPING: NOTHING_BY_HOUSE_KEEPING}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -75,7 +75,7 @@ def load_report(
         else open_known(settings, repository_id, key)
     )
     found = report.load(run)
-    return run, found, local_path(run, layout.report_keys(run.key, swept=found.swept)["html"])
+    return run, found, local_path(run, lakegc_keys.report_keys(run.key, swept=found.swept)["html"])
 
 
 def expired(run: Run) -> dict[str, str]:

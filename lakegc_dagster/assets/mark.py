@@ -12,7 +12,7 @@ from lakegc_dagster.assets.arguments import declared, table_asset
 from lakegc_dagster.metadata import figures_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import MarkConfig
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
@@ -78,7 +78,7 @@ def expired_addresses(
     deps=[expired_addresses],
     metadata={
         "file": dg.MetadataValue.text(
-            f"{layout.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
+            f"{lakegc_keys.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
         )
     },
     **declared("mark"),

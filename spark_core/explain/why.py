@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.checks import verdict
@@ -251,7 +251,7 @@ def _outcome(run: Run, address: str) -> _Outcome | None:
         "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
         f"restore {run.repository.id} {run.key} --dry-run` tells."
     )
-    proof = f"The checks before it are in {run.store.root}{layout.verdict_key(run.key)}."
+    proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
     texts = (gone, proof, back)
     return _Outcome("deleted", tuple(Reason("sweep", text) for text in texts))
 

@@ -11,12 +11,12 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.collectable import OWN_NAME
 
 _INSIDE = f"(?s)^.*/({OWN_NAME})$"
-_ASIDE = rf"(?s)^.*({re.escape(layout.QUARANTINE)}run_id=)"
+_ASIDE = rf"(?s)^.*({re.escape(lakegc_keys.QUARANTINE)}run_id=)"
 
 
 def kept_addresses(addresses: pa.StringArray) -> pa.StringArray:
@@ -36,7 +36,7 @@ def kept_addresses(addresses: pa.StringArray) -> pa.StringArray:
         return addresses
     inside = pc.replace_substring_regex(addresses, _INSIDE, r"\1")
     aside = pc.replace_substring_regex(addresses, _ASIDE, r"\1")
-    is_aside = pc.match_substring(addresses, layout.QUARANTINE)
+    is_aside = pc.match_substring(addresses, lakegc_keys.QUARANTINE)
     return pc.if_else(usual, addresses, pc.if_else(is_aside, aside, inside))
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.mark.alive import alive_hashes
@@ -183,7 +183,7 @@ class _Diffs:
         self.held.append(batch)
         if sum(held.num_rows for held in self.held) < HELD:
             return
-        key = self._folder + layout.diffs(self._unique, len(self.parts))
+        key = self._folder + lakegc_keys.diffs(self._unique, len(self.parts))
         written = self._store.write_parquet(key, iter(self.held), schemas.STAGED_ADDRESSES)
         self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
         self.held = []

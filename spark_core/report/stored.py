@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -28,9 +28,9 @@ def save(run: Run, report: Report) -> dict[str, str]:
         report: Its report.
 
     Returns:
-        The keys, as `layout.report_keys` gives them.
+        The keys, as `lakegc_keys.report_keys` gives them.
     """
-    where = layout.report_keys(RunKey.parse(report.run), swept=report.swept)
+    where = lakegc_keys.report_keys(RunKey.parse(report.run), swept=report.swept)
     shown = page(
         report,
         past=trend(run.store, report),
@@ -59,7 +59,9 @@ def make(run: Run, *, just_swept: bool = False) -> Mapping[str, str]:
         return {"no_page": str(problem)}
     except (PySparkException, Py4JJavaError) as failure:
         return {"no_page": f"Spark failed: {type(failure).__name__}"}
-    return {"page": f"{run.store.root}{layout.report_keys(run.key, swept=found.swept)['html']}"}
+    return {
+        "page": f"{run.store.root}{lakegc_keys.report_keys(run.key, swept=found.swept)['html']}"
+    }
 
 
 def load(run: Run, *, just_swept: bool = False) -> Report:
@@ -97,7 +99,7 @@ def _table(*, swept: bool) -> TableSpec:
 
 def _read(run: Run, *, swept: bool) -> Report | None:
     """Return a stored report if it describes the mark as it is now, verdict included."""
-    key = layout.report_keys(run.key, swept=swept)["json"]
+    key = lakegc_keys.report_keys(run.key, swept=swept)["json"]
     try:
         report = Report.from_json(run.store.read(key), name=key)
     except NotFoundError:

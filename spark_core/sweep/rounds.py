@@ -23,9 +23,7 @@ from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.session import may_be_at_work, speculates, surfacing_errors
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.outcomes import finished
-from spark_core.sweep.progress import Meter, OnProgress
-from spark_core.sweep.task import (
+from spark_core.sweep.delete_batches import (
     BATCH_ROWS,
     LOT_ROWS,
     REQUESTS_AT_ONCE,
@@ -35,6 +33,8 @@ from spark_core.sweep.task import (
     Tally,
     run_task,
 )
+from spark_core.sweep.outcomes import finished
+from spark_core.sweep.progress import Meter, OnProgress
 
 # The rows of a task wait in memory while they are sorted.
 _ROWS_OF_A_TASK = 100_000

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -47,7 +47,7 @@ from spark_core.schemas import RESTORATIONS
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
-from spark_core.storage.undo import BringBack, Lost, UndeleteOutcome, brought_back
+from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brought_back
 from spark_core.sweep import quarantine
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.undo import recorded
@@ -110,7 +110,8 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
         dry_run: Only say what could come back; writes nothing.
 
     Returns:
-        The outcome of each object; the tables of all outcomes are stored under `layout.RESTORES`.
+        The outcome of each object; the tables of all outcomes are stored under
+        `lakegc_keys.RESTORES`.
 
     Raises:
         ChainError: If the run was never swept.
@@ -148,7 +149,7 @@ def _bring_back_all(
 ) -> None:
     """Bring back in rounds until each object has an outcome; a dry run, without a lease, looks."""
     began = run.now()
-    folder = None if held is None else layout.record(layout.RESTORES, run.key, began)
+    folder = None if held is None else lakegc_keys.record(lakegc_keys.RESTORES, run.key, began)
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = Orders(run.store, work, RESTORATIONS, folder)
     every, count = deleted.described(run, wanted)

@@ -107,10 +107,10 @@ _NOT_TO_LOAD = (
     "urllib3",
     "spark_core.collect",
     "spark_core.graveler",
-    "spark_core.upkeep.prune",
+    "spark_core.upkeep.prune_own_tables",
     "spark_core.lakefs",
     "spark_core.mark",
-    "spark_core.upkeep.purge",
+    "spark_core.upkeep.purge_quarantine",
     "spark_core.report",
     "spark_core.sweep",
 )

@@ -20,7 +20,7 @@ from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import restore
-from spark_core.upkeep import purge
+from spark_core.upkeep import purge_quarantine
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.written_run import any_name
@@ -216,10 +216,10 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
         sandbox.clock.set(later)
         purging = open_sandbox_run(sandbox, name, spark, later, **options)
         mark_and_conclude(purging)
-        done = purge.Purged()
+        done = purge_quarantine.Purged()
         noted("mark", {})
         with lease.held(purging, "prune") as held:
-            purge.purge(purging, held, done)
+            purge_quarantine.purge(purging, held, done)
         assert (done.objects, done.left, done.in_use) == (expired, 0, 0)
         noted("purge", seen)
 

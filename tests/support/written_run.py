@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
@@ -158,7 +158,7 @@ class Written:
             ],
             versions={},
         )
-        run.store.put(layout.verdict_key(run.key), found.to_json())
+        run.store.put(lakegc_keys.verdict_key(run.key), found.to_json())
 
     def sweep(self, outcomes):
         """Store a deletion report; address -> (size, outcome, error)."""

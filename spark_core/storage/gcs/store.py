@@ -24,7 +24,7 @@ from spark_core.storage.objects import ObjectInfo
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.pages import Listed, Page
 from spark_core.storage.remote import OrderedRemoteStore
-from spark_core.storage.undo import BringBack, Lost
+from spark_core.storage.undelete import BringBack, Lost
 
 try:
     from google.api_core.exceptions import from_http_response

@@ -29,7 +29,7 @@ from spark_core.storage.s3.pace import paced
 from spark_core.storage.s3.pages import checksum_of, page_batch, page_prefixes
 from spark_core.storage.s3.probe import probe_delete
 from spark_core.storage.s3.undelete import after_deletion, find_deleted, undelete_hint
-from spark_core.storage.undo import BringBack, Lost
+from spark_core.storage.undelete import BringBack, Lost
 
 _CHUNK_BYTES = 8 << 20
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -224,7 +224,7 @@ def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_
     written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
     written.conclude()
     found = report.load(written.run)
-    where = layout.report_keys(written.run.key, swept=False)
+    where = lakegc_keys.report_keys(written.run.key, swept=False)
     assert set(where.values()) == {
         f"_lakefs/retention/gc/addresses/run_id={written.run.key}/_report.{ending}"
         for ending in ("json", "html", "png")
@@ -296,6 +296,6 @@ def test_a_mark_of_an_earlier_lakegc_has_no_report(written):
 
 def test_a_damaged_stored_report_is_named(written):
     written.mark({})
-    written.run.store.put(layout.report_keys(written.run.key, swept=False)["json"], b"{")
+    written.run.store.put(lakegc_keys.report_keys(written.run.key, swept=False)["json"], b"{")
     with pytest.raises(CorruptTableError, match=r"_report\.json: not a report of lakegc"):
         report.load(written.run)

@@ -19,10 +19,10 @@ from spark_core.errors import IncompleteReadError, UnsafePlanError
 from spark_core.records.journal import Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.storage.local import LocalStore
-from spark_core.sweep import recheck, task
+from spark_core.sweep import delete_batches, recheck
 from spark_core.sweep.deadline import Clocks, Deadline
+from spark_core.sweep.delete_batches import Orders, Tally, run_task
 from spark_core.sweep.pacing import Pacer
-from spark_core.sweep.task import Orders, Tally, run_task
 from tests.support.written_run import NOW, OLD, any_name, written_run
 
 A, B, C, D, E = (f"data/s/{name}" for name in "abcde")
@@ -465,7 +465,7 @@ class TestADeadline:
             case.clock.seconds += seconds
 
         paced = partial(Pacer, now=lambda: case.clock.seconds, sleep=wait)
-        monkeypatch.setattr(task, "Pacer", paced)
+        monkeypatch.setattr(delete_batches, "Pacer", paced)
         many = [f"data/s/{number:03}" for number in range(40)]
         case.plant(*many)
         asked = []

@@ -19,7 +19,7 @@ import pyspark.sql.functions as sf
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.lock.lease import Lease
 from spark_core.mark import holds
@@ -30,9 +30,9 @@ from spark_core.spark.tasks import tasks_for
 from spark_core.storage import ObjectStore
 from spark_core.undo import recorded
 from spark_core.undo.recorded import Gate, Orders, Rows, Tally
-from spark_core.upkeep.due import list_due
-from spark_core.upkeep.needed import Needed, needed_finder
-from spark_core.upkeep.purge_task import Purging, rows_of
+from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
+from spark_core.upkeep.quarantine_days_over import list_due
+from spark_core.upkeep.quarantine_still_needed import Needed, needed_finder
 
 # Names with less than this share of their time left are looked for again before a new round.
 _WORTH_A_ROUND = 0.2
@@ -94,7 +94,7 @@ def purge(run: Run, held: Lease, done: Purged) -> None:
         LakegcError: If the folder cannot be listed, a report cannot be read, or nobody can tell
             what is needed.
     """
-    where = layout.record(layout.PURGES, run.key, run.now())
+    where = lakegc_keys.record(lakegc_keys.PURGES, run.key, run.now())
     rows, count, strangers = list_due(run, f"{where}planned/")
     done.strangers += strangers
     if not count:
@@ -114,7 +114,7 @@ class _Purge:
         run: A run that is marked.
         held: The lease.
         where: Folder of the record.
-        rows: What is to be purged, columns of `due.OVER`.
+        rows: What is to be purged, columns of `quarantine_days_over.OVER`.
         count: How many of them have no outcome yet.
         done: Counts what is done.
     """

@@ -15,7 +15,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.collectable import is_collectable
 from spark_core.model import RunKey
 from spark_core.records import reading, tables, writing
@@ -55,7 +55,7 @@ def runs_due(run: Run) -> tuple[RunKey, ...]:
         key
         for key in runs(run.store)
         if _is_due(run, key)
-        and any(batch.num_rows for batch in run.store.list(layout.in_quarantine(key)))
+        and any(batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(key)))
     )
 
 
@@ -137,7 +137,7 @@ def _places(run: Run) -> list[_Place]:
     """Name the quarantine folders whose days are over: slices of each run, and what is beside."""
     places: list[_Place] = []
     for key in runs_due(run):
-        where, text = layout.in_quarantine(key), str(key)
+        where, text = lakegc_keys.in_quarantine(key), str(key)
         reported = _second(
             run.store.head(tables.manifest_key(tables.DELETION_REPORT, key)).last_modified
         )
@@ -162,7 +162,7 @@ def _list_many(
 def _list(
     store: ObjectStore, count_strangers: Callable[[int], object], place: _Place
 ) -> Iterator[pa.RecordBatch]:
-    where = layout.in_quarantine(place.run)
+    where = lakegc_keys.in_quarantine(place.run)
     for batch in _level(store, where, place) if place.is_level else store.list(place.prefix):
         keys = batch.column("key").to_pylist()
         addresses = [key.removeprefix(where) for key in keys]

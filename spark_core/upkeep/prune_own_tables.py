@@ -11,7 +11,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import layout, report, sweep
+from spark_core import lakegc_keys, report, sweep
 from spark_core.checks import verdict
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
 from spark_core.lock import lease
@@ -30,7 +30,7 @@ from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
-from spark_core.upkeep import due, purge
+from spark_core.upkeep import purge_quarantine, quarantine_days_over
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
@@ -39,13 +39,13 @@ PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
 # Exactly what `tables.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
 # write. Of the other names that begin with an underscore, manifests, verdicts and reports stay.
 _PARTS = re.compile(
-    rf"{re.escape(layout.ROOT)}(?:"
-    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{layout.PART}"
-    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{layout.DIFFS}"
-    rf"|{layout.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
+    rf"{re.escape(lakegc_keys.ROOT)}(?:"
+    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{lakegc_keys.PART}"
+    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{lakegc_keys.DIFFS}"
+    rf"|{lakegc_keys.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
     rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
-_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, layout.JOURNAL)
+_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, lakegc_keys.JOURNAL)
 
 # Ids of the server's own runs (xid).
 _SERVER_RUN = r"[0-9a-v]{20}"
@@ -75,7 +75,7 @@ class Pruned:
     kept: dict[str, str] = field(default_factory=dict)
     begun: bool = False
     not_now: str | None = None
-    purged: purge.Purged | None = None
+    purged: purge_quarantine.Purged | None = None
     not_purged: str | None = None
 
     @property
@@ -140,7 +140,7 @@ class _Files:
 
     def ended(self, report: str) -> bool:
         """Say whether the last sweep ended: nothing was journaled after the report was stored."""
-        journaled = [self.modified[key] for key in self.parts if f"/{layout.JOURNAL}/" in key]
+        journaled = [self.modified[key] for key in self.parts if f"/{lakegc_keys.JOURNAL}/" in key]
         return not journaled or (
             report in self.modified and max(journaled) <= self.modified[report]
         )
@@ -194,7 +194,7 @@ def prune(run: Run, done: Pruned) -> None:
                 _remove(run.store, files[key], held, done)
                 done.runs.append(key)
             if is_over:
-                done.purged = purge.Purged()
+                done.purged = purge_quarantine.Purged()
                 done.not_purged = _purge(run, held, done.purged)
     except LeaseHeldError as busy:
         done.not_now = busy.found
@@ -203,7 +203,7 @@ def prune(run: Run, done: Pruned) -> None:
 def _is_over(run: Run) -> tuple[bool, str | None]:
     """Say whether something may be purged; if its days are over but it may not, say why."""
     try:
-        over = due.runs_due(run)
+        over = quarantine_days_over.runs_due(run)
     except LakegcError as unknown:
         return False, unknown.found
     if over and not run.options.may_sweep:
@@ -214,13 +214,13 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
     return bool(over), None
 
 
-def _purge(run: Run, held: lease.Lease, done: purge.Purged) -> str | None:
+def _purge(run: Run, held: lease.Lease, done: purge_quarantine.Purged) -> str | None:
     """Purge; return why it ended early.
 
     The run has done its work, so only a lost lease ends house-keeping.
     """
     try:
-        purge.purge(run, held, done)
+        purge_quarantine.purge(run, held, done)
     except LeaseLostError:
         raise
     except LakegcError as unknown:
@@ -429,8 +429,8 @@ def _listed(
 
 def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
     found: dict[RunKey, _Files] = {}
-    for key, size, modified in _listed(store, layout.ROOT, _FOLDERS):
-        run = layout.run_of(key)
+    for key, size, modified in _listed(store, lakegc_keys.ROOT, _FOLDERS):
+        run = lakegc_keys.run_of(key)
         if run is not None:
             found.setdefault(run, _Files()).add(key, size, modified)
     return found
@@ -441,7 +441,7 @@ def _quarantined(store: ObjectStore) -> set[RunKey]:
     return {
         key
         for key in quarantine.runs(store)
-        if any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
+        if any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))
     }
 
 
@@ -460,10 +460,10 @@ def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) ->
 
 def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     """Make the report of a run that has none yet, while its tables are still there."""
-    if layout.verdict_key(key) not in files.sizes:
+    if lakegc_keys.verdict_key(key) not in files.sizes:
         return  # never marked to its end: there is nothing to report
     swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
-    if layout.report_keys(key, swept=swept)["json"] in files.sizes:
+    if lakegc_keys.report_keys(key, swept=swept)["json"] in files.sizes:
         return
     report.load(replace(run, key=key, known={}))
 
