@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakegc_dagster import notify, overview
-    from spark_core import collect, lakefs, mark, sweep
+    from spark_core import lakefs, mark, sweep
+    from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
     from spark_core.upkeep import prune_own_tables as prune
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "collect": "spark_core.mark_and_sweep",
     "notify": "lakegc_dagster.notify",
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",

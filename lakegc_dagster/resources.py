@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakegc_dagster import engine
 from lakegc_dagster.azure_resources import NoAzure, with_azure
 from lakegc_dagster.environment import environment_of
-from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.errors_for_dagster import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.s3_resources import NoS3, with_s3

@@ -1,6 +1,6 @@
 """The five tables of the mark and its verdict; deletes nothing.
 
-The specs of the tables give their order; `spark_core.collect` follows the same one.
+The specs of the tables give their order; `spark_core.mark_and_sweep` follows the same one.
 """
 
 from typing import Any

@@ -15,7 +15,7 @@ from rich.console import Console
 from lakegc_dagster import console
 from lakegc_dagster.environment import environment_of
 from lakegc_dagster.submit.keys import OWN, Job, read_job
-from spark_core import collect, lakegc_keys
+from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
 from spark_core.clocks import SystemClock
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
@@ -166,11 +166,11 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
     shown.print(f"run {key}", markup=False)
     with console.Steps(shown) as steps:
         if own_key is None:
-            found = collect.mark_and_conclude(opened, steps)
+            found = mark_and_sweep.mark_and_conclude(opened, steps)
             if not found.passed or not job.sweep:
                 _report(shown, opened)
-            collect.require_passed(opened, found)
-        stored = collect.sweep(opened, steps) if job.sweep else None
+            mark_and_sweep.require_passed(opened, found)
+        stored = mark_and_sweep.sweep(opened, steps) if job.sweep else None
     if stored is not None:
         with phase(SWEEP_STANDS):
             _report(shown, opened)

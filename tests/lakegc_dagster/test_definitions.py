@@ -105,7 +105,7 @@ _NOT_TO_LOAD = (
     "rich",
     "sqlalchemy",
     "urllib3",
-    "spark_core.collect",
+    "spark_core.mark_and_sweep",
     "spark_core.graveler",
     "spark_core.upkeep.prune_own_tables",
     "spark_core.lakefs",

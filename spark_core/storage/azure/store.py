@@ -31,14 +31,14 @@ from spark_core.storage.azure.errors import (
     explain,
     failure_of,
 )
-from spark_core.storage.azure.pages import FOLDER, batch_answers, page_of, repeats
+from spark_core.storage.azure.listing_pages import FOLDER, batch_answers, page_of, repeats
 from spark_core.storage.azure.undelete import find_deleted
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer, one_by_one
 from spark_core.storage.failures import Words
+from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
-from spark_core.storage.pages import Listed, Page, md5_in_hex
 from spark_core.storage.remote import RemoteStore
 from spark_core.storage.undelete import BringBack, Lost
 

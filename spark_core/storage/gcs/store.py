@@ -20,9 +20,9 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import Words
+from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
-from spark_core.storage.pages import Listed, Page
 from spark_core.storage.remote import OrderedRemoteStore
 from spark_core.storage.undelete import BringBack, Lost
 
@@ -42,7 +42,7 @@ try:
         failure_of,
         unconfirmed,
     )
-    from spark_core.storage.gcs.pages import (
+    from spark_core.storage.gcs.listing_pages import (
         KIND,
         OBJECT_FIELDS,
         PAGE_FIELDS,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from lakegc_dagster.collected import collected_repositories
+from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.schedules import nightly_runs
 from lakegc_dagster.settings import Settings, load_settings

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
 from spark_core.storage.azure.errors import AzureFailure
-from spark_core.storage.azure.pages import batch_answers, page_of, repeats
-from spark_core.storage.pages import Listed, md5_in_hex
+from spark_core.storage.azure.listing_pages import batch_answers, page_of, repeats
+from spark_core.storage.listing_pages import Listed, md5_in_hex
 from tests.support.azure_faults import batch
 
 ROOT = "https://lake.blob.core.windows.net/container/ns/"

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
-from spark_core.storage.pages import Listed
-from spark_core.storage.s3.pages import COLUMNS, checksum_of, page_batch, read_before_parser
+from spark_core.storage.listing_pages import Listed
+from spark_core.storage.s3.listing_pages import COLUMNS, checksum_of, page_batch, read_before_parser
 
 MD5 = "9dd4e461268c8034f5c8564e155c67a6"
 LISTING = botocore.session.get_session().get_service_model("s3").operation_model("ListObjectsV2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_core import collect, mark
+from spark_core import mark, mark_and_sweep
 from spark_core.checks import verdict
 from spark_core.records import tables
 
@@ -44,10 +44,12 @@ def test_collect_makes_each_table_from_the_stored_tables_that_its_spec_names(mon
 
     makers = {spec: maker(spec) for spec in mark._MAKERS}
     monkeypatch.setattr(mark, "_MAKERS", makers)
-    monkeypatch.setattr(collect, "_keep", lambda run, spec, make, on_event: f"stored {make().name}")
+    monkeypatch.setattr(
+        mark_and_sweep, "_keep", lambda run, spec, make, on_event: f"stored {make().name}"
+    )
     monkeypatch.setattr(verdict, "conclude", conclude)
     with pytest.raises(ConcludedError):
-        collect.mark_and_conclude(None, lambda *_: None)
+        mark_and_sweep.mark_and_conclude(None, lambda *_: None)
     assert made == [
         (spec.name, tuple(f"stored {name}" for name in spec.parents)) for spec in tables.MARK_TABLES
     ]
