@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakegc_dagster import notify, overview
+    from lakegc_dagster import overview
+    from lakegc_dagster.notices import messages
     from spark_core import lakefs, mark, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
@@ -21,7 +22,7 @@ __all__ = [
     "collect",
     "lakefs",
     "mark",
-    "notify",
+    "messages",
     "overview",
     "policies",
     "prune",
@@ -31,7 +32,7 @@ __all__ = [
 
 _ROOMS = {
     "collect": "spark_core.mark_and_sweep",
-    "notify": "lakegc_dagster.notify",
+    "messages": "lakegc_dagster.notices.messages",
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
     "prune": "spark_core.upkeep.prune_own_tables",

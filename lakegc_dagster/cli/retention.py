@@ -208,7 +208,7 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
       lakegc retention what-if my-repo --policy-file retention.yml --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - as above
     with ExitStack() as stack:
-        from lakegc_dagster.jvm import start_quietly
+        from lakegc_dagster.launch.java_process import start_quietly
         from lakegc_dagster.stored_runs import open_stored
         from spark_core.policies import document, what_if
 

@@ -154,7 +154,7 @@ def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
 @pytest.fixture
 def no_home(monkeypatch):
     """Let `launch`, and so the command line, work on an instance in memory."""
-    monkeypatch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+    monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from lakegc_dagster.console import Steps, console
-from lakegc_dagster.launch import _Recorder
+from lakegc_dagster.launch.run_job import _Recorder
 from spark_core.errors import LeaseHeldError, SameWorkError
 from spark_core.events import Event
 

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.assets.upkeep import house_keeping
-from lakegc_dagster.launch import _Recorder
+from lakegc_dagster.launch.run_job import _Recorder
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
 from lakegc_dagster.settings import Settings

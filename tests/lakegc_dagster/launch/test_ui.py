@@ -12,7 +12,7 @@ import time
 import pytest
 import urllib3
 
-from lakegc_dagster import ui
+from lakegc_dagster.launch import ui
 from lakegc_dagster.settings import load_settings
 from spark_core.errors import LakegcError, SettingsError
 

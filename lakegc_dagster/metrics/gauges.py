@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from lakegc_dagster.open_metrics import CONTENT_TYPE, Gauge, exposition
+from lakegc_dagster.metrics.open_metrics import CONTENT_TYPE, Gauge, exposition
 from lakegc_dagster.settings import Settings
 from spark_core.errors import LakegcError, SettingsError, TransientError
 from spark_core.report.past_runs import STATES, PastRun, refusals

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster.assets.arguments import POOL
-from lakegc_dagster.launch import launch
+from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.settings import Settings
 from spark_core import checks as guards
 from spark_core import mark, sweep

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lakegc_dagster import warm_up
+from lakegc_dagster.cli import warm_up
 from lakegc_dagster.cli.main import main
 from spark_core.errors import LakegcError
 from spark_core.spark.class_archive import class_archive

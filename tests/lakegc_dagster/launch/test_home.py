@@ -3,7 +3,7 @@
 import dagster as dg
 import yaml
 
-from lakegc_dagster.home import open_instance, prepare_home
+from lakegc_dagster.launch.home import open_instance, prepare_home
 
 
 def test_a_new_home_sends_no_telemetry_and_runs_one_thing_at_a_time(tmp_path):

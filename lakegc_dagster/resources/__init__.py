@@ -14,12 +14,12 @@ from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
 from lakegc_dagster import engine
-from lakegc_dagster.azure_resources import NoAzure, with_azure
 from lakegc_dagster.environment import environment_of
 from lakegc_dagster.errors_for_dagster import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.resources.azure import NoAzure, with_azure
+from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
-from lakegc_dagster.s3_resources import NoS3, with_s3
 from lakegc_dagster.settings import Settings, no_settings
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
@@ -42,7 +42,7 @@ from spark_core.spark.session import check_java, default_master, spark_config, w
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
 
-    from lakegc_dagster.azure_resources import AzureResource
+    from lakegc_dagster.resources.azure import AzureResource
     from spark_core.sweep import Progress
     from spark_core.upkeep.prune_own_tables import House
 

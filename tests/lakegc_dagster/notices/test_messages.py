@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.notify import Message, of_checks, of_error, of_status, send, tell
-from lakegc_dagster.notify_sensors import due_messages, message_of
+from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status, send, tell
+from lakegc_dagster.notices.sensors import due_messages, message_of
 from lakegc_dagster.overview import Past
 from lakegc_dagster.settings import Settings, load_settings
 from spark_core.errors import LakegcError, SettingsError, UnsafePlanError

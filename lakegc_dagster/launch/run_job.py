@@ -11,8 +11,8 @@ import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.errors_for_dagster import RETRY_AFTER
-from lakegc_dagster.home import open_instance
 from lakegc_dagster.jobs import JobName
+from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from types import FrameType
 
-from lakegc_dagster.home import prepare_home
+from lakegc_dagster.launch.home import prepare_home
 from lakegc_dagster.settings import FILE_VARIABLE, Settings
 from spark_core.errors import LakegcError, SettingsError
 

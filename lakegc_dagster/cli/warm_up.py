@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lakegc_dagster import jvm
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
-from lakegc_dagster.launch import launch
+from lakegc_dagster.launch import java_process
+from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import load_report
@@ -74,10 +74,10 @@ def _collect(options: str) -> None:
     with tempfile.TemporaryDirectory(prefix="lakegc-warm-up-") as parent:
         try:
             _mark_and_sweep(Path(parent, "sandbox"), options)
-            code = jvm.end(seconds=_END_SECONDS)
+            code = java_process.end(seconds=_END_SECONDS)
         except BaseException:
             # At this point Java would write only half of the archive.
-            jvm.kill()
+            java_process.kill()
             raise
     if code != 0:
         raise LakegcError(
@@ -91,7 +91,7 @@ def _mark_and_sweep(directory: Path, options: str) -> None:
         key = RunKey.at(datetime.now(UTC))
         documents_history(sandbox, REPOSITORY_ID, now=key.instant)
         settings = load_settings(demo_sandbox.settings_file(directory), env)
-        jvm.start_quietly(settings)
+        java_process.start_quietly(settings)
         result = launch(settings, "mark_and_sweep", REPOSITORY_ID, key)
         if not result.success:
             raise result.error or LakegcError(f"the small collection failed: {result.message}")

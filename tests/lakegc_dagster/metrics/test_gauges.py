@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from lakegc_dagster.metrics import metrics_text, publish, push, write_file
-from lakegc_dagster.open_metrics import Gauge, exposition
+from lakegc_dagster.metrics.gauges import metrics_text, publish, push, write_file
+from lakegc_dagster.metrics.open_metrics import Gauge, exposition
 from lakegc_dagster.overview import Past
 from lakegc_dagster.settings import Settings
 from spark_core.errors import LakegcError, SettingsError, TransientError
@@ -232,7 +232,7 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are():
     for sample in values(metrics_text([Past("repo", [run], status)], NOW)):
         name, _, named = sample.partition("{")
         labels.setdefault(name, set()).update(re.findall(r'(\w+)="', named))
-    dashboard = json.loads((Path(__file__).parents[2] / "docs/grafana.json").read_text())
+    dashboard = json.loads((Path(__file__).parents[3] / "docs/grafana.json").read_text())
     asked = [
         (target["expr"], target["legendFormat"])
         for panel in dashboard["panels"]

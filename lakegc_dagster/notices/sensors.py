@@ -20,7 +20,7 @@ from spark_core.checks import ADVISORY
 from spark_core.errors import LakegcError, SettingsError
 
 if TYPE_CHECKING:
-    from lakegc_dagster.notify import Message
+    from lakegc_dagster.notices.messages import Message
     from spark_core.report.status import RepositoryStatus
 
 FROM_TAG = "lakegc/from"
@@ -47,7 +47,7 @@ def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
         message = message_of(context)
         if message is not None:
-            went = engine.notify.tell(settings, message)
+            went = engine.messages.tell(settings, message)
             context.log.info("%s: told %s", message.title, ", ".join(went) or "nobody")
 
     return tell_of_failed_and_refused_runs
@@ -67,15 +67,15 @@ def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
         repository_id, _, key = partition.partition("|")
     failing = _failed_checks(context)
     if failing:
-        return engine.notify.of_checks(repository_id, key, failing)
+        return engine.messages.of_checks(repository_id, key, failing)
     for event in context.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         if failure is not None and failure.description:
             kind = failure.metadata.get("error")
             text = failure.description.partition(": ")[2]
-            return engine.notify.of_error(repository_id, key, _error(kind, text))
+            return engine.messages.of_error(repository_id, key, _error(kind, text))
     words = context.failure_event.message or "the run failed, and Dagster does not say why"
-    return engine.notify.of_error(repository_id, key, LakegcError(words))
+    return engine.messages.of_error(repository_id, key, LakegcError(words))
 
 
 def _failed_checks(context: dg.RunFailureSensorContext) -> Mapping[str, str]:
@@ -121,7 +121,7 @@ def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
         # Where sending fails, those who were told are told again: twice is better than never.
         for name, message in due.items():
             if name not in told:
-                engine.notify.tell(settings, message)
+                engine.messages.tell(settings, message)
         context.update_cursor(json.dumps(sorted(due)))
         return dg.SkipReason(f"{len(set(due) - told)} messages were sent")
 
@@ -137,7 +137,7 @@ def due_messages(statuses: Iterable["RepositoryStatus"], now: datetime) -> dict[
     """
     found = {}
     for status in statuses:
-        for message in engine.notify.of_status(status):
+        for message in engine.messages.of_status(status):
             once = message.run or f"{now:%Y-%m-%d}"
             found[f"{message.event}|{status.repository}|{once}"] = message
     return found
