@@ -40,7 +40,7 @@ from spark_core.report.values import (
     Rules,
 )
 from spark_core.run import Run
-from spark_core.run.options import OPTIONS
+from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.spark.session import surfacing_errors
 
 NAMED = 100

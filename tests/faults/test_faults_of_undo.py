@@ -17,6 +17,7 @@ from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
+from spark_core.run.cutoff import cutoff_of
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
 from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
@@ -218,7 +219,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     run = case.run
     for days in (40, 50):
         key = RunKey.at(NOW - timedelta(days=days))
-        older = replace(run, key=key, cutoff=run.options.cutoff(key))
+        older = replace(run, key=key, cutoff=cutoff_of(run.options, key))
         passing_mark(older)
         verdict.conclude(older)
         run.store.put(lakegc_keys.report_keys(key, swept=False)["json"], b"{}")

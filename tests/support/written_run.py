@@ -16,6 +16,7 @@ from spark_core.model import Repository, RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
+from spark_core.run.cutoff import cutoff_of
 from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep.outcomes import measure
 from tests.support.clock import FakeClock
@@ -216,6 +217,6 @@ def written_run(folder, spark):
             store=open_store(namespace, store_options),
             options=OPTIONS,
             environment=environment,
-            cutoff=OPTIONS.cutoff(key),
+            cutoff=cutoff_of(OPTIONS, key),
         )
     )

@@ -12,6 +12,7 @@ from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import documents, tables
 from spark_core.report import Group, Report
+from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -69,7 +70,7 @@ def test_it_holds_for_its_own_mark_alone(run):
     _marked(run, **MOST)
     verdict.confirm(run, SHARE, who="ann@desk")
     key = RunKey.at(NOW - timedelta(hours=1))
-    other = replace(run, key=key, cutoff=run.options.cutoff(key))
+    other = replace(run, key=key, cutoff=cutoff_of(run.options, key))
     _marked(other, **MOST)
     run.store.put(
         lakegc_keys.confirmation_key(other.key, SHARE),

@@ -10,6 +10,7 @@ from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.model import RunKey
+from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -26,7 +27,7 @@ def _on(run, days_ago, **options):
     return replace(
         run,
         key=key,
-        cutoff=run.options.cutoff(key),
+        cutoff=cutoff_of(run.options, key),
         options=replace(run.options, max_missing_share=1, **options),
     )
 

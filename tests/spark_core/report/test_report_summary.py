@@ -13,6 +13,7 @@ from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, summary
+from spark_core.run.cutoff import before
 from tests.support.written_run import NOW, OLD
 
 pytestmark = pytest.mark.spark
@@ -246,7 +247,7 @@ def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(wri
     run = written.run
     later = replace(
         run,
-        cutoff=run.key.cutoff(timedelta(days=30)),
+        cutoff=before(run.key, timedelta(days=30)),
         options=replace(run.options, min_age=timedelta(days=30), flat=True),
     )
     found = report.load(later)

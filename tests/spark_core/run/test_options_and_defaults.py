@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core.run.options import OPTIONS, RunOptions
+from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
 
 def test_the_options_that_decide_are_kept_in_these_words():

@@ -1,18 +1,13 @@
-"""What a run may do and how far it goes: each option, with its bounds and its name in settings."""
+"""The options of a run: each with its default, its bounds and its name in settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from spark_core.clocks import MAX_CLOCK_SKEW
-from spark_core.model import RunKey
-
-# A minimum age is unsafe below the time that a server usually lets an upload wait for its
-# reference.
-_USUAL_GRACE = timedelta(hours=24)
 
 # A century. A longer time is a typing error, and datetime cannot subtract it.
 _LONGEST_DAYS = 36_500
@@ -234,25 +229,6 @@ class RunOptions:
     def accepted_skew(self) -> timedelta:
         """How far two clocks may differ without a refusal."""
         return min(self.max_clock_skew, MAX_CLOCK_SKEW)
-
-    def cutoff(self, key: RunKey) -> datetime:
-        """Return the instant before which an object must have been written to be considered.
-
-        This machine's clock counts the minimum age, and the server's clock the validity of a link.
-        An upload that is a moment older than 24 hours here may be minutes younger there, and its
-        link may still be valid. So the difference that the clocks may have is added. An unsafe
-        minimum age, of a throw-away repository, is taken as it is.
-        """
-        return key.cutoff(self.min_age + self._allowance)
-
-    def uploads_cutoff(self, key: RunKey) -> datetime:
-        """Return the `cutoff` for what a long upload in parts keeps beside its address."""
-        return key.cutoff(max(self.min_age, self.longest_upload) + self._allowance)
-
-    @property
-    def _allowance(self) -> timedelta:
-        is_unsafe = self.allow_unsafe_min_age and self.min_age < _USUAL_GRACE
-        return timedelta(0) if is_unsafe else self.accepted_skew
 
 
 def _declared() -> tuple[Option, ...]:
