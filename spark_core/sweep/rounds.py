@@ -134,64 +134,114 @@ def delete_in_rounds(
             time.
         LakegcError: The error of reading again, or of an executor; the journal stands.
     """
-    sweep, total, number, idle = secrets.token_hex(6), Tally(), 0, 0
-    look: Look | None = None
-    meter: Meter | None = None
-    spread = _spread(run, plan.expired.manifest.rows)
-    remainder = _Remainder(run, plan.expired, journal, sweep)
     sent = sent or Deleting(journal.folder)
+    rounds, idle = _Rounds(run, plan, journal, lease, tell=tell, sent=sent), 0
     try:
         while True:
-            number += 1
-            left = remainder.frame()
-            if look is None or not _is_worth_a_round(run, look):
-                # The earlier look is released only afterwards: what it has seen alive stays alive.
-                last, look = look, plan.look_again(run, left, plan.mark)
-                if last is not None:
-                    last.frame.unpersist()
-            # The look may have taken long. The beat after it shows that no other collector has
-            # begun.
-            lease.beat()
-            meter = meter or Meter(plan.expired.manifest.rows, remainder.done, tell)
-            time_left = _time_left(run, look.began, lease)
-            until = run.now() + time_left
-            orders = Orders(
-                journal=journal,
-                limits=plan.limits,
-                deadline=Deadline.after(time_left, run.store),
-                sweep=sweep,
-                round=number,
-                deletes_per_second=spread.deletes_per_second,
-                threads=run.options.read_threads,
-                dispose=plan.dispose,
-                lot_rows=spread.lot_rows,
-                requests_at_once=spread.requests_at_once,
-            )
-            lost_until = lease.sent_until
-            if time_left > timedelta():
-                sent.round_begins(until)
-                lease.sent_until = max(until, lost_until or until)
-            with surfacing_errors(), meter.watching(journal, sweep, number):
-                told = _round(left, look.frame, spread.tasks, orders)
-            total.add(told)
-            sent.round_ended(total.objects["deleted"])
-            if not may_be_at_work(run.spark, was_retried=told.retries > 0):
-                lease.sent_until = lost_until
-            meter.concluded += told.concluded
-            meter.kept, meter.failed = (
-                total.objects["kept"],
-                total.objects["refused"] + total.objects["failed"],
-            )
-            meter.tell(number)
-            if not told.objects["unsent"]:
-                return Swept(replace_unsent(total), number, look.figures)
-            idle = 0 if told.concluded else idle + 1
+            done, look, time_left = rounds.delete_for_one()
+            if not done.objects["unsent"]:
+                return Swept(replace_unsent(rounds.total), rounds.number, look.figures)
+            idle = 0 if done.concluded else idle + 1
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, look, time_left)
     finally:
-        remainder.release()
-        if look is not None:
-            look.frame.unpersist()
+        rounds.release()
+
+
+class _Rounds:
+    """The rounds of one process: what they share, and what they did so far.
+
+    Args:
+        run: The run.
+        plan: What to delete.
+        journal: Bound to the plan.
+        lease: Held by this process.
+        tell: Called with the progress.
+        sent: Told what was sent.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        plan: Plan,
+        journal: Journal,
+        lease: Lease,
+        *,
+        tell: OnProgress,
+        sent: Deleting,
+    ) -> None:
+        self._run, self._plan, self._journal = run, plan, journal
+        self._lease, self._tell, self._sent = lease, tell, sent
+        self._sweep = secrets.token_hex(6)
+        self._spread = _spread(run, plan.expired.manifest.rows)
+        self._remainder = _Remainder(run, plan.expired, journal, self._sweep)
+        self._look: Look | None = None
+        self._meter: Meter | None = None
+        self.total, self.number = Tally(), 0
+
+    def delete_for_one(self) -> tuple[Tally, Look, timedelta]:
+        """Delete for one round; return what it did, under which look, and how long it had."""
+        self.number += 1
+        left = self._remainder.frame()
+        look = self._good_look(left)
+        # The look may have taken long. The beat after it shows that no other collector has begun.
+        self._lease.beat()
+        rows = self._plan.expired.manifest.rows
+        self._meter = self._meter or Meter(rows, self._remainder.done, self._tell)
+        time_left = _time_left(self._run, look.began, self._lease)
+        done = self._send(left, look, time_left, self._meter)
+        self._report(done, self._meter)
+        return done, look, time_left
+
+    def release(self) -> None:
+        """Release what the executors hold."""
+        self._remainder.release()
+        if self._look is not None:
+            self._look.frame.unpersist()
+
+    def _good_look(self, left: DataFrame) -> Look:
+        """Return the last look, or another one if too little of its time is left."""
+        last = self._look
+        if last is not None and _is_worth_a_round(self._run, last):
+            return last
+        self._look = look = self._plan.look_again(self._run, left, self._plan.mark)
+        # The earlier look is released only now: what it has seen alive stays alive.
+        if last is not None:
+            last.frame.unpersist()
+        return look
+
+    def _send(self, left: DataFrame, look: Look, time_left: timedelta, meter: Meter) -> Tally:
+        """Let the executors delete until the time is over; count what they did."""
+        run, lease, spread = self._run, self._lease, self._spread
+        until, lost_until = run.now() + time_left, lease.sent_until
+        orders = Orders(
+            journal=self._journal,
+            limits=self._plan.limits,
+            deadline=Deadline.after(time_left, run.store),
+            sweep=self._sweep,
+            round=self.number,
+            deletes_per_second=spread.deletes_per_second,
+            threads=run.options.read_threads,
+            dispose=self._plan.dispose,
+            lot_rows=spread.lot_rows,
+            requests_at_once=spread.requests_at_once,
+        )
+        if time_left > timedelta():
+            self._sent.round_begins(until)
+            lease.sent_until = max(until, lost_until or until)
+        with surfacing_errors(), meter.watching(self._journal, self._sweep, self.number):
+            done = _round(left, look.frame, spread.tasks, orders)
+        self.total.add(done)
+        self._sent.round_ended(self.total.objects["deleted"])
+        if not may_be_at_work(run.spark, was_retried=done.retries > 0):
+            lease.sent_until = lost_until
+        return done
+
+    def _report(self, done: Tally, meter: Meter) -> None:
+        objects = self.total.objects
+        meter.concluded += done.concluded
+        meter.kept, meter.failed = objects["kept"], objects["refused"] + objects["failed"]
+        meter.tell(self.number)
 
 
 def replace_unsent(total: Tally) -> Tally:
