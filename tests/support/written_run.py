@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import lakegc_keys
+from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
@@ -220,3 +220,12 @@ def written_run(folder, spark):
             cutoff=cutoff_of(OPTIONS, key),
         )
     )
+
+
+def journal_entries(outcome, addresses, *, at=NOW):
+    """Return rows of a journal: objects of 4 bytes with one outcome."""
+    rows = [
+        {"address": address, "size_bytes": 4, "outcome": outcome, "error": None, "at": at}
+        for address in addresses
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]

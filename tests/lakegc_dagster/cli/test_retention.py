@@ -15,6 +15,7 @@ from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
 from spark_core.model import RunKey
 from spark_core.policies import document, versions
 from spark_core.policies.schema import schema_text
+from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"
 LOGS = '{"rules": [{"filter": {"prefix": "main/logs/"}, "expiration": {"all": {"weeks": 2}}}]}'
@@ -31,14 +32,7 @@ def sandbox(tmp_path):
 
 @pytest.fixture
 def config(sandbox, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", sandbox.access_key_id)
-    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", sandbox.secret_access_key)
-    file = tmp_path / "lakegc.toml"
-    file.write_text(
-        f'[server]\nendpoint = "{sandbox.endpoint}"\n[storage]\n'
-        f'local_path = "{sandbox.blockstore}"\n[repositories.repo]\n'
-    )
-    return file
+    return settings_in_environment(sandbox, tmp_path, monkeypatch, WITH_REPO)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from spark_core.upkeep import purge_quarantine, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_still_needed import Needed
 from tests.support.faults import ERROR, Faults, FaultyStore
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, journal_entries, written_run
 
 pytestmark = pytest.mark.spark
 
@@ -469,8 +469,8 @@ def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     names = [f"data/s/{number}" for number in range(2_500)]
     for begin in range(0, len(names), 1_000):
         some = names[begin : begin + 1_000]
-        journal.intend(f"aa.1.0.0.{begin}", _entries("intended", some))
-        journal.conclude(f"bb.1.0.0.{begin}", _entries("kept", some))
+        journal.intend(f"aa.1.0.0.{begin}", journal_entries("intended", some))
+        journal.conclude(f"bb.1.0.0.{begin}", journal_entries("kept", some))
     there = names[::500]
     for address in there:
         run.store.put(address, b"1234")
@@ -483,14 +483,6 @@ def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     ]
     assert sum(part.rows for part in gone) == 2_500 - len(there)
     assert max(part.rows for part in gone) <= 1_000
-
-
-def _entries(outcome, addresses):
-    rows = [
-        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW}
-        for a in addresses
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 
 def test_there_are_as_many_tasks_as_there_is_work_for(spark):
