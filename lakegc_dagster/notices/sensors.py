@@ -116,14 +116,14 @@ def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
         context: dg.SensorEvaluationContext,
     ) -> dg.SkipReason:
         statuses = [past.status for past in engine.overview.overview(settings, newest=_NEWEST)]
-        told = frozenset(json.loads(context.cursor or "[]"))
+        sent_before = frozenset(json.loads(context.cursor or "[]"))
         due = due_messages(statuses, datetime.now(UTC))
         # Where sending fails, those who were told are told again: twice is better than never.
         for name, message in due.items():
-            if name not in told:
+            if name not in sent_before:
                 engine.messages.tell(settings, message)
         context.update_cursor(json.dumps(sorted(due)))
-        return dg.SkipReason(f"{len(set(due) - told)} messages were sent")
+        return dg.SkipReason(f"{len(set(due) - sent_before)} messages were sent")
 
     return tell_of_overdue_and_waiting_repositories
 

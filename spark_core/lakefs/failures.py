@@ -47,8 +47,8 @@ class NoSuchCallError(SettingsError):
     """The server does not know the call: it is too old for it, or is no lakeFS server."""
 
 
-class Failures:
-    """Words errors for one server.
+class ServerErrors:
+    """The errors of one server, in words that say what to do.
 
     Args:
         options: Its address, limits and keys; no text may hold the keys.
@@ -57,7 +57,7 @@ class Failures:
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
 
-    def of(self, call: Call, answer: Answer) -> LakegcError:
+    def of_answer(self, call: Call, answer: Answer) -> LakegcError:
         """Return the error for an answer without success: what it means and what to do about it."""
         text = self.shown(answer.message)
         found = f"{call.subject}: {self.options.endpoint} answered {answer.status}" + (
@@ -91,7 +91,7 @@ class Failures:
             f"{found}: it does not accept the request", "Check the names in the settings."
         )
 
-    def lost(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
+    def of_connection(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
         """Translate an error of urllib3; None for a connection that broke off in the middle."""
         options = self.options
         if isinstance(error, urllib3.exceptions.ReadTimeoutError):

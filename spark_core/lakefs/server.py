@@ -199,7 +199,7 @@ class LakeFSServer:
         if answer.status == 404:
             if answer.message == _NOT_FOUND:
                 return None
-            raise self._transport.failures.of(call, answer)
+            raise self._transport.errors.of_answer(call, answer)
         body = Body.of(call, answer)
         branches: dict[str, int] = {}
         for rule in body.optional_parts("branches"):

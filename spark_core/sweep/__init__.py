@@ -118,7 +118,11 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
             if earlier is not None and not resumed:
                 raise _no_journal(run)
             plan = Plan(
-                expired, verdict.load_mark(run), limits, references_now.look_again(), _dispose(run)
+                expired,
+                verdict.load_mark(run),
+                limits,
+                references_now.reader_of_references(),
+                _dispose(run),
             )
             swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
             if resumed or held.sent_until is not None:

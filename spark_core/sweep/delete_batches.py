@@ -106,9 +106,9 @@ class Tally:
     left: list[tuple[str, str, str]] = field(default_factory=list)
     retries: int = 0
 
-    def count(self, address: str, size: int, told: _Answer) -> None:
+    def count(self, address: str, size: int, answer: _Answer) -> None:
         """Add one object."""
-        outcome, error = told
+        outcome, error = answer
         self.objects[outcome] += 1
         self.size_bytes[outcome] += size
         if outcome in {"refused", "failed"} and len(self.left) < NAMED:
@@ -218,7 +218,7 @@ class _Task:
             left = (self._timer.instant - self._timer.now()).total_seconds()
             # In a short round the objects must still be sent within it.
             self._lot_until = monotonic() + min(LOT_SECONDS, left / 4)
-        self._lot.append((rows, self._examiner.look(rows)))
+        self._lot.append((rows, self._examiner.examine(rows)))
         if (
             sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows
             or monotonic() >= self._lot_until
@@ -242,7 +242,7 @@ class _Task:
                 strict=True,
             )
         )
-        told = {
+        known = {
             address: found
             for address, reason, state in zip(
                 columns[0], rows.column("why").to_pylist(), seen, strict=True
@@ -252,18 +252,18 @@ class _Task:
         asked = (
             {}
             if self._timer.passed
-            else {key: one for key, one in planned.items() if key not in told}
+            else {key: one for key, one in planned.items() if key not in known}
         )
-        told |= self._delete(rows, asked, told)
-        self._count(rows, told)
+        known |= self._delete(rows, asked, known)
+        self._count(rows, known)
 
-    def _count(self, rows: pa.RecordBatch, told: dict[str, _Answer]) -> None:
+    def _count(self, rows: pa.RecordBatch, known: dict[str, _Answer]) -> None:
         addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
         for address, size in zip(addresses, sizes, strict=True):
-            self.tally.count(address, size, told.get(address, ("unsent", None)))
+            self.tally.count(address, size, known.get(address, ("unsent", None)))
 
     def _delete(
-        self, rows: pa.RecordBatch, asked: Mapping[str, _Planned], told: Mapping[str, _Answer]
+        self, rows: pa.RecordBatch, asked: Mapping[str, _Planned], known: Mapping[str, _Answer]
     ) -> dict[str, _Answer]:
         """Journal, delete and journal again; return the answers for the objects asked for."""
         batch = f"{self._orders.sweep}.{self._orders.round}.{self._name}.{self._number}"
@@ -275,21 +275,21 @@ class _Task:
         if asked:
             journal.intend(batch, self._entries(dict.fromkeys(asked, ("intended", None)), sizes))
         answers, error = self._send(asked)
-        if told or answers:
-            journal.conclude(batch, self._entries({**told, **answers}, sizes))
+        if known or answers:
+            journal.conclude(batch, self._entries({**known, **answers}, sizes))
         if error is not None:
             raise error
         return answers
 
-    def _entries(self, told: dict[str, _Answer], sizes: dict[str, int]) -> pa.RecordBatch:
+    def _entries(self, known: dict[str, _Answer], sizes: dict[str, int]) -> pa.RecordBatch:
         at = self._timer.now()
         return pa.record_batch(
             [
-                pa.array(told, pa.string()),
-                pa.array([sizes[address] for address in told], pa.int64()),
-                pa.array([outcome for outcome, _ in told.values()], pa.string()),
-                pa.array([error for _, error in told.values()], pa.string()),
-                pa.array([at] * len(told), schemas.INSTANT),
+                pa.array(known, pa.string()),
+                pa.array([sizes[address] for address in known], pa.int64()),
+                pa.array([outcome for outcome, _ in known.values()], pa.string()),
+                pa.array([error for _, error in known.values()], pa.string()),
+                pa.array([at] * len(known), schemas.INSTANT),
             ],
             schema=schemas.JOURNAL,
         )
@@ -317,21 +317,21 @@ class _Task:
             return _gathered(pool.map(self._answered, requests))
 
     def _answered(self, request: Mapping[str, _Planned]) -> dict[str, _Answer]:
-        told: dict[str, _Answer] = dict.fromkeys(request, ("unsent", None))
+        known: dict[str, _Answer] = dict.fromkeys(request, ("unsent", None))
         keys = [] if self._timer.passed else self._still_there(request)
         # The deadline is also checked after the questions, because quarantine copies before it asks
         # the pace.
         if not keys or self._timer.passed:
-            return told
+            return known
         pace = _Pace(self._timer, self._pacer)
         try:
-            told |= self._request(keys, pace)
+            known |= self._request(keys, pace)
         except DeadlinePassedError:
             if pace.sent:
                 # Nobody knows what a request under way has done. Its intent stays open, and the
                 # next round looks.
-                told = {key: one for key, one in told.items() if key not in set(keys)}
-        return told
+                known = {key: one for key, one in known.items() if key not in set(keys)}
+        return known
 
     def _still_there(self, request: Mapping[str, _Planned]) -> list[str]:
         """Ask again for objects that were seen too long ago, and return those that are unchanged.
@@ -341,7 +341,7 @@ class _Task:
         oldest = self._timer.clocks.monotonic() - SEEN_SECONDS
         old = {key: row for key, (row, at) in request.items() if at < oldest}
         seen = (
-            dict(zip(old, self._examiner.look_again(list(old.values())), strict=True))
+            dict(zip(old, self._examiner.examine_again(list(old.values())), strict=True))
             if old
             else {}
         )
@@ -387,13 +387,13 @@ class _Pace:
 
 def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer], Exception | None]:
     """Collect answers up to the first error; nothing more is sent after it."""
-    told: dict[str, _Answer] = {}
+    known: dict[str, _Answer] = {}
     try:
         for answer in answers:
-            told |= answer
+            known |= answer
     except Exception as error:  # noqa: BLE001 - raised again, behind what was answered before
-        return told, error
-    return told, None
+        return known, error
+    return known, None
 
 
 def _without_asking(why: str | None, seen: Seen) -> _Answer | None:

@@ -90,7 +90,7 @@ def move(
         the original stays, except that a deletion which the store did not confirm may have
         happened.
     """
-    told: dict[str, DeleteOutcome] = {}
+    results: dict[str, DeleteOutcome] = {}
     asked = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         for begin in range(0, len(asked), _MOVED_AT_ONCE):
@@ -99,12 +99,12 @@ def move(
                 zip(some, pool.map(partial(_bring_about_copy, store, run_key), some), strict=True)
             )
             proved = [address for address, outcome in outcomes.items() if outcome is None]
-            told.update(
+            results.update(
                 (address, outcome) for address, outcome in outcomes.items() if outcome is not None
             )
             if proved:
-                told.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
-    return [told[address] for address in addresses]
+                results.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
+    return [results[address] for address in addresses]
 
 
 def _bring_about_copy(

@@ -185,7 +185,7 @@ class Examiner:
     _slice: str = field(init=False, default="")
     _listings: tuple[_Listing, ...] = field(init=False, default=())
 
-    def look(self, rows: pa.RecordBatch) -> list[Seen]:
+    def examine(self, rows: pa.RecordBatch) -> list[Seen]:
         """Compare objects with the store.
 
         Args:
@@ -211,7 +211,7 @@ class Examiner:
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
-    def look_again(self, rows: Sequence[Row]) -> list[Seen]:
+    def examine_again(self, rows: Sequence[Row]) -> list[Seen]:
         """Ask for objects one by one, whatever was seen before; a store's error is `unseen`."""
         return self._heads(rows, self._head_if_it_says)
 

@@ -39,8 +39,8 @@ from spark_core.records import tables
 from spark_core.records.figures import (
     ExpiredFigures,
     ListedFigures,
-    LookFigures,
     ReachedFigures,
+    SecondLookFigures,
     StagedReadFigures,
     TwinFigures,
 )
@@ -64,7 +64,7 @@ _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 
 @dataclass(frozen=True)
-class Known:
+class TablesRead:
     """Tables of the server that were read before; they never change, as their content names them.
 
     Attributes:
@@ -101,14 +101,14 @@ class ReferencesNow:
 
     began: datetime
     frame: DataFrame
-    figures: LookFigures
-    known: Known
+    figures: SecondLookFigures
+    known: TablesRead
     parts: Parts
-    searched: Known
+    searched: TablesRead
     ended: datetime
 
 
-def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
+def reader_of_references() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
     """Return `read_again` with a memory, for one sweep.
 
     The next calls do not read again what one call read of the server's tables.
@@ -216,8 +216,8 @@ class _Reading:
     calls: Counter[str]
     parts: Parts
     budget: timedelta | None
-    known: Known
-    searched: Known
+    known: TablesRead
+    searched: TablesRead
     found: DataFrame | None
     twin_figures: TwinFigures | None = None
 
@@ -235,7 +235,7 @@ class _Reading:
         budget: timedelta | None
         if previous is None:
             parts = Parts(run.now, run.options.reread_every * QUICK)
-            known = searched = Known()
+            known = searched = TablesRead()
             found, budget = alive, None
         else:
             parts, known, searched = previous.parts, previous.known, previous.searched
@@ -281,7 +281,7 @@ class _Reading:
         run, parts, commits, ended = self.run, self.parts, committed.commits, self.run.now()
         # A first reading reads every part.
         assert parts.oldest is not None and self.found is not None  # noqa: S101, PT018
-        figures = LookFigures(
+        figures = SecondLookFigures(
             began=self.began.isoformat(),
             oldest_began=parts.oldest.isoformat(),
             seconds=(ended - self.began).total_seconds(),
@@ -313,9 +313,9 @@ def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _Staged
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)
     # The rows are counted and compared. The compared rows must be the counted ones.
-    told = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
-    held.callback(told.unpersist)
-    hashes, rows, figures = counted(told)
+    held_hashes = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
+    held.callback(held_hashes.unpersist)
+    hashes, rows, figures = counted(held_hashes)
     return _StagedNow(hashes, _require_all_staged(run, staged.figures(figures), rows))
 
 
@@ -337,12 +337,12 @@ class _Committed:
 
     began: datetime
     commits: ReadCommits
-    known: Known
+    known: TablesRead
     figures: ReachedFigures
 
     @classmethod
     def read(
-        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: Known
+        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: TablesRead
     ) -> _Committed:
         """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
         began = run.now()
@@ -404,7 +404,7 @@ def _retained(commits: ReadCommits) -> dict[str, Metarange]:
 class _Reached:
     """What the present commits reach that the mark's commits did not."""
 
-    known: Known
+    known: TablesRead
     figures: ReachedFigures
 
     @classmethod
@@ -414,7 +414,7 @@ class _Reached:
         prefix: str,
         mark: Mapping[str, StoredTable],
         now: Mapping[str, Metarange],
-        known: Known,
+        known: TablesRead,
     ) -> _Reached:
         """Read the new metaranges, and those of their ranges that no head of the mark had.
 
@@ -459,7 +459,7 @@ class _Reached:
             entries_read=read["entries"],
         )
         heads_of_new = ranges.filter(ranges["is_head"])["range_id"]
-        new_known = Known(
+        new_known = TablesRead(
             {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
             addresses if known.addresses is None else known.addresses.unionByName(addresses),
             pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)], pa.string()),
@@ -469,7 +469,7 @@ class _Reached:
 
 
 def _new_metaranges(
-    marked: Mapping[str, bool], now: Mapping[str, Metarange], known: Known
+    marked: Mapping[str, bool], now: Mapping[str, Metarange], known: TablesRead
 ) -> list[Metarange]:
     """Return the metaranges that neither the mark nor an earlier reading read as they are now."""
     before = {
@@ -593,11 +593,11 @@ def _twins(
     run: Run,
     plan: DataFrame,
     mark: Mapping[str, StoredTable],
-    known: Known,
+    known: TablesRead,
     since: Heads,
     *,
     is_news: bool,
-) -> tuple[Known, _Search]:
+) -> tuple[TablesRead, _Search]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
     The sizes that entries give are compared with the store, also for objects written after the

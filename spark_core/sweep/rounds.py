@@ -16,7 +16,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.errors import TransientError
 from spark_core.lock.lease import Lease
 from spark_core.phases import Deleting
-from spark_core.records.figures import LookFigures
+from spark_core.records.figures import SecondLookFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -51,7 +51,7 @@ _LEASE_MARGIN = timedelta(seconds=30)
 _IDLE_ROUNDS = 3
 
 
-class Look(Protocol):
+class SecondLook(Protocol):
     """The objects of a plan that something references now."""
 
     @property
@@ -63,12 +63,12 @@ class Look(Protocol):
         """Columns address (key) and why."""
 
     @property
-    def figures(self) -> LookFigures:
+    def figures(self) -> SecondLookFigures:
         """Figures for the report."""
 
 
 # Called with the run, the rest of the plan, and the tables of its mark.
-LookAgain: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], Look]
+ReadReferences: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], SecondLook]
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Plan:
         expired: The expired addresses.
         mark: The tables of the mark, by name.
         limits: What each row is compared with.
-        look_again: Finds the objects that came back to life since the mark.
+        read_references: Finds the objects that came back to life since the mark.
         dispose: Deletes objects, or moves them to quarantine.
     """
 
     expired: StoredTable
     mark: Mapping[str, StoredTable]
     limits: Limits
-    look_again: LookAgain
+    read_references: ReadReferences
     dispose: Dispose
 
 
@@ -102,7 +102,7 @@ class Swept:
 
     tally: Tally
     rounds: int
-    second_look: LookFigures
+    second_look: SecondLookFigures
 
 
 def delete_in_rounds(
@@ -175,11 +175,11 @@ class _Rounds:
         self._sweep = secrets.token_hex(6)
         self._spread = _spread(run, plan.expired.manifest.rows)
         self._remainder = _Remainder(run, plan.expired, journal, self._sweep)
-        self._look: Look | None = None
+        self._look: SecondLook | None = None
         self._meter: Meter | None = None
         self.total, self.number = Tally(), 0
 
-    def delete_for_one(self) -> tuple[Tally, Look, timedelta]:
+    def delete_for_one(self) -> tuple[Tally, SecondLook, timedelta]:
         """Delete for one round; return what it did, under which look, and how long it had."""
         self.number += 1
         left = self._remainder.frame()
@@ -199,18 +199,18 @@ class _Rounds:
         if self._look is not None:
             self._look.frame.unpersist()
 
-    def _good_look(self, left: DataFrame) -> Look:
+    def _good_look(self, left: DataFrame) -> SecondLook:
         """Return the last look, or another one if too little of its time is left."""
         last = self._look
         if last is not None and _is_worth_a_round(self._run, last):
             return last
-        self._look = look = self._plan.look_again(self._run, left, self._plan.mark)
+        self._look = look = self._plan.read_references(self._run, left, self._plan.mark)
         # The earlier look is released only now: what it has seen alive stays alive.
         if last is not None:
             last.frame.unpersist()
         return look
 
-    def _send(self, left: DataFrame, look: Look, time_left: timedelta, meter: Meter) -> Tally:
+    def _send(self, left: DataFrame, look: SecondLook, time_left: timedelta, meter: Meter) -> Tally:
         """Let the executors delete until the time is over; count what they did."""
         run, lease, spread = self._run, self._lease, self._spread
         until, lost_until = run.now() + time_left, lease.sent_until
@@ -359,12 +359,12 @@ def _good_until(run: Run, look_began: datetime) -> datetime:
     return look_began + every - min(run.store.options.retry_timeout, every * _LONGEST_REPETITION)
 
 
-def _is_worth_a_round(run: Run, look: Look) -> bool:
+def _is_worth_a_round(run: Run, look: SecondLook) -> bool:
     least = run.options.reread_every * _WORTH_A_ROUND
     return _good_until(run, look.began) - run.now() >= least
 
 
-def _without_time(run: Run, look: Look, lasted: timedelta) -> TransientError:
+def _without_time(run: Run, look: SecondLook, lasted: timedelta) -> TransientError:
     """Say why rounds pass without a request, and which setting lets them go on."""
     if lasted > timedelta(0):
         return TransientError(

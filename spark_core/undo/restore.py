@@ -89,11 +89,11 @@ class Restored:
         """Whether everything that was asked for is back or, in a dry run, could come back."""
         return not self.objects["failed"] and not self.objects["not_restorable"]
 
-    def add(self, told: Tally) -> None:
+    def add(self, tally: Tally) -> None:
         """Add what tasks did."""
-        self.objects.update(told.objects)
-        self.size_bytes.update(told.size_bytes)
-        named = told.named[: _NAMED - len(self.left)]
+        self.objects.update(tally.objects)
+        self.size_bytes.update(tally.size_bytes)
+        named = tally.named[: _NAMED - len(self.left)]
         self.left += [UndeleteOutcome(key, outcome, error) for key, outcome, error in named]  # type: ignore[arg-type]
 
 
@@ -156,15 +156,15 @@ def _bring_back_all(
     rows, parts, idle = every, list[Part](), 0
     try:
         while count > 0:
-            told = recorded.work_on(run, rows, count, orders, held=held)
-            done.add(told)
-            parts += told.parts
+            tally = recorded.work_on(run, rows, count, orders, held=held)
+            done.add(tally)
+            parts += tally.parts
             done.record = folder if parts else None
-            if told.problem is not None:
-                raise told.problem
-            count -= told.done
-            idle = 0 if told.done else idle + 1
-            if count > 0 and not told.cut:
+            if tally.problem is not None:
+                raise tally.problem
+            count -= tally.done
+            idle = 0 if tally.done else idle + 1
+            if count > 0 and not tally.cut:
                 raise IncompleteReadError(
                     f"run {run.key} of {run.repository.id}: Spark lost {count} of the objects "
                     "that were to be brought back; the others have their outcome. Run the same "

@@ -299,29 +299,29 @@ class House:
     @property
     def words(self) -> str:
         """One line for people."""
-        said = (
+        clauses = (
             []
             if self.left is None
             else [f"the server keeps files of every collection: {self.left}"]
         )
         if self.left is not None and self.left.dump_files:
-            said.append(
+            clauses.append(
                 f"and this one's dump of refs: {self.left.dump_files} files, "
                 f"{bytes_text(self.left.dump_bytes)}"
             )
         if self.pruned.objects:
-            said.append(
+            clauses.append(
                 f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} "
                 f"files, {bytes_text(self.pruned.size_bytes)})"
             )
         if self.pruned.left:
-            said.append(f"{self.pruned.left} of their files are left for the next time")
-        said += self._quarantine_words()
+            clauses.append(f"{self.pruned.left} of their files are left for the next time")
+        clauses += self._quarantine_words()
         if self.pruned.not_now is not None:
-            said.append(f"nothing pruned now: {self.pruned.not_now}")
+            clauses.append(f"nothing pruned now: {self.pruned.not_now}")
         if self.problem is not None:
-            said.append(f"not finished: {self.problem}")
-        return "; ".join(said)
+            clauses.append(f"not finished: {self.problem}")
+        return "; ".join(clauses)
 
     def _quarantine_words(self) -> Iterator[str]:
         purged = self.pruned.purged

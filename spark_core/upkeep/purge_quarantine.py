@@ -65,13 +65,13 @@ class Purged:
     in_use: int = 0
     record: str | None = None
 
-    def add(self, told: Tally) -> None:
+    def add(self, tally: Tally) -> None:
         """Add what tasks did; objects that they had no time for stay in `left`."""
-        self.objects += told.objects["purged"]
-        self.size_bytes += told.size_bytes["purged"]
-        self.in_use += told.objects["in_use"]
-        self.unknown += told.objects["unknown"]
-        self.left -= told.done - told.objects["left"]
+        self.objects += tally.objects["purged"]
+        self.size_bytes += tally.size_bytes["purged"]
+        self.in_use += tally.objects["in_use"]
+        self.unknown += tally.objects["unknown"]
+        self.left -= tally.done - tally.objects["left"]
 
 
 def purge(run: Run, held: Lease, done: Purged) -> None:
@@ -143,14 +143,14 @@ class _Purge:
                 until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
             if self._rest is None:
                 self._rest, self.done.left = "left", self.count
-            told = self._round(_flagged(rows, needed), kept, until)
-            if self.count and not told.cut:
+            tally = self._round(_flagged(rows, needed), kept, until)
+            if self.count and not tally.cut:
                 raise IncompleteReadError(
                     f"repository {run.repository.id}: Spark lost {self.count} objects in "
                     "quarantine that were to be purged. Run again; if it stays, report it with "
                     "this text and Spark's version."
                 )
-            if not told.done:
+            if not tally.done:
                 return
 
     def _left(self) -> Rows:
@@ -176,25 +176,25 @@ class _Purge:
         run, limit = self.run, self.run.options.max_deletes_per_second
         tasks = 1 if isinstance(some, pa.Table) else tasks_for(run.spark, count)
         share = None if limit is None else limit / tasks
-        told = self._recorded(some, count, Purging(kept, run.options.read_threads, share), until)
-        self.done.add(told)
-        self.count -= told.done
-        if told.problem is not None:
-            if told.lost:
+        tally = self._recorded(some, count, Purging(kept, run.options.read_threads, share), until)
+        self.done.add(tally)
+        self.count -= tally.done
+        if tally.problem is not None:
+            if tally.lost:
                 self._rest = "unknown"
-            raise told.problem
-        return told
+            raise tally.problem
+        return tally
 
     def _recorded(
         self, some: Rows, count: int, work: recorded.Work, until: datetime | None
     ) -> Tally:
         held = None if until is None else self.held
         orders = Orders(self.run.store, work, schemas.PURGED, self.where)
-        told = recorded.work_on(self.run, some, count, orders, held=held, until=until)
-        self._parts += told.parts
-        if told.parts or told.lost:
+        tally = recorded.work_on(self.run, some, count, orders, held=held, until=until)
+        self._parts += tally.parts
+        if tally.parts or tally.lost:
             self.done.record = self.where
-        return told
+        return tally
 
     def note_left(self) -> None:
         """Write down the objects without an outcome, however this ended.

@@ -161,14 +161,14 @@ class _Task:
         """Delete copies with one request; yield nothing for copies that no request was sent for."""
         if self.gate.passed or not rows:
             return
-        keys, told, problem, pace = (
+        keys, outcomes, problem, pace = (
             [row["key"] for row in rows],
             dict[str, str](),
             None,
             _Pace(self.gate, self.pacer),
         )
         try:
-            told = {answer.key: answer.outcome for answer in self.store.delete(keys, pace=pace)}
+            outcomes = {answer.key: answer.outcome for answer in self.store.delete(keys, pace=pace)}
         except DeadlinePassedError:
             pass
         except LakegcError as ended:
@@ -176,11 +176,11 @@ class _Task:
         if pace.sent:
             # An object that the store did not confirm may be gone: an answer was lost, and only the
             # second one refused.
-            told |= self._looked_at([key for key in keys if told.get(key) not in _GONE])
-        if told:
+            outcomes |= self._looked_at([key for key in keys if outcomes.get(key) not in _GONE])
+        if outcomes:
             words = {"deleted": "purged", "already_gone": "purged", "unknown": "unknown"}
             yield rows_of(
-                [(row, words.get(told[row["key"]], "left")) for row in rows], self.gate.now()
+                [(row, words.get(outcomes[row["key"]], "left")) for row in rows], self.gate.now()
             )
         if problem is not None:
             raise problem
@@ -190,16 +190,16 @@ class _Task:
 
         From the first key on that the store does not answer for, the keys are `unknown`.
         """
-        told: dict[str, str] = {}
+        outcomes: dict[str, str] = {}
         rest = iter(keys)
         with suppress(LakegcError):
             while some := list(islice(rest, self.threads)):
                 there = list(self.pool.map(self.store.exists, some))
-                told |= {
+                outcomes |= {
                     key: "left" if is_there else "already_gone"
                     for key, is_there in zip(some, there, strict=True)
                 }
-        return dict.fromkeys(keys, "unknown") | told
+        return dict.fromkeys(keys, "unknown") | outcomes
 
 
 def rows_of(outcomes: Sequence[tuple[_Row, str]], at: datetime) -> pa.RecordBatch:

@@ -54,7 +54,7 @@ def needed_finder(run: Run) -> FindNeeded:
     Args:
         run: A run that is marked.
     """
-    again = references_now.look_again()
+    again = references_now.reader_of_references()
     reached: list[DataFrame] = []
 
     @surfacing_errors()

@@ -320,10 +320,10 @@ class AzureStore(RemoteStore[_Opened]):
         """
         clients, container = self._clients
         try:
-            said = self._ask(
+            properties = self._ask(
                 "head", "ask the properties of", "", clients.service.get_service_properties
             )
-            policy = said["delete_retention_policy"]
+            policy = properties["delete_retention_policy"]
             clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
             version = self._ask(
                 "head", "head", lakegc_keys.CLOCK, clock.get_blob_properties

@@ -309,13 +309,13 @@ class GcsStore(OrderedRemoteStore[Clients]):
     def after_deletion(self) -> AfterDeletion:
         """Read the bucket's soft delete and versioning; storage.buckets.get must be allowed."""
         try:
-            told = self._description()
-            hint = undelete_hint(told, self.root)
+            properties = self._description()
+            hint = undelete_hint(properties, self.root)
         except LakegcError as problem:
             return AfterDeletion(None, problem.found)
         if hint is not None:
             return AfterDeletion(True, hint)
-        if "softDeletePolicy" not in told:
+        if "softDeletePolicy" not in properties:
             return AfterDeletion(None, f"the bucket of {self.root} does not tell its soft delete")
         return AfterDeletion(
             False, f"soft delete and versioning of the bucket of {self.root} are off"

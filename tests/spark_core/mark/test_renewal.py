@@ -197,7 +197,10 @@ class Slow:
         yield from found
 
     def looks(self) -> Any:
-        look, plan = references_now.look_again(), self.marked.expired.frame(self.run.spark)
+        look, plan = (
+            references_now.reader_of_references(),
+            self.marked.expired.frame(self.run.spark),
+        )
         stored = self.marked.tables.all
         tables = {table.manifest.table: table for table in (*stored, self.marked.expired)}
         return lambda: look(self.run, plan, tables)
