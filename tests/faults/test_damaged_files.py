@@ -72,6 +72,18 @@ class Bench:
         return written_run(self.folder, spark=None).run
 
 
+def put_back(store: ObjectStore, key: str, made: Subject) -> Subject:
+    """Return a subject whose object is whole again after each reading."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return made.read(data)
+        finally:
+            store.put(key, made.data)
+
+    return Subject(made.names, made.data, read)
+
+
 def stored(
     store: ObjectStore, key: str, read: Callable[[], Any], *names: str, **judged: Any
 ) -> Subject:
@@ -242,14 +254,7 @@ def _lock(bench: Bench, keys: Callable[[Any], Sequence[tuple[str, str]]]) -> lis
 
     def subject(key: str, name: str) -> Subject:
         made = stored(run.store, key, lambda: verdict.require_sweepable(run)[1].manifest, name)
-
-        def read(data: bytes) -> Any:
-            try:
-                return made.read(data)
-            finally:
-                run.store.put(key, made.data)
-
-        return Subject(made.names, made.data, read)
+        return put_back(run.store, key, made)
 
     return [subject(key, name) for key, name in keys(run)]
 
@@ -363,14 +368,7 @@ def _holds(bench: Bench) -> list[Subject]:
 
     def subject(key: str) -> Subject:
         made = stored(run.store, key, lambda: holds.load(run.store))
-
-        def read(data: bytes) -> Any:
-            try:
-                return made.read(data)
-            finally:
-                run.store.put(key, made.data)
-
-        return Subject(made.names, made.data, read)
+        return put_back(run.store, key, made)
 
     return [subject(lakegc_keys.hold_key(hold.name)) for hold in made]
 

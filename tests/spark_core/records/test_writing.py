@@ -78,33 +78,19 @@ def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
     }
 
 
-def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("at", ["write_parts", "_put_manifest"])
+def test_a_report_that_another_process_stores_while_this_one_writes_stands(
+    tmp_path, monkeypatch, at
+):
     run = written_run(tmp_path, spark=None).run
-    write, others = writing.write_parts, []
+    write, others = getattr(writing, at), []
 
-    def slowly(target, *arguments):
+    def slowly(*arguments):
         monkeypatch.undo()
         others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
-        return write(target, *arguments)
+        return write(*arguments)
 
-    monkeypatch.setattr(writing, "write_parts", slowly)
-    with pytest.raises(ChainError, match="stored by another process"):
-        run.keep(_draft(run, None, "data/s/slow"))
-    assert {key for key in _stored(run) if key.endswith(".parquet")} == {
-        part.key for part in others
-    }
-
-
-def test_a_report_that_another_process_stores_at_the_last_moment_stands(tmp_path, monkeypatch):
-    run = written_run(tmp_path, spark=None).run
-    put, others = writing._put_manifest, []
-
-    def at_last(*arguments):
-        monkeypatch.undo()
-        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
-        return put(*arguments)
-
-    monkeypatch.setattr(writing, "_put_manifest", at_last)
+    monkeypatch.setattr(writing, at, slowly)
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
     assert {key for key in _stored(run) if key.endswith(".parquet")} == {
