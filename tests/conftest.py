@@ -47,7 +47,7 @@ LONGEST = (
     "storage/test_azure_store.py",
     "losses/test_losses_hiding.py",
     "undo/test_undo_at_scale.py",
-    "mark/test_renewal.py",
+    "mark/test_second_look.py",
     "launch/test_run_job.py",
     "security/test_secrets.py",
     "faults/test_faults_of_undo.py",

@@ -19,8 +19,8 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
 from spark_core.mark import explanations
-from spark_core.mark.alive import alive_hashes
 from spark_core.mark.commits import tables_prefix
+from spark_core.mark.kept_objects import alive_hashes
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.reading import StoredTable

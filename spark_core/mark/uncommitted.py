@@ -17,8 +17,8 @@ from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
 from spark_core.lakefs.answer_types import PreparedUncommitted
 from spark_core.lakefs.scans import DiffsRead
-from spark_core.mark.alive import alive_hashes
-from spark_core.mark.renewal import SCAN, Parts
+from spark_core.mark.kept_objects import alive_hashes
+from spark_core.mark.second_look import SCAN, Parts
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part

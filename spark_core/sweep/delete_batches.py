@@ -1,6 +1,6 @@
-"""The executors' part of a sweep: last look, intent, deletion and outcome, lot by lot.
+"""The executors' part of a sweep: recheck, intent, deletion and outcome, lot by lot.
 
-The objects of a batch are looked at together. Some batches form a lot: one intent, their requests
+The objects of a batch are rechecked together. Some batches form a lot: one intent, their requests
 side by side, one outcome. So a journal has few parts, and a task need not wait after each request
 to a store that takes few keys in one.
 """

@@ -5,7 +5,7 @@ Everything that may refer to such an object is read again.
 References are read in the mark's order, by the mark's own functions: first all staged entries, then
 rules, refs and the server's list, then what the commits reach. An address that is found twice is
 kept, and so is one that only a collision of hashes finds. What cannot be read ends the sweep. The
-module `renewal` says which parts the next look reads again, and why that is safe.
+module `mark.second_look` says which parts the next look reads again, and why that is safe.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from spark_core.mark.commits import ReadCommits, heads_now, read_commits
 from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
-from spark_core.mark.renewal import HIDDEN, QUICK, Parts
+from spark_core.mark.second_look import HIDDEN, QUICK, Parts
 from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_sizes
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.records import tables
@@ -89,7 +89,7 @@ class ReferencesNow:
 
     Attributes:
         began: Start of its age, by the run's clock: before the first byte was read. Where reading
-            the staged entries takes long, it is before refs were read (see `renewal`).
+            the staged entries takes long, it is before refs were read (see `mark.second_look`).
         frame: Columns address (key) and why: rows of the plan that something references now, or did
             at an earlier look of the same sweep. Already read to the end.
         figures: Figures for the report.
@@ -144,9 +144,9 @@ def read_again(
 
     Everything that moves is read anew: staged entries, rules, refs, the server's list, holds, and
     the answers of branches for paths that may have a twin. Where reading all staged entries takes
-    long, only parts of them are read (see `renewal`). The content of the server's tables names
-    them, so only tables that neither the mark nor `previous` had read are read. Each of them is
-    read whole, or the sweep ends.
+    long, only parts of them are read (see `mark.second_look`). The content of the server's tables
+    names them, so only tables that neither the mark nor `previous` had read are read. Each of them
+    is read whole, or the sweep ends.
 
     Rules count from the run's own instant, as they did for the mark. That instant lies in the past,
     so a commit is retained at least as long as by a new mark.

@@ -1,4 +1,4 @@
-"""The driver's part of a sweep: rounds of deletion, each under a lease and a look that are good."""
+"""The driver's part of a sweep: rounds of deletion, each under a good lease and second look."""
 
 from __future__ import annotations
 

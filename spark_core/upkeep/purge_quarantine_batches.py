@@ -176,7 +176,7 @@ class _Task:
         if pace.sent:
             # An object that the store did not confirm may be gone: an answer was lost, and only the
             # second one refused.
-            outcomes |= self._looked_at([key for key in keys if outcomes.get(key) not in _GONE])
+            outcomes |= self._examined([key for key in keys if outcomes.get(key) not in _GONE])
         if outcomes:
             words = {"deleted": "purged", "already_gone": "purged", "unknown": "unknown"}
             yield rows_of(
@@ -185,7 +185,7 @@ class _Task:
         if problem is not None:
             raise problem
 
-    def _looked_at(self, keys: Sequence[str]) -> dict[str, str]:
+    def _examined(self, keys: Sequence[str]) -> dict[str, str]:
         """Say which keys are `already_gone` and which are `left`.
 
         From the first key on that the store does not answer for, the keys are `unknown`.

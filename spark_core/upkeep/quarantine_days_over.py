@@ -1,4 +1,4 @@
-"""Due: the objects whose quarantine days are over, listed.
+"""List the objects whose quarantine days are over: those are due to be purged.
 
 Executors list the quarantine; the driver holds the names of slices. The driver itself lists a few
 objects, with the same code.

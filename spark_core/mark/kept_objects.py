@@ -1,4 +1,4 @@
-"""The object that an address keeps.
+"""Which object of the listing an address of an entry keeps.
 
 An address keeps an object by the object's own name, by another name of the store, or by its place
 in quarantine.

@@ -1,8 +1,8 @@
-"""Which parts of a look are read again, and how old the parts may be that a deletion relies on.
+"""The parts of a second look: which are read again, and how old those may be that count.
 
-A sweep deletes under a look at everything that may refer to an object of its plan. When they were
-marked, these objects were dead and older than the grace period. So no upload under way can come to
-refer to one: an address is linked within the grace period or not at all. What can refer to one is
+A sweep deletes under a second look at everything that may refer to an object of its plan. When
+they were marked, these objects were dead and older than the grace period. So no upload under way
+can come to refer to one: an address is linked within the grace period or not at all. What can refer to one is
 old addresses that somebody stages (by hand, by a copy or an update of metadata, by bringing a path
 back), refs that are put on old commits (branch, tag, hard reset, revert, cherry-pick, merge,
 import), commits of staged entries, longer rules, and holds.
