@@ -2,10 +2,10 @@
 
 A sweep deletes under a second look at everything that may refer to an object of its plan. When
 they were marked, these objects were dead and older than the grace period. So no upload under way
-can come to refer to one: an address is linked within the grace period or not at all. What can refer to one is
-old addresses that somebody stages (by hand, by a copy or an update of metadata, by bringing a path
-back), refs that are put on old commits (branch, tag, hard reset, revert, cherry-pick, merge,
-import), commits of staged entries, longer rules, and holds.
+can come to refer to one: an address is linked within the grace period or not at all. What can
+refer to one is old addresses that somebody stages (by hand, by a copy or an update of metadata, by
+bringing a path back), refs that are put on old commits (branch, tag, hard reset, revert,
+cherry-pick, merge, import), commits of staged entries, longer rules, and holds.
 
 A look promises this: it finds a reference that was there when the oldest part began that a deletion
 relies on, and that stayed. The promise rests on these rules:
