@@ -380,7 +380,7 @@ def _launch_each(
     from lakegc_dagster import console
     from lakegc_dagster.launch.java_process import start_quietly
     from lakegc_dagster.launch.run_job import launch
-    from lakegc_dagster.launch.run_keys import new_run_key
+    from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.stored_runs import open_known
     from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.errors_for_dagster import RETRY_AFTER
+from lakegc_dagster.failures import RETRY_AFTER
 from lakegc_dagster.jobs import JobName
 from lakegc_dagster.launch.home import open_instance
 from lakegc_dagster.partitions import add_partitions, partition_key

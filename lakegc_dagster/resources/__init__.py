@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakegc_dagster import engine
 from lakegc_dagster.environment import environment_of
-from lakegc_dagster.errors_for_dagster import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3

@@ -5,7 +5,7 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster.errors_for_dagster import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
+from lakegc_dagster.failures import RETRIES, RETRIES_BESIDE_THE_SAME, raising_failures
 from lakegc_dagster.resources import Runs, SparkResource, Wiring, build_resources
 from spark_core.errors import (
     CorruptTableError,
