@@ -14,7 +14,7 @@ from lakegc_dagster.assets.repositories import build_repositories
 from lakegc_dagster.freshness import assets_with_freshness
 from lakegc_dagster.io_managers import table_io_manager
 from lakegc_dagster.jobs import JOBS
-from lakegc_dagster.notify_sensors import build_notify_sensors
+from lakegc_dagster.notices.sensors import build_notify_sensors
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.schedules import build_schedules
 from lakegc_dagster.sensors import build_sensors
@@ -24,7 +24,7 @@ from lakegc_dagster.start_run import build_start_run
 if TYPE_CHECKING:
     from dagster_aws.s3 import S3Resource
 
-    from lakegc_dagster.azure_resources import AzureResource
+    from lakegc_dagster.resources.azure import AzureResource
 
 
 def build_defs(

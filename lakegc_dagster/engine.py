@@ -10,18 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakegc_dagster import notify, overview, requests
-    from spark_core import collect, explain, lakefs, mark, report, sweep
+    from lakegc_dagster import overview, requests
+    from lakegc_dagster.notices import messages
+    from spark_core import explain, lakefs, mark, report, sweep
+    from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
     from spark_core.policies import expirations as policies
-    from spark_core.upkeep import prune
+    from spark_core.upkeep import prune_own_tables as prune
 
 __all__ = [
     "collect",
     "explain",
     "lakefs",
     "mark",
-    "notify",
+    "messages",
     "overview",
     "policies",
     "prune",
@@ -32,10 +34,11 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "notify": "lakegc_dagster.notify",
+    "collect": "spark_core.mark_and_sweep",
+    "messages": "lakegc_dagster.notices.messages",
     "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
-    "prune": "spark_core.upkeep.prune",
+    "prune": "spark_core.upkeep.prune_own_tables",
     "requests": "lakegc_dagster.requests",
     "verdict": "spark_core.checks.verdict",
 }

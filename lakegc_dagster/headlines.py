@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakegc_dagster import engine
 from lakegc_dagster.metadata import Metadata, page_metadata
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.plain_text import bytes_text, money_text, visible
 from spark_core.records import tables
 from spark_core.records.figures import (
@@ -28,12 +28,12 @@ from spark_core.records.manifest import Manifest
 
 if TYPE_CHECKING:
     from spark_core.checks import CheckResult
-    from spark_core.collect import Concluded
+    from spark_core.mark_and_sweep import Concluded
     from spark_core.report import Group, Report
     from spark_core.report.status import RepositoryStatus
     from spark_core.report.what_if import WhatIfCurve
     from spark_core.run import Run
-    from spark_core.upkeep.prune import House
+    from spark_core.upkeep.prune_own_tables import House
 
 # What Markdown would take for its own.
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
@@ -50,7 +50,7 @@ def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata
     found = of_table(manifest, run.options.price_per_gb_month)
     if manifest.table == tables.EXPIRED_ADDRESSES.name:
         # The verdict makes it in a moment, passed or not.
-        page = {"page": f"{run.store.root}{layout.report_keys(run.key, swept=False)['html']}"}
+        page = {"page": f"{run.store.root}{lakegc_keys.report_keys(run.key, swept=False)['html']}"}
     return _after_headline(found, page_metadata(run, page))
 
 

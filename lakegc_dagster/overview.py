@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakegc_dagster.collected import collected_repositories
+from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.freshness import longest_pause
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings

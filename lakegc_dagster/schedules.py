@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakegc_dagster.collected import collected_repositories
+from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.settings import Settings

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lakegc_dagster.collected import collected_repositories
+from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.partitions import REPOSITORY, RUN
 from lakegc_dagster.schedules import time_windows
 from lakegc_dagster.settings import Settings

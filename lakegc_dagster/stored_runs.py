@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakegc_dagster.places import local_path
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.errors import NotFoundError
 from spark_core.explain import Explanation, explain_each
 from spark_core.model import RunKey
@@ -60,7 +60,7 @@ def _quiet(settings: Settings, environment: Environment) -> Environment:
     """Let Spark's own lines go to a file, if Spark is started at all."""
 
     def spark() -> SparkSession:
-        from lakegc_dagster.jvm import LOOKING_LOG_NAME, start_quietly
+        from lakegc_dagster.launch.java_process import LOOKING_LOG_NAME, start_quietly
 
         start_quietly(settings, LOOKING_LOG_NAME)
         return environment.spark()
@@ -99,7 +99,7 @@ def load_report(
     """
     run = open_chosen(settings, repository_id, key)
     found = report.load(run)
-    return run, found, local_path(run, layout.report_keys(run.key, swept=found.swept)["html"])
+    return run, found, local_path(run, lakegc_keys.report_keys(run.key, swept=found.swept)["html"])
 
 
 def explained(run: Run) -> list[Explanation]:

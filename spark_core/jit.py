@@ -67,7 +67,7 @@ def private_cache_directory() -> Path | None:
     Returns:
         The directory; None if it cannot be made or is not only this user's.
     """
-    user = os.getuid() if hasattr(os, "getuid") else 0
+    user = os.getuid()
     directory = Path(tempfile.gettempdir()) / f"lakegc-numba-{user}"
     try:
         directory.mkdir(mode=0o700, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from spark_core.errors import SettingsError
 
@@ -162,12 +162,3 @@ class RunKey:
 
     def __str__(self) -> str:
         return self.instant.strftime(_RUN_KEY_FORMAT)
-
-    def cutoff(self, min_age: timedelta) -> datetime:
-        """Return the instant before which an object must be written to be considered.
-
-        It is cut to whole seconds, as the times of object stores and addresses are. An
-        object written at 12:00:00.9 shows 12:00:00, and must not count as older than a
-        cutoff at 12:00:00.5, which a minimum age with fractions would give.
-        """
-        return (self.instant - min_age).replace(microsecond=0)

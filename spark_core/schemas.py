@@ -77,7 +77,7 @@ STAGED_ADDRESSES = pa.schema(
 UNCOMMITTED_ADDRESSES = pa.schema(
     [
         *STAGED_ADDRESSES,
-        # Hash of the object that the entry keeps: see `mark.alive`.
+        # Hash of the object that the entry keeps: see `mark.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )
@@ -128,7 +128,7 @@ COMMITTED_ADDRESSES = pa.schema(
         pa.field("checksum", pa.string()),
         # Whether a branch head has it below data/, so that the listing should have its object.
         pa.field("is_live", pa.bool_(), nullable=False),
-        # Hash of the object that the entry keeps: see `mark.alive`.
+        # Hash of the object that the entry keeps: see `mark.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
     ]
 )

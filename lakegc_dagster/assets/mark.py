@@ -1,6 +1,6 @@
 """The five tables of the mark and its verdict; deletes nothing.
 
-The specs of the tables give their order; `spark_core.collect` follows the same one.
+The specs of the tables give their order; `spark_core.mark_and_sweep` follows the same one.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from lakegc_dagster.headlines import of_verdict
 from lakegc_dagster.metadata import above, counters_metadata
 from lakegc_dagster.resources import Runs
 from lakegc_dagster.run_config import MarkConfig
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
@@ -79,7 +79,7 @@ def expired_addresses(
     deps=[expired_addresses],
     metadata={
         "file": dg.MetadataValue.text(
-            f"{layout.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
+            f"{lakegc_keys.ROOT}{tables.EXPIRED_ADDRESSES.folder}/run_id=<run>/_verdict.json"
         )
     },
     **declared("mark"),

@@ -165,7 +165,7 @@ def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, 
     Raises:
         SettingsError: If there is none.
     """
-    from lakegc_dagster.collected import collected_repositories
+    from lakegc_dagster.configured_repositories import collected_repositories
 
     chosen = tuple(dict.fromkeys(named)) or collected_repositories(settings)
     if chosen:

@@ -136,7 +136,7 @@ def warm_up(*, again: bool, verbose: bool, debug: bool) -> NoReturn:
 
     def body() -> int:
         from lakegc_dagster import console
-        from lakegc_dagster.warm_up import run_warm_up
+        from lakegc_dagster.cli.warm_up import run_warm_up
 
         return run_warm_up(console.console(), again=again)
 
@@ -337,8 +337,8 @@ def ui(config: Path | None, port: int, host: str, *, sandbox: bool) -> int:
       lakegc ui --host 0.0.0.0
     """  # noqa: D301 - as above
     from lakegc_dagster import console
-    from lakegc_dagster import ui as dagster_ui
     from lakegc_dagster.demo import sandbox as demo_sandbox
+    from lakegc_dagster.launch import ui as dagster_ui
 
     if sandbox and config is None:
         config = demo_sandbox.settings_file(demo_sandbox.DIRECTORY)
@@ -379,8 +379,8 @@ def _launch_each(
     is_known: bool = False,
 ) -> int:
     from lakegc_dagster import console
-    from lakegc_dagster.jvm import start_quietly
-    from lakegc_dagster.launch import launch
+    from lakegc_dagster.launch.java_process import start_quietly
+    from lakegc_dagster.launch.run_job import launch
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.stored_runs import open_known
     from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase

@@ -39,7 +39,7 @@ def metrics(config: Path | None, file: Path | None, *, show: bool) -> int:
       lakegc metrics --file /var/lib/node_exporter/lakegc.prom
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.metrics import metrics_text, publish, write_file
+    from lakegc_dagster.metrics.gauges import metrics_text, publish, write_file
     from lakegc_dagster.overview import overview
 
     shown, now = console.console(), datetime.now(UTC)
@@ -66,7 +66,7 @@ def publish_metrics(settings: Settings) -> None:
     if settings.metrics.file is None and settings.metrics.push_gateway is None:
         return
     from lakegc_dagster import console
-    from lakegc_dagster.metrics import publish
+    from lakegc_dagster.metrics.gauges import publish
     from lakegc_dagster.overview import overview
 
     try:

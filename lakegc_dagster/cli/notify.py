@@ -35,7 +35,7 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
       lakegc notify
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
-    from lakegc_dagster.notify import Message, of_status, send, tell
+    from lakegc_dagster.notices.messages import Message, of_status, send, tell
 
     shown = console.console()
     with ExitStack() as stack:
@@ -77,7 +77,7 @@ def tell_of_failure(
     if not settings.notify.is_on:
         return
     from lakegc_dagster import console
-    from lakegc_dagster.notify import of_error, tell
+    from lakegc_dagster.notices.messages import of_error, tell
 
     try:
         tell(settings, of_error(repository_id, str(key), error))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from lakegc_dagster.launch import LaunchResult
+    from lakegc_dagster.launch.run_job import LaunchResult
     from lakegc_dagster.settings import Settings
     from spark_core.model import RunKey
     from spark_core.report import Report

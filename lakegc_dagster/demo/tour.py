@@ -20,14 +20,14 @@ from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.job_names import JobName
-from lakegc_dagster.jvm import start_quietly
-from lakegc_dagster.launch import LaunchResult, launch
+from lakegc_dagster.launch.java_process import start_quietly
+from lakegc_dagster.launch.run_job import LaunchResult, launch
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.story import Story
 from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import explained, load_report, local_path
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.model import RunKey
@@ -270,7 +270,7 @@ def _show_next(shown: Console, directory: Path, run: Run, page: str) -> None:
     ui = "make ui" if directory == demo_sandbox.DIRECTORY else f"{command} ui --sandbox {config}"
     _heading(shown, "5", "Where it lies, and what to try next")
     shown.print(
-        f"  Parquet  {local_path(run, layout.ROOT)}*/run_id={run.key}/\n"
+        f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/\n"
         f"  report   {page}\n"
         f"  UI       {ui}  (it shows the two runs above, and serves the sandbox as long as it is "
         "open)\n"

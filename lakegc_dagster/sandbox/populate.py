@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -148,22 +148,14 @@ def populate(
             f"a population needs two commits and an object in each, not {objects} objects in "
             f"{commits}"
         )
-    core = sandbox.core
-    step = timedelta(days=days / commits)
-    hot = int(objects / commits * overwritten_share)
-    batches = _batches(objects, commits, hot)
+    core, hot = sandbox.core, int(objects / commits * overwritten_share)
     with core.lock, core.state.transaction():
         with sandbox.clock.at(now - timedelta(days=days)):
             repository = repositories.create(core, repository_id, f"local://{repository_id}")
-            head = core.head(repository, core.branch(repository, "main"))
         writer = _Writer(core, repository, _ids(core, objects + garbage + staged, slices), sizes)
-        made: list[CommitRecord] = []
-        for number, paths in enumerate(batches):
-            # Commits lie half a step off whole days, so no rule's threshold falls on a commit.
-            with sandbox.clock.at(now - step * (commits - number - 0.5)):
-                changes = [StagedChange(path.encode(), writer.write(path)) for path in paths]
-                head = _commit(core, repository, head, changes, f"commit {number}")
-                made.append(head)
+        ages = [timedelta(days=days / commits) * (commits - n - 0.5) for n in range(commits)]
+        batches = zip(ages, _batches(objects, commits, hot), strict=True)
+        made = _commit_all(sandbox, repository, writer, now, batches)
         for number in range(branches):
             at = made[number * commits // branches]
             core.state.put_branch(
@@ -172,12 +164,8 @@ def populate(
         with sandbox.clock.at(now - timedelta(days=2)):
             for number in range(garbage):
                 writer.write(f"garbage/{number}")
-            paths = [f"staged/{number:07}" for number in range(staged)]
-            core.state.stage(
-                repository.number,
-                "main",
-                [StagedChange(path.encode(), writer.write(path)) for path in paths],
-            )
+            changes = _written(writer, [f"staged/{number:07}" for number in range(staged)])
+            core.state.stage(repository.number, "main", changes)
         rules = gc.Rules(retention_days, {})
         gc.set_rules(core, repository_id, rules)
         all_commits = core.state.commits(repository.number)
@@ -218,6 +206,31 @@ def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:
         kept = [f"kept-{number:06}/part-{part:06}" for part in range(share)]
         batches.append(kept if number == 1 else hot_paths + kept)
     return batches
+
+
+def _commit_all(
+    sandbox: Sandbox,
+    repository: RepositoryRecord,
+    writer: _Writer,
+    now: datetime,
+    batches: Iterable[tuple[timedelta, Sequence[str]]],
+) -> list[CommitRecord]:
+    """Commit batches of paths on main, each at its age.
+
+    The ages lie half a step off whole days, so no rule's threshold falls on a commit.
+    """
+    core = sandbox.core
+    head = core.head(repository, core.branch(repository, "main"))
+    made: list[CommitRecord] = []
+    for number, (age, paths) in enumerate(batches):
+        with sandbox.clock.at(now - age):
+            head = _commit(core, repository, head, _written(writer, paths), f"commit {number}")
+        made.append(head)
+    return made
+
+
+def _written(writer: _Writer, paths: Sequence[str]) -> list[StagedChange]:
+    return [StagedChange(path.encode(), writer.write(path)) for path in paths]
 
 
 def _commit(

@@ -31,7 +31,7 @@ from lakegc_dagster.settings.sections import (
     StorageSettings,
 )
 from spark_core.errors import SettingsError
-from spark_core.run.options import RunOptions
+from spark_core.run.options_and_defaults import RunOptions
 
 if TYPE_CHECKING:
     # Both import Spark, and the command line's `--help` should not wait for that.

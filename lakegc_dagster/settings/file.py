@@ -24,12 +24,6 @@ _SECRET = re.compile(
 )
 _POINTER = re.compile(r"_(env|file)$")
 
-# Former settings, and what to do without them.
-_GONE = {
-    "table_parts": "is gone: a table is written in as many parts as there is work for. Take it "
-    "out.",
-}
-
 Place = tuple[str | int, ...]
 
 
@@ -116,8 +110,6 @@ def describe(error: ErrorDetails, source: Source, model: type[BaseModel]) -> str
             "(lower-case letters, digits and dashes, 3 to 63 of them), nor a pattern with * and ?."
         )
     where = f"{source.place(loc)}: {_title(loc)}"
-    if kind == "extra_forbidden" and loc[-1] in _GONE:
-        return f"{where} {_GONE[str(loc[-1])]}"
     if kind == "extra_forbidden":
         names = list(_fields(model, loc[:-1]))
         close = difflib.get_close_matches(str(loc[-1]), names, n=1)
@@ -177,8 +169,6 @@ def _override(source: Source, variable: str, text: str, model: type[BaseModel]) 
                 "Set LAKEGC_ACCESS_KEY_ID and LAKEGC_SECRET_ACCESS_KEY instead.",
             )
         annotation = _child(annotation, part)
-        if annotation is None and part in _GONE:
-            raise SettingsError(f"{variable} {_GONE[part]}")
         if annotation is None or not part:
             raise SettingsError(
                 f"{variable} names no setting: there is no {'.'.join([*place, part])}",

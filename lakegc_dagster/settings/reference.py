@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.settings.sections import RepositorySettings, Section
-from spark_core.run.options import OPTIONS, RunOptions
+from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, field_validator
 
-from spark_core.run.options import OPTIONS, RunOptions
+from spark_core.run.options_and_defaults import OPTIONS, RunOptions
 
 _KEY_VARIABLE = "LAKEGC_ACCESS_KEY_ID"
 _SECRET_VARIABLE = "LAKEGC_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable

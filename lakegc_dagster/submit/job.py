@@ -15,7 +15,7 @@ from rich.console import Console
 from lakegc_dagster import console
 from lakegc_dagster.environment import environment_of
 from lakegc_dagster.submit.keys import OWN, Job, read_job
-from spark_core import collect, layout
+from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
 from spark_core.clocks import SystemClock
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
@@ -33,7 +33,7 @@ from spark_core.run import Environment, Run, open_run
 from spark_core.spark.private_doors import hadoop_configuration, running_java, start_java
 from spark_core.spark.session import check_java
 from spark_core.sweep import require_complete
-from spark_core.upkeep import prune
+from spark_core.upkeep import prune_own_tables
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -166,16 +166,18 @@ def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> Non
     shown.print(f"run {key}", markup=False)
     with console.Steps(shown) as steps:
         if own_key is None:
-            found = collect.mark_and_conclude(opened, steps)
+            found = mark_and_sweep.mark_and_conclude(opened, steps)
             if not found.passed or not job.sweep:
                 _report(shown, opened)
-            collect.require_passed(opened, found)
-        stored = collect.sweep(opened, steps) if job.sweep else None
+            mark_and_sweep.require_passed(opened, found)
+        stored = mark_and_sweep.sweep(opened, steps) if job.sweep else None
     if stored is not None:
         with phase(SWEEP_STANDS):
             _report(shown, opened)
             require_complete(stored)
-    shown.print(f"house    {prune.after_run(opened).words}", markup=False, soft_wrap=True)
+    shown.print(
+        f"house    {prune_own_tables.after_run(opened).words}", markup=False, soft_wrap=True
+    )
 
 
 def _environment(job: Job, spark: Callable[[], SparkSession]) -> Environment:
@@ -216,7 +218,7 @@ def _run_key(mark_id: str) -> RunKey | None:
 def _report(shown: Console, opened: Run) -> None:
     found = reports.load(opened)
     console.show_report(shown, found)
-    page = layout.report_keys(opened.key, swept=found.swept)["html"]
+    page = lakegc_keys.report_keys(opened.key, swept=found.swept)["html"]
     shown.print(f"\nreport   {opened.store.root}{page}", markup=False, soft_wrap=True)
     if not found.swept and found.passed:
         shown.print(f"mark id  {opened.key}  (for lakefs.gc.mark_id)", markup=False, soft_wrap=True)

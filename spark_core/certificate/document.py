@@ -177,8 +177,8 @@ def _chain_faults(document: Mapping[str, Any]) -> list[str]:
         found.append("its deletion report is of another run or repository")
     if report.parents.get("expired_addresses") != verdict.tables["expired_addresses"]["manifest"]:
         found.append("its deletion report was not made of the mark that its verdict speaks of")
-    said = {name: list(figures) for name, figures in document["outcomes"].items()}
-    if said != {name: list(figures) for name, figures in _outcomes(report).items()}:
+    stated = {name: list(figures) for name, figures in document["outcomes"].items()}
+    if stated != {name: list(figures) for name, figures in _outcomes(report).items()}:
         found.append("its figures are not those of its deletion report")
     return found
 

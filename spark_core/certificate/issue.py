@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core import __version__, layout
+from spark_core import __version__, lakegc_keys
 from spark_core.certificate.under_prefix import Once, UnderPrefix, under_prefix
 from spark_core.checks import verdict
 from spark_core.errors import ChainError
@@ -89,7 +89,7 @@ def certificate(run: Run, prefix: str | None = None) -> dict[str, Any]:
         ],
         "confirmed": sorted(verdict.confirmed_checks(run, found)),
         "tables": {name: dict(each) for name, each in found.tables.items()},
-        "verdict": run.store.read(layout.verdict_key(run.key)).decode(),
+        "verdict": run.store.read(lakegc_keys.verdict_key(run.key)).decode(),
         "deletion_report": run.store.read(
             tables.manifest_key(tables.DELETION_REPORT, run.key)
         ).decode(),
@@ -128,13 +128,15 @@ def _statement(run: Run, outcomes: Mapping[str, tuple[int, int]], held: Sequence
 def _held(run: Run, report: StoredTable, after: AfterDeletion) -> _Held:
     """Find what still holds objects that a run deleted."""
     held, figures = list[str](), dict[str, Any]()
-    in_quarantine = sum(batch.num_rows for batch in run.store.list(layout.in_quarantine(run.key)))
+    in_quarantine = sum(
+        batch.num_rows for batch in run.store.list(lakegc_keys.in_quarantine(run.key))
+    )
     figures["in_quarantine"] = in_quarantine
     if in_quarantine:
         until = quarantine.ends_at(report.manifest)
         ends = "" if until is None else f" until {until:%Y-%m-%d %H:%M} UTC"
         held.append(
-            f"{in_quarantine:,} lie in quarantine under {layout.in_quarantine(run.key)}{ends}"
+            f"{in_quarantine:,} lie in quarantine under {lakegc_keys.in_quarantine(run.key)}{ends}"
         )
     back = restored(run.store, run.key)
     figures["restored"] = len(back)
@@ -221,7 +223,7 @@ def _aside(run: Run, addresses: Sequence[str]) -> dict[str, RunKey]:
     """Return the addresses that lie in the quarantine of any run, with the run."""
     wanted, found = set(addresses), dict[str, RunKey]()
     for key in quarantine.runs(run.store):
-        where = layout.in_quarantine(key)
+        where = lakegc_keys.in_quarantine(key)
         for batch in run.store.list(where):
             for name in batch.column("key").to_pylist():
                 if name.removeprefix(where) in wanted:
@@ -271,7 +273,7 @@ def differences(run: Run, document: Mapping[str, Any]) -> list[str]:
     """
     found = []
     for name, key in (
-        ("verdict", layout.verdict_key(run.key)),
+        ("verdict", lakegc_keys.verdict_key(run.key)),
         ("deletion_report", tables.manifest_key(tables.DELETION_REPORT, run.key)),
     ):
         if run.store.read(key).decode(errors="replace") != document[name]:

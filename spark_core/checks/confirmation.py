@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records.documents import Instant, OfAMark
@@ -63,7 +63,7 @@ def load(store: ObjectStore, run: RunKey, check: str) -> Confirmation | None:
         CorruptTableError: If it is not as it was written.
         VerdictError: If it was written in another format.
     """
-    where = layout.confirmation_key(run, check)
+    where = lakegc_keys.confirmation_key(run, check)
     try:
         data = store.read(where)
     except NotFoundError:

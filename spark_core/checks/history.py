@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import confirmation
 from spark_core.checks.result import CheckResult, Manifests, confirmed_or, share
 from spark_core.checks.verdict_document import Verdict
@@ -147,7 +147,7 @@ def _last(run: Run) -> _Past:
     """Search the earlier runs, newest first, for one that passed or was confirmed."""
     not_passed = not_comparable = 0
     for key in (key for key in tables.runs(run.store) if key < run.key):
-        where = layout.verdict_key(key)
+        where = lakegc_keys.verdict_key(key)
         try:
             verdict = Verdict.from_json(run.store.read(where), name=where)
             if verdict.instance != run.instance:

@@ -10,7 +10,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from spark_core import __version__, layout
+from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
 from spark_core.checks import CheckResult, confirmation
 from spark_core.checks.confirmation import Confirmation
@@ -80,7 +80,7 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     results = guards.check_mark(run, manifests)
     verdict = _verdict(run, manifests, results)
     try:
-        run.store.put_if_absent(layout.verdict_key(run.key), verdict.to_json())
+        run.store.put_if_absent(lakegc_keys.verdict_key(run.key), verdict.to_json())
     except ObjectExistsError:
         return load(run), results
     return verdict, results
@@ -93,7 +93,7 @@ def load(run: Run) -> Verdict:
         VerdictError: If there is none, or it is of another format.
         CorruptTableError: If it is not as it was written.
     """
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     try:
         data = run.store.read(key)
     except NotFoundError as missing:
@@ -228,13 +228,13 @@ def confirm(run: Run, check: str, *, who: str) -> Confirmation:
         confirmed_at=run.now(),
     )
     try:
-        run.store.put_if_absent(layout.confirmation_key(run.key, check), written.to_json())
+        run.store.put_if_absent(lakegc_keys.confirmation_key(run.key, check), written.to_json())
     except ObjectExistsError:
         earlier = confirmation.load(run.store, run.key, check)
         if earlier is None or earlier.verdict != verdict.digest:
             raise VerdictError(
-                f"{layout.confirmation_key(run.key, check)} confirms another verdict than the one "
-                f"of run {run.key}",
+                f"{lakegc_keys.confirmation_key(run.key, check)} confirms another verdict "
+                f"than the one of run {run.key}",
                 _WAY_ON,
             ) from None
         return earlier

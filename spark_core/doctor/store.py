@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.doctor.credentials import credential_source
 from spark_core.doctor.examination import Examination
 from spark_core.doctor.questions import Found, Question, found_by
@@ -87,12 +87,12 @@ def _reads_table(examination: Examination) -> Found:
 def _writes(examination: Examination) -> Found:
     store, *_ = examination.store, examination.listing, examination.right_place
     write_read_delete(store)
-    return Found(f"an object under {layout.PROBE} was written, read and deleted")
+    return Found(f"an object under {lakegc_keys.PROBE} was written, read and deleted")
 
 
 def _conditions(examination: Examination) -> Found:
     store, *_ = examination.store, examination.listing, examination.right_place
-    if honours_conditional_put(store, f"{layout.PROBE}{secrets.token_hex(8)}"):
+    if honours_conditional_put(store, f"{lakegc_keys.PROBE}{secrets.token_hex(8)}"):
         return Found("a conditional put fails if the object exists")
     return Found(
         "the store accepts a conditional put although the object exists: two runs would not "

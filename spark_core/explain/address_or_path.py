@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, NotFoundError, SettingsError
 from spark_core.explain.stored_rows import rows_of
@@ -82,7 +82,7 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
     _, path = _ref_and_path(run, wanted)
     earlier = [
         address
-        for key in tables.runs(run.store, layout.EXPLANATIONS)
+        for key in tables.runs(run.store, lakegc_keys.EXPLANATIONS)
         for address in let_go_under(replace(run, key=key), path)
     ]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.explain.what_if import AHEAD, WhatIf
 from spark_core.report.values import Group
 from spark_core.report.what_if import WhatIfCurve
@@ -34,6 +34,6 @@ def keep_answer(run: Run, found: WhatIf, days: Sequence[int]) -> WhatIfCurve:
         now=tuple(groups[len(shortest_first) :][:of_now]),
         never_committed=Group("never committed", *found.never_committed),
     )
-    run.store.put(layout.what_if_key(run.key), curve.to_json())
+    run.store.put(lakegc_keys.what_if_key(run.key), curve.to_json())
     report.save(run, report.load(run))
     return curve

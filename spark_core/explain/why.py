@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
@@ -319,7 +319,7 @@ def _never_committed(run: Run, addresses: Sequence[str]) -> dict[str, str]:
     staged entries.
     """
     left, told = list(addresses), {}
-    earlier = [key for key in tables.runs(run.store, layout.UNCOMMITTED) if key < run.key]
+    earlier = [key for key in tables.runs(run.store, lakegc_keys.UNCOMMITTED) if key < run.key]
     for key in earlier[:_EARLIER]:
         if not left:
             break
@@ -420,7 +420,7 @@ def _outcome(run: Run, address: str, row: Mapping[str, Any], back: str) -> _Outc
     if run.store.exists(address):
         text = f"{gone}, and it is in the store again: it was restored"
         return _Outcome("kept", (Reason("sweep", text),))
-    proof = f"The checks before it are in {run.store.root}{layout.verdict_key(run.key)}."
+    proof = f"The checks before it are in {run.store.root}{lakegc_keys.verdict_key(run.key)}."
     texts = (gone, proof, back)
     return _Outcome("deleted", tuple(Reason("sweep", text) for text in texts))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
-from spark_core.graveler.layout import (
+from spark_core.graveler.table_format import (
     CRC_MASK,
     FOOTER_SIZE,
     MAY_MATTER,

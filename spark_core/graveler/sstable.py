@@ -13,7 +13,7 @@ import numpy as np
 from spark_core.errors import CorruptTableError
 from spark_core.graveler import kernels
 from spark_core.graveler.blocks import Blocks, Handles, check_handles, load_blocks
-from spark_core.graveler.layout import (
+from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
     FOOTER_SIZE,
     FORMAT_VERSION,

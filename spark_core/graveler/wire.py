@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_core.errors import CorruptTableError
-from spark_core.graveler.layout import MAY_MATTER
+from spark_core.graveler.table_format import MAY_MATTER
 
 VARINT, BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}

@@ -15,7 +15,7 @@ import cramjam
 import google_crc32c
 
 from spark_core.graveler.identity import TableHash
-from spark_core.graveler.layout import (
+from spark_core.graveler.table_format import (
     CHECKSUM_CRC32C,
     CRC_MASK,
     FOOTER_SIZE,

@@ -47,8 +47,8 @@ class NoSuchCallError(SettingsError):
     """The server does not know the call: it is too old for it, or is no lakeFS server."""
 
 
-class Failures:
-    """Words errors for one server.
+class ServerErrors:
+    """The errors of one server, in words that say what to do.
 
     Args:
         options: Its address, limits and keys; no text may hold the keys.
@@ -57,101 +57,41 @@ class Failures:
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
 
-    def of(self, call: Call, answer: Answer) -> LakegcError:
+    def of_answer(self, call: Call, answer: Answer) -> LakegcError:
         """Return the error for an answer without success: what it means and what to do about it."""
-        status, text = answer.status, self.shown(answer.message)
-        found = f"{call.subject}: {self.options.endpoint} answered {status}" + (
+        text = self.shown(answer.message)
+        found = f"{call.subject}: {self.options.endpoint} answered {answer.status}" + (
             f" ({text})" if text else ""
         )
-        times = f"{self.options.tries if call.repeatable else 1} times"
-        needed = f"the action {call.action}" if call.action else "any valid user"
-        meanings: tuple[tuple[bool, type[LakegcError], str, str], ...] = (
-            (
-                status == BROKEN_OFF,
-                TransientError,
+        return (
+            _not_allowed(call, answer, found)
+            or _not_there(answer, found)
+            or self._of_the_server(call, answer, found)
+        )
+
+    def _of_the_server(self, call: Call, answer: Answer, found: str) -> LakegcError:
+        """Return the error for an answer that neither rights nor names explain."""
+        status, times = answer.status, f"{self.options.tries if call.repeatable else 1} times"
+        if status == BROKEN_OFF:
+            return TransientError(
                 f"{call.subject}: the connection to {self.options.endpoint} broke off {times}",
                 "Look at the server's log and at what stands before it, and run again.",
-            ),
-            (
-                status == 403 and answer.message == READ_ONLY,
-                RepositoryStateError,
-                f"{found}: the server prepares no garbage collection for a read-only repository",
-                "Make it writable, or leave it out of lakegc.",
-            ),
-            (
-                answer.lacks_permission,
-                PermissionDeniedError,
-                f"{found}",
-                (
-                    f"The server knows the keys; their user lacks {needed}: add it to one of the "
-                    "user's policies."
-                ),
-            ),
-            (
-                status in (401, 403),
-                PermissionDeniedError,
-                f"{found}",
-                (
-                    f"Needed: {needed}. Check access_key_id and secret_access_key first "
-                    "(lakeFS answers 401 for wrong keys and for a lacking permission alike), then "
-                    "the user's policy."
-                ),
-            ),
-            (
-                status == 404 and answer.message == UNKNOWN_REPOSITORY,
-                NotFoundError,
-                f"{found}",
-                (
-                    "Check the repository's name in the settings against `lakectl repo list`; "
-                    "the data of a deleted repository stays in the store and no run can collect it "
-                    "through the server."
-                ),
-            ),
-            (
-                (status == 404 and not answer.message) or answer.message == UNKNOWN_ENDPOINT,
-                NoSuchCallError,
-                f"{found}: there is no such API",
-                (
-                    "Check that endpoint is a lakeFS server, "
-                    "not a path behind one, and that the server is not too old for this call."
-                ),
-            ),
-            (
-                status == 404,
-                NotFoundError,
-                found,
-                "Check that it exists on the server, and run again.",
-            ),
-            (
-                status == 410,
-                RepositoryStateError,
-                f"{found}: the repository is being deleted",
-                "Take it out of the settings once it is gone.",
-            ),
-            (
-                status == TOO_MANY or status >= 500,
-                TransientError,
-                f"{found}, {times}",
-                "Look at the server's log and load, and run again.",
-            ),
-            (
-                300 <= status < 400,
-                SettingsError,
+            )
+        if status == TOO_MANY or status >= 500:
+            return TransientError(
+                f"{found}, {times}", "Look at the server's log and load, and run again."
+            )
+        if 300 <= status < 400:
+            return SettingsError(
                 f"{found}, a redirect, which is not followed because the keys would go along",
-                (
-                    "Set endpoint to the address that the server really has (often https instead "
-                    "of http)."
-                ),
-            ),
-        )
-        for applies, kind, what, step in meanings:
-            if applies:
-                return kind(what, step)
+                "Set endpoint to the address that the server really has (often https instead of "
+                "http).",
+            )
         return SettingsError(
             f"{found}: it does not accept the request", "Check the names in the settings."
         )
 
-    def lost(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
+    def of_connection(self, call: Call, error: urllib3.exceptions.HTTPError) -> LakegcError | None:
         """Translate an error of urllib3; None for a connection that broke off in the middle."""
         options = self.options
         if isinstance(error, urllib3.exceptions.ReadTimeoutError):
@@ -201,6 +141,54 @@ class Failures:
     def _why(self, error: urllib3.exceptions.HTTPError) -> str:
         """Return the system's own words at the end of urllib3's."""
         return self.shown(str(error).rpartition(": ")[2])
+
+
+def _not_allowed(call: Call, answer: Answer, found: str) -> LakegcError | None:
+    """Return the error for an answer that refuses the user or his keys; None for another answer."""
+    needed = f"the action {call.action}" if call.action else "any valid user"
+    if answer.status == 403 and answer.message == READ_ONLY:
+        return RepositoryStateError(
+            f"{found}: the server prepares no garbage collection for a read-only repository",
+            "Make it writable, or leave it out of lakegc.",
+        )
+    if answer.lacks_permission:
+        return PermissionDeniedError(
+            found,
+            f"The server knows the keys; their user lacks {needed}: add it to one of the user's "
+            "policies.",
+        )
+    if answer.status in (401, 403):
+        return PermissionDeniedError(
+            found,
+            f"Needed: {needed}. Check access_key_id and secret_access_key first (lakeFS answers "
+            "401 for wrong keys and for a lacking permission alike), then the user's policy.",
+        )
+    return None
+
+
+def _not_there(answer: Answer, found: str) -> LakegcError | None:
+    """Return the error for an answer that knows no such call or thing; None for another answer."""
+    status, message = answer.status, answer.message
+    if status == 404 and message == UNKNOWN_REPOSITORY:
+        return NotFoundError(
+            found,
+            "Check the repository's name in the settings against `lakectl repo list`; the data of "
+            "a deleted repository stays in the store and no run can collect it through the server.",
+        )
+    if (status == 404 and not message) or message == UNKNOWN_ENDPOINT:
+        return NoSuchCallError(
+            f"{found}: there is no such API",
+            "Check that endpoint is a lakeFS server, not a path behind one, and that the server is "
+            "not too old for this call.",
+        )
+    if status == 404:
+        return NotFoundError(found, "Check that it exists on the server, and run again.")
+    if status == 410:
+        return RepositoryStateError(
+            f"{found}: the repository is being deleted",
+            "Take it out of the settings once it is gone.",
+        )
+    return None
 
 
 def _seconds(value: timedelta) -> str:

@@ -20,7 +20,7 @@ from spark_core.errors import (
     NotFoundError,
     RepositoryStateError,
 )
-from spark_core.graveler.layout import LAKEFS_CHECKED
+from spark_core.graveler.table_format import LAKEFS_CHECKED
 from spark_core.lakefs.answer_types import PreparedUncommitted, RefsDump
 from spark_core.model import Refs
 from spark_core.schemas import SERVER_UNCOMMITTED, STAGED_ADDRESSES

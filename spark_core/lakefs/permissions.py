@@ -140,10 +140,10 @@ class Permissions:
         if answer.status == 500:
             raise TransientError(
                 f"{call.subject}: the server answers 500 "
-                f"({self._transport.failures.shown(answer.message)}), because it does not have "
+                f"({self._transport.errors.shown(answer.message)}), because it does not have "
                 "this call (before version 1.75) or for a fault of its own",
                 "Look at its version and log.",
             )
         if answer.status < 300:
             raise unreadable(call, "a result to a call that must fail")
-        raise self._transport.failures.of(call, answer)
+        raise self._transport.errors.of_answer(call, answer)

@@ -100,7 +100,7 @@ def _prepare_commits_synchronously(
     if answer.status == 404:
         if answer.message == NO_RULES:
             return None
-        raise transport.failures.of(call, answer)
+        raise transport.errors.of_answer(call, answer)
     if answer.status == 400:
         return PreparedCommits(_second_document(transport, call, answer).run_id())
     return PreparedCommits(Body.of(call, answer).run_id())
@@ -114,9 +114,9 @@ def _second_document(transport: Transport, call: Call, answer: Answer) -> Body:
         first, end = decoder.raw_decode(text)
         second, rest = decoder.raw_decode(text[end:].lstrip())
     except ValueError:
-        raise transport.failures.of(call, answer) from None
+        raise transport.errors.of_answer(call, answer) from None
     if "presigned" not in str(first) or text[end:].lstrip()[rest:].strip():
-        raise transport.failures.of(call, answer)
+        raise transport.errors.of_answer(call, answer)
     return Body(call, second)
 
 
@@ -185,7 +185,7 @@ def _page(transport: Transport, call: Call, answer: Answer, pages_before: int) -
     if answer.status == 400 and pages_before:
         raise _broken_scan(call, f"the server refused its own token of page {pages_before}")
     if answer.status >= 400:
-        raise transport.failures.of(call, answer)
+        raise transport.errors.of_answer(call, answer)
     return answer
 
 
@@ -255,7 +255,7 @@ def _prepare_call(name: str, repository_id: str, action: str) -> Call:
 def _has_no_such_route(transport: Transport, call: Call, submitted: Answer) -> bool:
     """Tell a server without the asynchronous call from one without the repository."""
     if submitted.status == 404 and submitted.message == UNKNOWN_REPOSITORY:
-        raise transport.failures.of(call, submitted)
+        raise transport.errors.of_answer(call, submitted)
     return submitted.status in (404, 500)
 
 
@@ -328,7 +328,7 @@ def _wait(
         if answer.status == 404:
             raise TaskLostError(
                 f"{call.subject}: the server no longer knows the task that it was given "
-                f"({transport.failures.shown(answer.message)})",
+                f"({transport.errors.shown(answer.message)})",
                 "It was probably restarted: run again.",
             )
         body = Body.of(call, answer)
@@ -360,6 +360,6 @@ def _task_failed(
     if not message:
         return unreadable(call, "a failed task without a reason")
     return TransientError(
-        f"{call.subject}: the server's task failed ({transport.failures.shown(message)})",
+        f"{call.subject}: the server's task failed ({transport.errors.shown(message)})",
         "Look at the server's log and run again.",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_core.clocks import Clock, ClockReading, SystemClock
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
-from spark_core.graveler.layout import COMMIT_VERSIONS, LAKEFS_CHECKED
+from spark_core.graveler.table_format import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answer_types import (
     EntriesPage,
@@ -203,7 +203,7 @@ class LakeFSServer:
         if answer.status == 404:
             if answer.message == _NOT_FOUND:
                 return None
-            raise self._transport.failures.of(call, answer)
+            raise self._transport.errors.of_answer(call, answer)
         body = Body.of(call, answer)
         branches: dict[str, int] = {}
         for rule in body.optional_parts("branches"):

@@ -22,7 +22,7 @@ from spark_core.backoff import Backoff
 from spark_core.clocks import Clock, ClockReading, http_date, narrower
 from spark_core.errors import SettingsError, TransientError
 from spark_core.lakefs.calls import BROKEN_OFF, TOO_MANY, UNKNOWN_ENDPOINT, Answer, Call
-from spark_core.lakefs.failures import Failures, ServerAwayError
+from spark_core.lakefs.failures import ServerAwayError, ServerErrors
 from spark_core.lakefs.options import ServerOptions
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Transport:
 
         self.clock = clock
         self._on_away = on_away
-        self.failures = Failures(options)
+        self.errors = ServerErrors(options)
         self.requests: Counter[str] = Counter()
         self.outages = 0
         self._answered = False
@@ -121,7 +121,7 @@ class Transport:
             answer.status in expected and not answer.lacks_permission
         ):
             return answer
-        raise self.failures.of(call, answer)
+        raise self.errors.of_answer(call, answer)
 
     def _answer(
         self, call: Call, method: Callable[..., ApiResponse], *arguments: Any, **options: Any
@@ -177,7 +177,7 @@ class Transport:
             if not error.status:
                 raise SettingsError(
                     f"{call.subject}: no TLS connection to {self.options.endpoint}: "
-                    f"{self.failures.shown(str(error.reason))}",
+                    f"{self.errors.shown(str(error.reason))}",
                     "Check endpoint (http or https); if the server's certificate is signed by an "
                     "authority "
                     "of your own, name its file as ca_certificate.",
@@ -195,7 +195,7 @@ class Transport:
                 "again.",
             ) from None
         except urllib3.exceptions.HTTPError as error:
-            lost = self.failures.lost(call, error)
+            lost = self.errors.of_connection(call, error)
             if lost is None:
                 return Answer(BROKEN_OFF, b""), 0.0
             raise lost from None

@@ -40,7 +40,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.clocks import MAX_CLOCK_SKEW, SystemClock, require_near, require_not_set_back
 from spark_core.errors import (
     LakegcError,
@@ -326,7 +326,9 @@ def require_conditional_put(run: Run) -> None:
     """
     if run.options.exclusive:
         return
-    if not honours_conditional_put(run.store, f"{layout.PROBE}condition-{secrets.token_hex(8)}"):
+    if not honours_conditional_put(
+        run.store, f"{lakegc_keys.PROBE}condition-{secrets.token_hex(8)}"
+    ):
         raise UnsafePlanError(
             f"{run.store.root}: the store does not keep the condition of a put (a second writer of "
             "one object was not told so), "
@@ -396,7 +398,8 @@ def _require_ended(run: Run, last: Record, owner: Owner, take_over: str | None) 
             what = (
                 f"No lease is good until {_shown(last.under_way_until)}: a clock was ahead when "
                 "that was written. Set the clocks right (NTP); once you are sure that nobody "
-                f"collects, delete the objects under {layout.LEASE}, all of them, and run again."
+                f"collects, delete the objects under {lakegc_keys.LEASE}, all of them, and run "
+                "again."
             )
         raise _held(run, last, why, what, same=same and not never)
     if needs_a_name and take_over != last.owner.run:

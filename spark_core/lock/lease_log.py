@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal, Self
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, ObjectExistsError
 from spark_core.records.documents import Count, Document, Instant
 from spark_core.run import Run
@@ -24,13 +24,13 @@ from spark_core.storage import ObjectStore
 _WAY_ON = (
     "This is a file of lakegc's own, not of the server, and who collects here cannot be told "
     "without it. Once you are sure "
-    f"that nobody does, delete the objects under {layout.LEASE}, all of them, and run again."
+    f"that nobody does, delete the objects under {lakegc_keys.LEASE}, all of them, and run again."
 )
 
 Work = Literal["sweep", "restore", "prune"]
 State = Literal["held", "released", "failed", "taken"]
 
-_KEY = re.compile(rf"{re.escape(layout.LEASE)}(\d{{10}})/(\d{{10}})")
+_KEY = re.compile(rf"{re.escape(lakegc_keys.LEASE)}(\d{{10}})/(\d{{10}})")
 # What a local store leaves if it was killed while it wrote.
 _UNPUBLISHED = re.compile(r".*/\.lakegc-[0-9a-f]{16}\.part")
 
@@ -128,7 +128,7 @@ class Record(Document):
     @property
     def key(self) -> str:
         """Key of the record in the store."""
-        return layout.lease_key(self.epoch, self.number)
+        return lakegc_keys.lease_key(self.epoch, self.number)
 
     @property
     def writer(self) -> str:
@@ -188,7 +188,7 @@ def places(store: ObjectStore) -> list[tuple[int, int, str]]:
         CorruptTableError: If something else lies there.
     """
     found = []
-    for batch in store.list(layout.LEASE):
+    for batch in store.list(lakegc_keys.LEASE):
         for key in batch.column("key").to_pylist():
             match = _KEY.fullmatch(key)
             if match is not None:

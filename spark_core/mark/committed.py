@@ -19,8 +19,8 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import LakegcError
 from spark_core.mark import explanations
-from spark_core.mark.alive import alive_hashes
 from spark_core.mark.commits import tables_prefix
+from spark_core.mark.kept_objects import alive_hashes
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.reading import StoredTable
@@ -127,7 +127,6 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     began = run.begin(tables.COMMITTED_ADDRESSES)
     run.require_same_instance(commits.manifest)
     reader = TableReader.of(run, tables_prefix(run))
-    expired = CommitsFigures.of(commits.manifest).expired_metaranges
     known = explanations.commits_of(run, commits)
     metaranges = _metaranges(commits, known)
     ranges, read = distinct_ranges(run, reader, metaranges)
@@ -135,52 +134,14 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     only_expired = ranges.filter(pc.invert(ranges["is_retained"]))
     explained = explanations.within_limits(only_expired, run.options.explain)
     wanted = pa.concat_tables([retained, explained])
-    where, attempt = tables.folder(tables.COMMITTED_ADDRESSES, run.key), writing.new_attempt()
-    target = Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure)
-    beside = Target(run.store, where, attempt, explanations.ENTRIES, name="_expired")
-    written = writing.removed_on_failure(
-        target,
-        lambda: run_tasks(
-            lambda: run.spark,
-            tasks_of(wanted, run.options.range_partitions),
-            partial(_write, reader, target, beside),
-            is_small=wanted.num_rows <= _RANGES_OF_A_TASK
-            and (pc.sum(wanted["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
-        ),
+    attempt, written = _write_all(run, reader, wanted)
+    counts = read + writing.summed([receipts[0] for receipts in written])[1]
+    all_explained = (
+        counts.pop("unread", 0) == 0
+        and CommitsFigures.of(commits.manifest).expired_metaranges.all
+        and known is not None
+        and only_expired.num_rows == explained.num_rows
     )
-    figures = read + writing.summed([receipts[0] for receipts in written])[1]
-
-    def told(measured: Mapping[str, Any], _: Counter[str]) -> CommittedFigures:
-        found = Counter(figures)
-        unread = found.pop("unread", 0)
-        return CommittedFigures(
-            ranges=retained.num_rows,
-            entries=pc.sum(retained["count"]).as_py() or 0,
-            head_ranges=pc.sum(retained["is_head"]).as_py() or 0,
-            head_metaranges=sum(metarange.is_head for metarange in metaranges),
-            retained_metaranges=sum(metarange.is_retained for metarange in metaranges),
-            metaranges=len(metaranges),
-            metaranges_read=found.pop("metaranges", 0) + found.pop("unread_metaranges", 0),
-            metarange_rows=pc.sum(ranges["times"]).as_py() or 0,
-            head_ranges_read=found.pop("head_ranges", 0),
-            head_metaranges_read=found.pop("head_metaranges", 0),
-            retained_metaranges_read=found.pop("retained_metaranges", 0),
-            metarange_rows_read=found.pop("metarange_rows", 0),
-            ranges_read=found.pop("ranges", 0),
-            entries_read=found.pop("entries", 0),
-            addresses_read=found.pop("addresses", 0),
-            empty_metaranges=found.pop("empty_metaranges", 0),
-            addresses_left_out=found.pop("left_out", 0),
-            expired_ranges=explained.num_rows,
-            expired_ranges_all=expired.all
-            and known is not None
-            and not unread
-            and only_expired.num_rows == explained.num_rows,
-            # The store's own counts are what is left.
-            requests=dict(found),
-            **measured,
-        )
-
     return Draft(
         tables.COMMITTED_ADDRESSES,
         Written(
@@ -188,7 +149,85 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
         ),
         began,
         parents=(commits.manifest,),
-        figures=told,
+        figures=partial(
+            _figures,
+            counts=counts,
+            metaranges=metaranges,
+            ranges=ranges,
+            expired_ranges=explained.num_rows,
+            expired_ranges_all=all_explained,
+        ),
+    )
+
+
+def _write_all(
+    run: Run, reader: TableReader, ranges: pa.Table
+) -> tuple[str, Sequence[tuple[Receipt, Receipt]]]:
+    """Write the addresses of the ranges, and beside them what explains expired ones.
+
+    Returns:
+        Id of the attempt, and the two receipts of each task.
+    """
+    where, attempt = tables.folder(tables.COMMITTED_ADDRESSES, run.key), writing.new_attempt()
+    target = Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure)
+    beside = Target(run.store, where, attempt, explanations.ENTRIES, name="_expired")
+    written = writing.removed_on_failure(
+        target,
+        lambda: run_tasks(
+            lambda: run.spark,
+            tasks_of(ranges, run.options.range_partitions),
+            partial(_write, reader, target, beside),
+            is_small=ranges.num_rows <= _RANGES_OF_A_TASK
+            and (pc.sum(ranges["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
+        ),
+    )
+    return attempt, written
+
+
+def _figures(
+    measured: Mapping[str, Any],
+    _: Counter[str],
+    *,
+    counts: Counter[str],
+    metaranges: Sequence[Metarange],
+    ranges: pa.Table,
+    expired_ranges: int,
+    expired_ranges_all: bool,
+) -> CommittedFigures:
+    """Compare what had to be read with what was read.
+
+    Args:
+        measured: Of the written rows.
+        counts: What the readers counted; the store's own counts are among them.
+        metaranges: The metaranges to read.
+        ranges: Their distinct ranges.
+        expired_ranges: How many of those that only expired commits have were to be read.
+        expired_ranges_all: Whether these are all of them, and each could be read.
+    """
+    retained, found = ranges.filter(ranges["is_retained"]), Counter(counts)
+    return CommittedFigures(
+        ranges=retained.num_rows,
+        entries=pc.sum(retained["count"]).as_py() or 0,
+        head_ranges=pc.sum(retained["is_head"]).as_py() or 0,
+        head_metaranges=sum(metarange.is_head for metarange in metaranges),
+        retained_metaranges=sum(metarange.is_retained for metarange in metaranges),
+        metaranges=len(metaranges),
+        metaranges_read=found.pop("metaranges", 0) + found.pop("unread_metaranges", 0),
+        metarange_rows=pc.sum(ranges["times"]).as_py() or 0,
+        head_ranges_read=found.pop("head_ranges", 0),
+        head_metaranges_read=found.pop("head_metaranges", 0),
+        retained_metaranges_read=found.pop("retained_metaranges", 0),
+        metarange_rows_read=found.pop("metarange_rows", 0),
+        ranges_read=found.pop("ranges", 0),
+        entries_read=found.pop("entries", 0),
+        addresses_read=found.pop("addresses", 0),
+        empty_metaranges=found.pop("empty_metaranges", 0),
+        addresses_left_out=found.pop("left_out", 0),
+        expired_ranges=expired_ranges,
+        expired_ranges_all=expired_ranges_all,
+        # The store's own counts are what is left.
+        requests=dict(found),
+        **measured,
     )
 
 

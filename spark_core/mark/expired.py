@@ -111,7 +111,29 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
     decided, left, more = writing.removed_on_failure(target, write)
 
-    figures = ExpiredFigures(
+    figures = _figures(decided, left, held, words, more)
+    return Draft(
+        tables.EXPIRED_ADDRESSES,
+        Written(target.attempt, left.receipts),
+        began,
+        parents=[table.manifest for table in mark.all],
+        figures=lambda _, __: figures,
+    )
+
+
+def _figures(
+    decided: Decided, left: Decided, held: holds.Holds, words: Words, more: Mapping[str, Any]
+) -> ExpiredFigures:
+    """Add up what was decided of all objects, and what is left of those that may go.
+
+    Args:
+        decided: The fates of all objects.
+        left: The objects that may go, without those that a branch may read unseen.
+        held: The holds.
+        words: Why an object may go.
+        more: Figures of other steps, by name.
+    """
+    return ExpiredFigures(
         unreachable_objects=decided.objects[rule.CANDIDATE] + decided.objects[fates.HELD],
         unreachable_bytes=decided.size_bytes[rule.CANDIDATE] + decided.size_bytes[fates.HELD],
         kept_by_setting={
@@ -132,13 +154,6 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         other_sizes=decided.other_sizes,
         **more,
         **vars(left.sums.figures),
-    )
-    return Draft(
-        tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts),
-        began,
-        parents=[table.manifest for table in mark.all],
-        figures=lambda _, __: figures,
     )
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.namespace import AddressType, Namespace, is_collectable
 from spark_core.errors import (
     AddressError,
@@ -40,11 +40,11 @@ OF_COMMITS = ("commit", "branch", "tag")
 
 # One spelling in every store: a file system may not distinguish upper and lower case.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_KEY = re.compile(rf"{re.escape(layout.HOLDS)}({_NAME.pattern})\.json")
+_KEY = re.compile(rf"{re.escape(lakegc_keys.HOLDS)}({_NAME.pattern})\.json")
 # The file that a local store leaves if it was killed while writing.
-_UNPUBLISHED = re.compile(rf"{re.escape(layout.HOLDS)}\.lakegc-[0-9a-f]{{16}}\.part")
+_UNPUBLISHED = re.compile(rf"{re.escape(lakegc_keys.HOLDS)}\.lakegc-[0-9a-f]{{16}}\.part")
 _COMMIT_ID = re.compile(r"[0-9a-f]{6,64}")
-_IN_QUARANTINE = re.compile(rf"^{re.escape(layout.QUARANTINE)}run_id=[^/]+/")
+_IN_QUARANTINE = re.compile(rf"^{re.escape(lakegc_keys.QUARANTINE)}run_id=[^/]+/")
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Hold(Document):
         if (
             not hold.value
             or is_of_a_commit != (hold.kind in OF_COMMITS)
-            or layout.hold_key(hold.name) != name
+            or lakegc_keys.hold_key(hold.name) != name
         ):
             raise CorruptTableError(
                 name, None, "not a hold, or one that belongs under another name", _WAY_ON
@@ -234,7 +234,7 @@ def load(store: ObjectStore) -> Holds:
 
 def _names(store: ObjectStore) -> list[str]:
     return sorted(
-        name for batch in store.list(layout.HOLDS) for name in batch.column("key").to_pylist()
+        name for batch in store.list(lakegc_keys.HOLDS) for name in batch.column("key").to_pylist()
     )
 
 
@@ -271,9 +271,11 @@ def add(run: Run, name: str, kind: Kind, value: str, *, who: str, why: str) -> H
         commit_id, value = None, _address_of(run, kind, value)
     hold = Hold(name, kind, value, commit_id, who, run.now(), why)
     try:
-        run.store.put_if_absent(layout.hold_key(name), hold.to_json())
+        run.store.put_if_absent(lakegc_keys.hold_key(name), hold.to_json())
     except ObjectExistsError:
-        there = Hold.from_json(run.store.read(layout.hold_key(name)), name=layout.hold_key(name))
+        there = Hold.from_json(
+            run.store.read(lakegc_keys.hold_key(name)), name=lakegc_keys.hold_key(name)
+        )
         # lakegc's own hold, if the client sent the request twice because the first answer was lost.
         if there != hold:
             raise SettingsError(
@@ -297,7 +299,9 @@ def remove(run: Run, name: str) -> Hold:
     """
     try:
         hold = (
-            Hold.from_json(run.store.read(layout.hold_key(name)), name=layout.hold_key(name))
+            Hold.from_json(
+                run.store.read(lakegc_keys.hold_key(name)), name=lakegc_keys.hold_key(name)
+            )
             if _NAME.fullmatch(name)
             else None
         )
@@ -309,12 +313,12 @@ def remove(run: Run, name: str) -> Hold:
             f"there is no hold {name!r} of {run.repository.id} "
             f"({f'there are: {names}' if names else 'there is none'})."
         )
-    (outcome,) = run.store.delete([layout.hold_key(name)])
+    (outcome,) = run.store.delete([lakegc_keys.hold_key(name)])
     if outcome.outcome not in ("deleted", "already_gone"):
         raise TransientError(
             f"hold {name} of {run.repository.id} could not be taken away ({outcome.error}), so it "
-            f"holds on. Allow {run.store.delete_permission} on {run.store.root}{layout.ROOT}, and "
-            "try again."
+            f"holds on. Allow {run.store.delete_permission} on {run.store.root}{lakegc_keys.ROOT}, "
+            "and try again."
         )
     return hold
 
@@ -387,7 +391,7 @@ def _address_of(run: Run, kind: Kind, value: str) -> str:
 def _in_quarantine(run: Run, address: str) -> bool:
     """Say whether an address's object is in quarantine; a hold by the address keeps the copy."""
     return any(
-        run.store.exists(layout.in_quarantine(key) + address)
+        run.store.exists(lakegc_keys.in_quarantine(key) + address)
         for key in tables.runs(run.store, "quarantine")
     )
 
@@ -395,7 +399,7 @@ def _in_quarantine(run: Run, address: str) -> bool:
 def _anything_below(run: Run, prefix: str) -> bool:
     places = (
         prefix,
-        *(layout.in_quarantine(key) + prefix for key in tables.runs(run.store, "quarantine")),
+        *(lakegc_keys.in_quarantine(key) + prefix for key in tables.runs(run.store, "quarantine")),
     )
     return any(
         pc.any(pc.starts_with(batch.column("key"), place)).as_py()

@@ -1,4 +1,4 @@
-"""Who may hide where.
+"""Which candidates may be twins that hide on a branch, and of which entries.
 
 A candidate has the number of branches that it may hide on. A path of a head has what it may hide.
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.collectable import own_name
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import CallBudget, addresses_on, pages_of
@@ -703,7 +703,7 @@ def _known_as(uri: str) -> str | None:
 
     For an object in quarantine it is the key there.
     """
-    begin = uri.rfind(f"{layout.QUARANTINE}run_id=")
+    begin = uri.rfind(f"{lakegc_keys.QUARANTINE}run_id=")
     return own_name(uri) if begin < 0 else uri[begin:]
 
 

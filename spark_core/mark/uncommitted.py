@@ -12,11 +12,13 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import LakegcError
 from spark_core.lakefs import diff_addresses, read_uncommitted, scan_uncommitted, uncommitted_files
-from spark_core.mark.alive import alive_hashes
-from spark_core.mark.renewal import SCAN, Parts
+from spark_core.lakefs.answer_types import PreparedUncommitted
+from spark_core.lakefs.scans import DiffsRead
+from spark_core.mark.kept_objects import alive_hashes
+from spark_core.mark.second_look import SCAN, Parts
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, StagedFigures, StagedReadFigures
 from spark_core.records.manifest import Part
@@ -139,32 +141,37 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         diffs.close()
         raise
 
-    def figures(counted: Mapping[str, int]) -> StagedReadFigures:
-        return StagedReadFigures(
-            server_runs=tuple(scan.run_id for scan in scans),
-            pages=sum(scan.pages for scan in scans),
-            # Scans of one id have the same files, and claim them twice.
-            pages_with_data=sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
-            files=len(files),
-            files_read=counted.get("files", 0),
-            file_rows=counted.get("file_rows", 0),
-            from_diffs=read.rows,
-            branches_read=read.branches,
-            branches_gone=read.gone,
-            branches_appeared=read.appeared,
-        )
-
     sources = [*files, *diffs.parts, *diffs.held]
     tasks = dealt(
         sources, min(-(-len(sources) // run.options.read_threads), run.options.range_partitions)
     )
-    told_here = len(files) + sum(batch.num_rows for batch in diffs.held)
+    rows_here = len(files) + sum(batch.num_rows for batch in diffs.held)
     is_small = (
         not diffs.parts
-        and told_here <= reading.DRIVER_ROWS
+        and rows_here <= reading.DRIVER_ROWS
         and sum(files.values()) <= reading.DRIVER_BYTES
     )
+    figures = partial(_figures, scans, len(files), read)
     return Staged(tasks, is_small, partial(_read, run.store), figures, diffs.close)
+
+
+def _figures(
+    scans: Sequence[PreparedUncommitted], files: int, read: DiffsRead, counted: Mapping[str, int]
+) -> StagedReadFigures:
+    """Compare what scans and diffs have with what was counted of them."""
+    return StagedReadFigures(
+        server_runs=tuple(scan.run_id for scan in scans),
+        pages=sum(scan.pages for scan in scans),
+        # Scans of one id have the same files, and claim them twice.
+        pages_with_data=sum({scan.run_id: scan.pages_with_data for scan in scans}.values()),
+        files=files,
+        files_read=counted.get("files", 0),
+        file_rows=counted.get("file_rows", 0),
+        from_diffs=read.rows,
+        branches_read=read.branches,
+        branches_gone=read.gone,
+        branches_appeared=read.appeared,
+    )
 
 
 class _Diffs:
@@ -183,7 +190,7 @@ class _Diffs:
         self.held.append(batch)
         if sum(held.num_rows for held in self.held) < HELD:
             return
-        key = self._folder + layout.diffs(self._unique, len(self.parts))
+        key = self._folder + lakegc_keys.diffs(self._unique, len(self.parts))
         written = self._store.write_parquet(key, iter(self.held), schemas.STAGED_ADDRESSES)
         self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
         self.held = []

@@ -130,8 +130,8 @@ class Policy:
     @property
     def digest(self) -> str:
         """Hex digest of what the document says, however it is written."""
-        said = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(said.encode()).hexdigest()
+        content = json.dumps(self.content(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def parse(data: bytes, *, name: str) -> Policy:
         raise PolicyError.of(name, [Fault(None, "", f"byte {wrong.start} is not UTF-8")]) from None
     except UnreadableError as unreadable:
         raise PolicyError.of(name, [Fault(unreadable.place, "", unreadable.problem)]) from None
-    reader = _Reader()
+    reader = _RuleParser()
     policy = reader.policy(root)
     if policy is None or reader.faults:
         ordered = sorted(
@@ -218,7 +218,7 @@ def of_content(content: Mapping[str, Any], *, name: str) -> Policy:
     return parse(_stored(content), name=name)
 
 
-class _Reader:
+class _RuleParser:
     """Turns values into rules and collects the faults."""
 
     def __init__(self) -> None:

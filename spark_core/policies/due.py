@@ -69,8 +69,8 @@ class Due:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What the ranges of an entry tell together."""
+class _RangeSet:
+    """What is known of the ranges of an entry together."""
 
     bits: int
     introduced: tuple[int, ...]
@@ -97,7 +97,7 @@ class Judge:
     changes: Sequence[Changes]
     unread: tuple[int, ...]
     instant: int
-    _known: dict[tuple[int, ...], _Known] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[int, ...], _RangeSet] = field(default_factory=dict, repr=False)
     _rules: list[tuple[int, str | None, bytes, Mapping[Action, int]]] = field(
         default_factory=list, repr=False
     )
@@ -122,7 +122,7 @@ class Judge:
         introduced = self.known(entry.ranges).introduced
         return [(commit, self.lines.branch_of(commit)) for commit in introduced]
 
-    def known(self, ranges: tuple[int, ...]) -> _Known:
+    def known(self, ranges: tuple[int, ...]) -> _RangeSet:
         """Put together what the ranges of an entry tell; remembered, as entries share them."""
         found = self._known.get(ranges)
         if found is None:
@@ -132,7 +132,7 @@ class Judge:
                 bits |= each.bits
             introduced = {commit for each in some for commit in each.introduced}
             lost = {commit for each in some for commit in each.lost}
-            found = _Known(bits, self.graph.minimal(introduced), tuple(sorted(lost)))
+            found = _RangeSet(bits, self.graph.minimal(introduced), tuple(sorted(lost)))
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[ranges] = found
@@ -181,7 +181,7 @@ class Judge:
                     first = Due(begin + period, number, action, branch, path)
         return first
 
-    def _lost_since(self, known: _Known, owner: int) -> int:
+    def _lost_since(self, known: _RangeSet, owner: int) -> int:
         """Tell since when an entry is no branch's any more; `NEVER` if nobody knows."""
         if self.unread:
             return NEVER

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -226,27 +226,7 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
     try:
         rows, count, figures = counted(entries)
         unread = [int(name.removeprefix("unread/")) for name in figures if "/" in name]
-        judge = Judge(
-            policy,
-            graph,
-            lines(
-                graph,
-                {branch.id: branch.commit_id for branch in read.refs.branches},
-                default_branch=run.repository.default_branch,
-                branch_order=policy.branch_order,
-                seen=_seen(run),
-            ),
-            past.changes,
-            tuple(
-                sorted(
-                    {
-                        *past.unread,
-                        *(c for number in unread for c in past.changes[number].introduced),
-                    }
-                )
-            ),
-            micros(run.key.instant) - _margin(run),
-        )
+        judge = _judge_of(run, policy, graph, read, past=past, unread=unread)
         compared = _compared(rows, mark)
         found = Found()
         orders = _Orders(judge, policy, read.holds, target)
@@ -258,13 +238,42 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         past.ranges[number][1] for number in unread
     )
     if figures["entries"] != wanted or not found.entries == count == wanted - figures["outside"]:
-        raise IncompleteReadError(
-            f"repository {run.repository.id}: {figures['entries']} of {wanted} entries of all "
-            f"commits were read, {figures['outside']} of them lie outside, and {found.entries} of "
-            f"{count} others came out of their comparison",
-            "Run again; if it stays, report it with this text and Spark's version.",
-        )
+        raise _lost_rows(run, figures, wanted, found.entries, count)
     return Expirations(found, _facts(policy, found, judge, past, figures))
+
+
+def _judge_of(
+    run: Run,
+    policy: Policy,
+    graph: Graph,
+    read: ReadCommits,
+    *,
+    past: history.History,
+    unread: Sequence[int],
+) -> Judge:
+    """Make the judge of a run; ranges that could not be read make their commits unread."""
+    main_lines = lines(
+        graph,
+        {branch.id: branch.commit_id for branch in read.refs.branches},
+        default_branch=run.repository.default_branch,
+        branch_order=policy.branch_order,
+        seen=_seen(run),
+    )
+    introduced = (commit for number in unread for commit in past.changes[number].introduced)
+    unread_commits = tuple(sorted({*past.unread, *introduced}))
+    instant = micros(run.key.instant) - _margin(run)
+    return Judge(policy, graph, main_lines, past.changes, unread_commits, instant)
+
+
+def _lost_rows(
+    run: Run, figures: Mapping[str, int], wanted: int, compared: int, count: int
+) -> IncompleteReadError:
+    return IncompleteReadError(
+        f"repository {run.repository.id}: {figures['entries']} of {wanted} entries of all "
+        f"commits were read, {figures['outside']} of them lie outside, and {compared} of "
+        f"{count} others came out of their comparison",
+        "Run again; if it stays, report it with this text and Spark's version.",
+    )
 
 
 def _margin(run: Run) -> int:

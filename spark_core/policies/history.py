@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame
 from spark_core import graveler
 from spark_core.addresses.collectable import may_be_own
 from spark_core.errors import CorruptTableError, NotFoundError
-from spark_core.mark.alive import alive_hashes
 from spark_core.mark.committed import TableReader
+from spark_core.mark.kept_objects import alive_hashes
 from spark_core.policies.due import RETAINED, Changes
 from spark_core.policies.names import Graph
 from spark_core.records import reading
@@ -35,7 +35,7 @@ from spark_core.spark.tasks import interleaved, read_counted, run_tasks
 # An entry of a range, as executors give it.
 ENTRIES = pa.schema(
     [
-        # Hash of the object that the entry keeps: see `mark.alive`.
+        # Hash of the object that the entry keeps: see `mark.kept_objects`.
         pa.field("address_hash", pa.int64(), nullable=False),
         pa.field("path", pa.binary(), nullable=False),
         # Its date in microseconds since 1970.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -26,9 +26,9 @@ _WAY_ON = (
     "This is a file of lakegc's own, not of the server: a version of the repository's retention "
     "policy. Bring it back as it was written."
 )
-_KEY = re.compile(rf"{re.escape(layout.POLICIES)}([0-9]{{10}})\.json")
+_KEY = re.compile(rf"{re.escape(lakegc_keys.POLICIES)}([0-9]{{10}})\.json")
 # The file that a local store leaves if it was killed while writing.
-_UNPUBLISHED = re.compile(rf"{re.escape(layout.POLICIES)}\.lakegc-[0-9a-f]{{16}}\.part")
+_UNPUBLISHED = re.compile(rf"{re.escape(lakegc_keys.POLICIES)}\.lakegc-[0-9a-f]{{16}}\.part")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Version(Document):
         """
         if self.content is None:
             return None
-        name = layout.policy_key(self.number)
+        name = lakegc_keys.policy_key(self.number)
         try:
             policy = document.of_content(self.content, name=name)
         except PolicyError as wrong:
@@ -93,7 +93,9 @@ def history(store: ObjectStore) -> list[Version]:
         IncompleteReadError: If a version is missing: an older one must not count in its place.
     """
     names = sorted(
-        name for batch in store.list(layout.POLICIES) for name in batch.column("key").to_pylist()
+        name
+        for batch in store.list(lakegc_keys.POLICIES)
+        for name in batch.column("key").to_pylist()
     )
     found: list[Version] = []
     for name in names:
@@ -103,11 +105,11 @@ def history(store: ObjectStore) -> list[Version]:
             raise CorruptTableError(
                 name, None, "no version of a policy, and nothing else belongs there", _WAY_ON
             )
-        if name != layout.policy_key(len(found) + 1):
+        if name != lakegc_keys.policy_key(len(found) + 1):
             raise _missing(store, len(found) + 1)
         found.append(_read(store, len(found) + 1))
     # A listing that was lost on the way also shows no more versions.
-    if store.exists(layout.policy_key(len(found) + 1)):
+    if store.exists(lakegc_keys.policy_key(len(found) + 1)):
         raise _missing(store, len(found) + 1)
     return found
 
@@ -167,7 +169,7 @@ def put(run: Run, policy: Policy | None, *, who: str) -> Version:
         who=who,
         since=run.now(),
     )
-    key = layout.policy_key(version.number)
+    key = lakegc_keys.policy_key(version.number)
     try:
         run.store.put_if_absent(key, version.to_json())
     except ObjectExistsError:
@@ -183,7 +185,7 @@ def put(run: Run, policy: Policy | None, *, who: str) -> Version:
 
 
 def _read(store: ObjectStore, number: int) -> Version:
-    key = layout.policy_key(number)
+    key = lakegc_keys.policy_key(number)
     try:
         version = Version.from_json(store.read(key), name=key)
     except NotFoundError:
@@ -195,7 +197,7 @@ def _read(store: ObjectStore, number: int) -> Version:
 
 def _missing(store: ObjectStore, number: int) -> IncompleteReadError:
     return IncompleteReadError(
-        f"version {number} of the retention policy under {store.root}{layout.POLICIES} cannot be "
-        "read, although there are signs of it; what the policy says is unknown",
+        f"version {number} of the retention policy under {store.root}{lakegc_keys.POLICIES} cannot "
+        "be read, although there are signs of it; what the policy says is unknown",
         "Run again; if it stays, bring that object back.",
     )

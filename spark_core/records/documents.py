@@ -193,8 +193,8 @@ def read_values(kind: type[Values], values: Mapping[str, Any], *, name: str) -> 
             json.dumps(values, default=_plain), strict=True
         )
     except ValueError as problem:
-        told = f"its figures cannot be read ({_faults(problem)})"
-        raise CorruptTableError(name, None, told, OF_A_RUN) from problem
+        words = f"its figures cannot be read ({_faults(problem)})"
+        raise CorruptTableError(name, None, words, OF_A_RUN) from problem
     return read
 
 

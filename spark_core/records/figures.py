@@ -508,7 +508,7 @@ class ReachedFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookFigures(ReachedFigures):
+class SecondLookFigures(ReachedFigures):
     """A look at what is referenced, just before deleting.
 
     Attributes:
@@ -584,7 +584,7 @@ class DeletionFigures(QuarantineFigures):
     left_named: tuple[tuple[str, str, str | None], ...] | None = field(
         default=None, metadata=_LEFT_OUT
     )
-    second_look: LookFigures | None = field(default=None, metadata=_LEFT_OUT)
+    second_look: SecondLookFigures | None = field(default=None, metadata=_LEFT_OUT)
     deleted_objects: int | None = field(default=None, metadata=_LEFT_OUT)
     deleted_bytes: int = 0
     already_gone_objects: int = 0

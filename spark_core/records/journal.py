@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import ChainError, CorruptTableError, ObjectExistsError, UnsafePlanError
 from spark_core.model import RunKey
 from spark_core.records.documents import Flag, OfAMark
@@ -270,7 +270,7 @@ def _word(is_so: bool) -> str:  # noqa: FBT001 - the word of this value
 
 def folder(run: RunKey | str) -> str:
     """Return the folder of a run's journal, ending in a slash."""
-    return layout.of_run(layout.JOURNAL, run)
+    return lakegc_keys.of_run(lakegc_keys.JOURNAL, run)
 
 
 def _read_all(journal: Journal, parts: Sequence[JournalPart]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.model import RunKey
 from spark_core.storage import ObjectStore
 
@@ -20,7 +20,7 @@ class TableSpec:
 
     Attributes:
         name: Name of the asset.
-        folder: Folder under `layout.ROOT`.
+        folder: Folder under `lakegc_keys.ROOT`.
         schema: Columns.
         parents: Tables whose manifests its manifest names.
     """
@@ -31,54 +31,57 @@ class TableSpec:
     parents: tuple[str, ...]
 
 
-NAMESPACE_SLICES = TableSpec("namespace_slices", layout.SLICES, schemas.NAMESPACE_SLICES, ())
+NAMESPACE_SLICES = TableSpec("namespace_slices", lakegc_keys.SLICES, schemas.NAMESPACE_SLICES, ())
 UNCOMMITTED_ADDRESSES = TableSpec(
     "uncommitted_addresses",
-    layout.UNCOMMITTED,
+    lakegc_keys.UNCOMMITTED,
     schemas.UNCOMMITTED_ADDRESSES,
     ("namespace_slices",),
 )
 RETAINED_COMMITS = TableSpec(
-    "retained_commits", layout.COMMITS, schemas.RETAINED_COMMITS, ("uncommitted_addresses",)
+    "retained_commits", lakegc_keys.COMMITS, schemas.RETAINED_COMMITS, ("uncommitted_addresses",)
 )
 COMMITTED_ADDRESSES = TableSpec(
-    "committed_addresses", layout.COMMITTED, schemas.COMMITTED_ADDRESSES, ("retained_commits",)
+    "committed_addresses", lakegc_keys.COMMITTED, schemas.COMMITTED_ADDRESSES, ("retained_commits",)
 )
 EXPIRED_ADDRESSES = TableSpec(
     "expired_addresses",
-    layout.ADDRESSES,
+    lakegc_keys.ADDRESSES,
     schemas.EXPIRED_ADDRESSES,
     ("namespace_slices", "uncommitted_addresses", "retained_commits", "committed_addresses"),
 )
 DELETION_REPORT = TableSpec(
-    "deletion_report", layout.REPORTS, schemas.DELETION_REPORT, ("expired_addresses",)
+    "deletion_report", lakegc_keys.REPORTS, schemas.DELETION_REPORT, ("expired_addresses",)
 )
 # Made for the report of a run that verifies a mark of lakeFS's own job; it decides nothing.
 REFERENCE_ADDRESSES = TableSpec(
     "reference_addresses",
-    layout.REFERENCE,
+    lakegc_keys.REFERENCE,
     schemas.REFERENCE_ADDRESSES,
     (*EXPIRED_ADDRESSES.parents, "expired_addresses"),
 )
 # Made beside the expired addresses if any is missing. It names all missing ones, and decides
 # nothing.
 MISSING_ADDRESSES = TableSpec(
-    "missing_addresses", layout.MISSING, schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents
+    "missing_addresses", lakegc_keys.MISSING, schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents
 )
 # Made beside a mark where the settings ask for it: what the retention policy names. It decides
 # nothing.
 POLICY_EXPIRATIONS = TableSpec(
     "policy_expirations",
-    layout.EXPIRATIONS,
+    lakegc_keys.EXPIRATIONS,
     schemas.POLICY_EXPIRATIONS,
     EXPIRED_ADDRESSES.parents,
 )
 # Made beside the retained commits and the expired addresses, for the words of reports.
 EXPIRED_COMMITS = TableSpec(
-    "expired_commits", layout.EXPIRED_COMMITS, schemas.EXPIRED_COMMITS, RETAINED_COMMITS.parents
+    "expired_commits",
+    lakegc_keys.EXPIRED_COMMITS,
+    schemas.EXPIRED_COMMITS,
+    RETAINED_COMMITS.parents,
 )
 EXPLANATIONS = TableSpec(
-    "explanations", layout.EXPLANATIONS, schemas.EXPLANATIONS, EXPIRED_ADDRESSES.parents
+    "explanations", lakegc_keys.EXPLANATIONS, schemas.EXPLANATIONS, EXPIRED_ADDRESSES.parents
 )
 MARK_TABLES = (
     NAMESPACE_SLICES,
@@ -105,15 +108,15 @@ AFTER_THE_VERDICT = (DELETION_REPORT, POLICY_EXPIRATIONS, REFERENCE_ADDRESSES)
 
 def folder(spec: TableSpec, run: RunKey) -> str:
     """Return the folder of a table of a run, ending in a slash."""
-    return layout.of_run(spec.folder, run)
+    return lakegc_keys.of_run(spec.folder, run)
 
 
 def manifest_key(spec: TableSpec, run: RunKey) -> str:
     """Return the key of a table's manifest."""
-    return layout.manifest_key(spec.folder, run)
+    return lakegc_keys.manifest_key(spec.folder, run)
 
 
-def runs(store: ObjectStore, where: str = layout.ADDRESSES) -> list[RunKey]:
+def runs(store: ObjectStore, where: str = lakegc_keys.ADDRESSES) -> list[RunKey]:
     """Return the runs that have a folder of a kind, newest first; the one source of runs.
 
     It costs one request for each thousand runs. A folder does not prove that its content was
@@ -124,5 +127,7 @@ def runs(store: ObjectStore, where: str = layout.ADDRESSES) -> list[RunKey]:
         where: Kind of folder under `_lakefs/retention/gc/`; by default the folder of the expired
             addresses.
     """
-    found = (layout.run_of(prefix) for prefix in store.children(f"{layout.ROOT}{where}/")[0])
+    found = (
+        lakegc_keys.run_of(prefix) for prefix in store.children(f"{lakegc_keys.ROOT}{where}/")[0]
+    )
     return sorted((key for key in found if key is not None), reverse=True)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import (
     ChainError,
     ClosedPartitionError,
@@ -39,7 +39,7 @@ MAX_PART_ROWS = 1_000_000
 Task = TypeVar("Task")
 Measure = Callable[[pa.RecordBatch], Mapping[str, int]]
 
-_PART = re.compile(layout.PART)
+_PART = re.compile(lakegc_keys.PART)
 
 # Value of `Draft.replaces`: whatever is stored already may be replaced.
 ANYTHING = "anything"
@@ -150,7 +150,7 @@ def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
     Raises:
         ClosedPartitionError: If the verdict exists.
     """
-    if spec not in tables.AFTER_THE_VERDICT and store.exists(layout.verdict_key(run)):
+    if spec not in tables.AFTER_THE_VERDICT and store.exists(lakegc_keys.verdict_key(run)):
         raise ClosedPartitionError(
             f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is "
             "one of the tables that "
@@ -335,7 +335,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
     )
     pending = next(filled, None)
     while pending is not None:
-        key = target.folder + layout.part(target.name, number, len(parts), unique)
+        key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
     return Receipt(tuple(parts), measured)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError, UnsafePlanError
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import dealt, read_partitions
@@ -135,10 +135,10 @@ def folder(mark_id: str) -> str:
     if not _MARK_ID.fullmatch(mark_id):
         raise UnsafePlanError(
             f"{mark_id[:80]!r} is not the id of a mark: wanted the name of a folder under "
-            f"{layout.UNIFIED}, like ft6s0e1ksdufuaulm34g",
+            f"{lakegc_keys.UNIFIED}, like ft6s0e1ksdufuaulm34g",
             "Look into that folder of the repository's namespace.",
         )
-    return f"{layout.UNIFIED}{mark_id}/"
+    return f"{lakegc_keys.UNIFIED}{mark_id}/"
 
 
 def load(store: ObjectStore, mark_id: str) -> ReferenceMark:
@@ -231,8 +231,8 @@ def _parts(store: ObjectStore, where: str) -> tuple[str, ...]:
 
 def _known(store: ObjectStore) -> str:
     """Name the newest marks; ids begin with a time that counts down."""
-    prefixes, _ = store.children(layout.UNIFIED)
-    names = sorted(prefix.removeprefix(layout.UNIFIED).rstrip("/") for prefix in prefixes)
+    prefixes, _ = store.children(lakegc_keys.UNIFIED)
+    names = sorted(prefix.removeprefix(lakegc_keys.UNIFIED).rstrip("/") for prefix in prefixes)
     return (
         ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         if names

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.phases import NOTHING_DELETED
 from spark_core.plain_text import escape, money_text
 from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
@@ -322,7 +322,7 @@ def _largest(report: Report, server: str) -> str:
         ""
         if count >= of
         else f'<p class="soft">All {of:,} lie as Parquet under {escape(report.place)}'
-        f"{escape(layout.of_run(layout.ADDRESSES, report.run))}.</p>"
+        f"{escape(lakegc_keys.of_run(lakegc_keys.ADDRESSES, report.run))}.</p>"
     )
     return (
         f'<section class="named" data-file="lakegc-{slug}.csv">'

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from spark_core import checks as guards
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.candidates import CANDIDATE
 from spark_core.checks import confirmation
 from spark_core.checks.verdict_document import Verdict
@@ -36,7 +36,7 @@ State = Literal[
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
 # The folders that a run may have left, whichever of them is there.
-_FOLDERS = (layout.SLICES, layout.ADDRESSES, layout.REPORTS)
+_FOLDERS = (lakegc_keys.SLICES, lakegc_keys.ADDRESSES, lakegc_keys.REPORTS)
 # Runs that are read side by side; each costs up to four small requests.
 _AT_ONCE = 16
 
@@ -167,8 +167,8 @@ def past_runs(store: ObjectStore, *, newest: int | None = None) -> list[PastRun]
     """
     keys = run_keys(store)[:newest]
     there = _Folders(
-        frozenset(tables.runs(store, layout.JOURNAL)),
-        _named(store, layout.RESTORES),
+        frozenset(tables.runs(store, lakegc_keys.JOURNAL)),
+        _named(store, lakegc_keys.RESTORES),
         frozenset(quarantine.runs(store)),
     )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -185,7 +185,7 @@ class _Folders:
 
 
 def _named(store: ObjectStore, folder: str) -> frozenset[RunKey]:
-    found = (layout.run_of(prefix) for prefix in store.children(folder)[0])
+    found = (lakegc_keys.run_of(prefix) for prefix in store.children(folder)[0])
     return frozenset(key for key in found if key is not None)
 
 
@@ -270,11 +270,11 @@ def outcomes_of(swept: Manifest) -> dict[str, tuple[int, int]]:
 
 def holds_objects(store: ObjectStore, key: RunKey) -> bool:
     """Say whether objects of a run lie in quarantine; a file system keeps empty folders."""
-    return any(batch.num_rows for batch in store.list(layout.in_quarantine(key)))
+    return any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))
 
 
 def _verdict(store: ObjectStore, key: RunKey) -> Verdict | None:
-    where = layout.verdict_key(key)
+    where = lakegc_keys.verdict_key(key)
     try:
         return Verdict.from_json(store.read(where), name=where)
     except NotFoundError:
@@ -301,7 +301,7 @@ def restored(store: ObjectStore, key: RunKey) -> dict[str, int]:
     """Return the addresses that restores of a run brought back, with their bytes."""
     keys = [
         name
-        for batch in store.list(f"{layout.RESTORES}run_id={key}/")
+        for batch in store.list(f"{lakegc_keys.RESTORES}run_id={key}/")
         for name in batch.column("key").to_pylist()
         if name.endswith(".parquet")
     ]

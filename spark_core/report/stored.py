@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -32,9 +32,9 @@ def save(run: Run, report: Report) -> dict[str, str]:
         report: Its report.
 
     Returns:
-        The keys, as `layout.report_keys` gives them.
+        The keys, as `lakegc_keys.report_keys` gives them.
     """
-    where = layout.report_keys(RunKey.parse(report.run), swept=report.swept)
+    where = lakegc_keys.report_keys(RunKey.parse(report.run), swept=report.swept)
     shown = page(
         report,
         past=trend(run.store, report),
@@ -77,7 +77,8 @@ def page_of(run: Run) -> Mapping[str, str]:
 
 
 def _where(run: Run, found: Report) -> Mapping[str, str]:
-    return {"page": f"{run.store.root}{layout.report_keys(run.key, swept=found.swept)['html']}"}
+    key = lakegc_keys.report_keys(run.key, swept=found.swept)["html"]
+    return {"page": f"{run.store.root}{key}"}
 
 
 def load(run: Run, *, just_swept: bool = False) -> Report:
@@ -115,7 +116,7 @@ def _table(*, swept: bool) -> TableSpec:
 
 def _read(run: Run, *, swept: bool) -> Report | None:
     """Return a stored report if it describes the mark as it is now, verdict included."""
-    key = layout.report_keys(run.key, swept=swept)["json"]
+    key = lakegc_keys.report_keys(run.key, swept=swept)["json"]
     try:
         report = Report.from_json(run.store.read(key), name=key)
     except NotFoundError:

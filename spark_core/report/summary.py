@@ -10,7 +10,7 @@ from datetime import datetime
 import pyspark.sql.functions as sf
 from pyspark.sql import Column, DataFrame
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.checks import confirmation, verdict
 from spark_core.checks.plan import waiting_words
@@ -40,7 +40,7 @@ from spark_core.report.values import (
     Rules,
 )
 from spark_core.run import Run
-from spark_core.run.options import OPTIONS
+from spark_core.run.options_and_defaults import OPTIONS
 from spark_core.spark.session import surfacing_errors
 
 NAMED = 100
@@ -303,7 +303,7 @@ def _verdict(run: Run) -> tuple[bool | None, tuple[Check, ...]]:
 def with_verdict(run: Run, report: Report) -> Report:
     """Add to the report of a refused mark what was confirmed since; this needs no Spark."""
     if report.passed or not any(
-        run.store.exists(layout.confirmation_key(run.key, check)) for check in report.refused
+        run.store.exists(lakegc_keys.confirmation_key(run.key, check)) for check in report.refused
     ):
         return report
     passed, checks = _verdict(run)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -62,7 +62,7 @@ def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
     last = RunKey.parse(report.run)
     found = [Point.of(report)]
     try:
-        swept = set(tables.runs(store, layout.REPORTS))
+        swept = set(tables.runs(store, lakegc_keys.REPORTS))
         earlier = [key for key in tables.runs(store) if key < last][: RUNS - 1]
         for key in earlier:
             past = _read(store, key, swept=key in swept)
@@ -75,7 +75,7 @@ def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
 
 
 def _read(store: ObjectStore, key: RunKey, *, swept: bool) -> Report | None:
-    where = layout.report_keys(key, swept=swept)["json"]
+    where = lakegc_keys.report_keys(key, swept=swept)["json"]
     try:
         return Report.from_json(store.read(where), name=where)
     except NotFoundError:

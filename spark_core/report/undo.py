@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import LakegcError
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Manifest
@@ -30,9 +30,9 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
     if until is not None:
         return (
             "What was deleted lies in quarantine, under "
-            f"{run.store.root}{layout.in_quarantine(run.key)}, until {until:%Y-%m-%d %H:%M} UTC; "
-            "the first house-keeping after that deletes it for good, and until then it takes up "
-            f"its space. {command}"
+            f"{run.store.root}{lakegc_keys.in_quarantine(run.key)}, until "
+            f"{until:%Y-%m-%d %H:%M} UTC; the first house-keeping after that deletes it for "
+            f"good, and until then it takes up its space. {command}"
         )
     try:
         hint = run.store.undelete_hint() if just_swept else None

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.report.values import Group
@@ -82,7 +82,7 @@ def load_curve(store: ObjectStore, run: RunKey) -> WhatIfCurve | None:
         store: Rooted at the namespace.
         run: The run.
     """
-    where = layout.what_if_key(run)
+    where = lakegc_keys.what_if_key(run)
     try:
         return WhatIfCurve.from_json(store.read(where), name=where)
     except (NotFoundError, CorruptTableError):

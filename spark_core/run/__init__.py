@@ -3,7 +3,7 @@
 This package knows nothing of what a mark or a sweep does.
 """
 
-from spark_core.run.options import RunOptions
+from spark_core.run.options_and_defaults import RunOptions
 from spark_core.run.run import (
     Environment,
     Run,

@@ -15,7 +15,7 @@ from spark_core.clocks import ClockReading, require_near
 from spark_core.errors import AddressError, RepositoryStateError, SettingsError
 from spark_core.model import Branch, Repository
 from spark_core.plain_text import span_text
-from spark_core.run.options import RunOptions
+from spark_core.run.options_and_defaults import RunOptions
 from spark_core.storage import ObjectStore
 from spark_core.storage.probes import read_clock
 from spark_core.storage.s3.endpoints import may_be_one_store

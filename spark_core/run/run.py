@@ -28,7 +28,8 @@ from spark_core.records.reading import StoredTable, load_table
 from spark_core.records.tables import TableSpec
 from spark_core.records.writing import Draft
 from spark_core.reference_job import marks
-from spark_core.run.options import RunOptions
+from spark_core.run.cutoff import cutoff_of, uploads_cutoff_of
+from spark_core.run.options_and_defaults import RunOptions
 from spark_core.run.preconditions import (
     SERVER_CLOCK,
     ask_branches,
@@ -182,7 +183,7 @@ class Run:
         options = self.options
         return Limits(
             cutoff=self.cutoff,
-            uploads_cutoff=min(self.cutoff, options.uploads_cutoff(self.key)),
+            uploads_cutoff=min(self.cutoff, uploads_cutoff_of(options, self.key)),
             created=self.repository.creation_date - options.accepted_skew,
             flat=options.flat,
             strangers=options.strangers,
@@ -349,7 +350,7 @@ def open_run(
         store=open_store(namespace, storage.store_options),
         options=options,
         environment=environment,
-        cutoff=options.cutoff(key),
+        cutoff=cutoff_of(options, key),
         reference_mark=reference_mark,
         take_over=take_over,
     )

@@ -39,7 +39,7 @@ _prepared: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Probe:
+class PythonProcess:
     """A Python process, as it describes itself.
 
     Attributes:
@@ -118,14 +118,14 @@ def write_archive(sources: Sources) -> Path:
 
 
 def fingerprint(sources: Sources) -> str:
-    """Return the digest of sources; a `Probe` has the digest of those its process would import."""
+    """Return the digest of sources; a `PythonProcess` has that of those it would import."""
     digest = hashlib.sha256()
     for name, content in sources:
         digest.update(f"{name} {len(content)} ".encode() + content)
     return digest.hexdigest()
 
 
-def probe_executors(spark: SparkSession) -> list[Probe]:
+def probe_executors(spark: SparkSession) -> list[PythonProcess]:
     """Ask as many executor processes as there are cores to describe themselves.
 
     Raises:
@@ -142,7 +142,7 @@ def probe_executors(spark: SparkSession) -> list[Probe]:
         found = context.parallelize(range(count), count).mapPartitions(describe).collect()
     except (PySparkException, Py4JJavaError) as failure:
         raise _unusable(str(failure)) from failure
-    return [Probe(*described) for described in sorted(set(found))]
+    return [PythonProcess(*described) for described in sorted(set(found))]
 
 
 def _unusable(text: str) -> SettingsError:
@@ -199,7 +199,9 @@ def _self_description(entrances: tuple[str, ...]) -> Callable[[], tuple[str, ...
     return describe
 
 
-def require_same_package(executors: Sequence[Probe], driver: str, *, ship_package: bool) -> None:
+def require_same_package(
+    executors: Sequence[PythonProcess], driver: str, *, ship_package: bool
+) -> None:
     """Refuse executors that lack this package or a library of it, or have other sources.
 
     Args:

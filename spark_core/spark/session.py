@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,9 +18,6 @@ from spark_core import errors
 from spark_core.errors import LakegcError, SettingsError
 from spark_core.spark.class_archive import class_archive, find_java
 from spark_core.spark.private_doors import name_classes, spark_home
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MIN_JAVA = 17
 

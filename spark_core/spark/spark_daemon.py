@@ -18,7 +18,7 @@ ENTRANCES = (
     "pandas",
     "spark_core.mark",
     "spark_core.sweep",
-    "spark_core.upkeep.purge",
+    "spark_core.upkeep.purge_quarantine",
     "spark_core.undo.restore",
 )
 

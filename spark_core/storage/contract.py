@@ -25,7 +25,7 @@ from spark_core.storage import parquet
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.copies import copied
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.undo import BringBack, Lost
+from spark_core.storage.undelete import BringBack, Lost
 
 # Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
 LISTING_BATCH_ROWS = 10_000

@@ -271,9 +271,9 @@ class LocalStore(ObjectStore):
             ) from error
 
     @contextmanager
-    def _parent(self, key: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+    def _parent(self, key: str) -> Iterator[tuple[int, str]]:
         before, _, name = self.checked_key(key).rpartition("/")
-        directory = self._enter(before, create=create)
+        directory = self._enter(before)
         try:
             yield directory, name
         finally:

@@ -9,7 +9,7 @@ import re
 import secrets
 from datetime import UTC, datetime
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.clocks import ClockReading
 from spark_core.errors import (
     LakegcError,
@@ -40,8 +40,8 @@ def read_clock(store: ObjectStore) -> ClockReading | None:
         PermissionDeniedError: If lakegc's own folder cannot be written or read.
     """
     sent = datetime.now(UTC)
-    store.put(layout.CLOCK, b"lakegc reads the store's clock off this object's date\n")
-    shown = store.head(layout.CLOCK).last_modified
+    store.put(lakegc_keys.CLOCK, b"lakegc reads the store's clock off this object's date\n")
+    shown = store.head(lakegc_keys.CLOCK).last_modified
     return ClockReading.of(shown, sent=sent, received=datetime.now(UTC))
 
 
@@ -102,7 +102,7 @@ def honours_conditional_put(store: ObjectStore, key: str) -> bool:
 
     Args:
         store: Rooted at the namespace.
-        key: lakegc's own key below `layout.PROBE`, new for each probe. Its object is deleted again.
+        key: A key below `lakegc_keys.PROBE`, new for each probe. Its object is deleted again.
 
     Returns:
         Whether the second writer was refused and the first one's content is still there.
@@ -145,7 +145,7 @@ def write_read_delete(store: ObjectStore) -> None:
         SettingsError: If the store does not take the request that deletes.
         TransientError: If another object came back, or the deletion is not confirmed.
     """
-    key, content = f"{layout.PROBE}{secrets.token_hex(8)}", secrets.token_bytes(32)
+    key, content = f"{lakegc_keys.PROBE}{secrets.token_hex(8)}", secrets.token_bytes(32)
     store.put(key, content)
     if store.read(key) != content:
         raise TransientError(

@@ -38,8 +38,8 @@ from spark_core.storage.copies import Copies
 from spark_core.storage.deletion import Answer, delete_in_batches, unsafe_name
 from spark_core.storage.failures import Explanation, Words
 from spark_core.storage.listing_order import InOrder, behind, gathered
+from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import Description
-from spark_core.storage.pages import Listed, Page
 
 T = TypeVar("T")
 Clients = TypeVar("Clients")

@@ -30,6 +30,7 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.contract import Outcomes, Pace
 from spark_core.storage.probes import require_deletable
 from spark_core.sweep import quarantine, references_now
+from spark_core.sweep.delete_batches import Dispose, delete
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import (
     FINAL,
@@ -47,7 +48,6 @@ from spark_core.sweep.plan import (
 )
 from spark_core.sweep.progress import OnProgress, Progress, unheard
 from spark_core.sweep.rounds import Plan, Swept, delete_in_rounds
-from spark_core.sweep.task import Dispose, delete
 
 __all__ = [
     "FINAL",
@@ -127,7 +127,11 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
             if earlier is not None and not resumed:
                 raise _no_journal(run)
             plan = Plan(
-                expired, verdict.load_mark(run), limits, references_now.look_again(), _dispose(run)
+                expired,
+                verdict.load_mark(run),
+                limits,
+                references_now.reader_of_references(),
+                _dispose(run),
             )
             swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
             if resumed or held.sent_until is not None:

@@ -52,7 +52,7 @@ def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
         Columns of `schemas.DELETION_REPORT`, key address; no row for an object without an outcome.
     """
     last_failure = _last("refused", "failed")
-    told = journal.groupBy("address").agg(
+    by_address = journal.groupBy("address").agg(
         *(
             _count(outcome).alias(outcome)
             for outcome in ("deleted", "already_gone", "kept", "refused")
@@ -77,7 +77,7 @@ def report(plan: DataFrame, journal: DataFrame) -> DataFrame:
     )
     return (
         plan.select("address", "size_bytes")
-        .join(told.withColumn("outcome", outcome), on="address", how="inner")
+        .join(by_address.withColumn("outcome", outcome), on="address", how="inner")
         .where(sf.col("outcome").isNotNull())
         .select(
             "address",

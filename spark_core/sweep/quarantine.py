@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.collectable import is_collectable
 from spark_core.errors import (
     AddressError,
@@ -40,7 +40,7 @@ _MOVED_AT_ONCE = 100
 
 def key_of(run: RunKey | str, address: str) -> str:
     """Return where an object of a run lies in quarantine."""
-    return layout.in_quarantine(run) + address
+    return lakegc_keys.in_quarantine(run) + address
 
 
 def figures(run: Run, earlier: Manifest | None = None) -> QuarantineFigures:
@@ -55,7 +55,7 @@ def figures(run: Run, earlier: Manifest | None = None) -> QuarantineFigures:
     promised = None if earlier is None else DeletionFigures.of(earlier).quarantine_days
     return QuarantineFigures(
         quarantine_days=max(run.options.quarantine_days, promised or 0),
-        quarantine_folder=layout.in_quarantine(run.key),
+        quarantine_folder=lakegc_keys.in_quarantine(run.key),
         undo=f"lakegc restore {run.repository.id} {run.key}",
     )
 
@@ -90,7 +90,7 @@ def move(
         the original stays, except that a deletion which the store did not confirm may have
         happened.
     """
-    told: dict[str, DeleteOutcome] = {}
+    results: dict[str, DeleteOutcome] = {}
     asked = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(_COPIES_AT_ONCE) as pool:
         for begin in range(0, len(asked), _MOVED_AT_ONCE):
@@ -99,12 +99,12 @@ def move(
                 zip(some, pool.map(partial(_bring_about_copy, store, run_key), some), strict=True)
             )
             proved = [address for address, outcome in outcomes.items() if outcome is None]
-            told.update(
+            results.update(
                 (address, outcome) for address, outcome in outcomes.items() if outcome is not None
             )
             if proved:
-                told.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
-    return [told[address] for address in addresses]
+                results.update((gone.key, _moved(gone)) for gone in store.delete(proved, pace=pace))
+    return [results[address] for address in addresses]
 
 
 def _bring_about_copy(

@@ -1,9 +1,9 @@
-"""A last look at a batch: its objects are still there, and still those that the mark listed.
+"""The recheck of a batch: its objects are still there, and still those that the mark listed.
 
 It protects an object that was overwritten in place since the mark. Somebody who still holds an
 upload's URL, or who puts back a backup, can do that; lakeFS itself writes no name twice. So the age
-of the look matters: no request is begun for an object that was last seen more than `SEEN_SECONDS`
-before.
+of the recheck matters: no request is begun for an object that was last seen more than
+`SEEN_SECONDS` before.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Listing:
 
 @dataclass
 class Examiner:
-    """Looks at the objects of a task's batches, which come in the order of their slices and names.
+    """Rechecks the objects of a task's batches, which come in the order of their slices and names.
 
     A slice with many objects in a batch is listed once, beside the batches. It is read as far as
     the current batch goes, and one page is held. Pages without a wanted object are skipped where
@@ -185,7 +185,7 @@ class Examiner:
     _slice: str = field(init=False, default="")
     _listings: tuple[_Listing, ...] = field(init=False, default=())
 
-    def look(self, rows: pa.RecordBatch) -> list[Seen]:
+    def examine(self, rows: pa.RecordBatch) -> list[Seen]:
         """Compare objects with the store.
 
         Args:
@@ -203,7 +203,7 @@ class Examiner:
         for name, group in groupby(zip(*columns, strict=True), key=_slice):
             wanted: list[Row] = list(group)
             try:
-                seen.extend(self._look_in(name, wanted))
+                seen.extend(self._examine_in(name, wanted))
             except LakegcError as error:
                 # A broken listing cannot be continued.
                 self._slice = ""
@@ -211,11 +211,11 @@ class Examiner:
                 seen.extend([Seen("unseen", why)] * len(wanted))
         return seen
 
-    def look_again(self, rows: Sequence[Row]) -> list[Seen]:
+    def examine_again(self, rows: Sequence[Row]) -> list[Seen]:
         """Ask for objects one by one, whatever was seen before; a store's error is `unseen`."""
         return self._heads(rows, self._head_if_it_says)
 
-    def _look_in(self, name: str, wanted: list[Row]) -> list[Seen]:
+    def _examine_in(self, name: str, wanted: list[Row]) -> list[Seen]:
         if not name or (name != self._slice and len(wanted) <= HEADS):
             return self._heads(wanted)
         if name != self._slice:

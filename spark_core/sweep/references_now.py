@@ -5,7 +5,7 @@ Everything that may refer to such an object is read again.
 References are read in the mark's order, by the mark's own functions: first all staged entries, then
 rules, refs and the server's list, then what the commits reach. An address that is found twice is
 kept, and so is one that only a collision of hashes finds. What cannot be read ends the sweep. The
-module `renewal` says which parts the next look reads again, and why that is safe.
+module `mark.second_look` says which parts the next look reads again, and why that is safe.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from spark_core.mark.commits import ReadCommits, heads_now, read_commits
 from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
-from spark_core.mark.renewal import HIDDEN, QUICK, Parts
+from spark_core.mark.second_look import HIDDEN, QUICK, Parts
 from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_sizes
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.records import tables
 from spark_core.records.figures import (
     ExpiredFigures,
     ListedFigures,
-    LookFigures,
     ReachedFigures,
+    SecondLookFigures,
     StagedReadFigures,
     TwinFigures,
 )
@@ -64,7 +64,7 @@ _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 
 @dataclass(frozen=True)
-class Known:
+class TablesRead:
     """Tables of the server that were read before; they never change, as their content names them.
 
     Attributes:
@@ -89,7 +89,7 @@ class ReferencesNow:
 
     Attributes:
         began: Start of its age, by the run's clock: before the first byte was read. Where reading
-            the staged entries takes long, it is before refs were read (see `renewal`).
+            the staged entries takes long, it is before refs were read (see `mark.second_look`).
         frame: Columns address (key) and why: rows of the plan that something references now, or did
             at an earlier look of the same sweep. Already read to the end.
         figures: Figures for the report.
@@ -101,14 +101,14 @@ class ReferencesNow:
 
     began: datetime
     frame: DataFrame
-    figures: LookFigures
-    known: Known
+    figures: SecondLookFigures
+    known: TablesRead
     parts: Parts
-    searched: Known
+    searched: TablesRead
     ended: datetime
 
 
-def look_again() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
+def reader_of_references() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
     """Return `read_again` with a memory, for one sweep.
 
     The next calls do not read again what one call read of the server's tables.
@@ -144,9 +144,9 @@ def read_again(
 
     Everything that moves is read anew: staged entries, rules, refs, the server's list, holds, and
     the answers of branches for paths that may have a twin. Where reading all staged entries takes
-    long, only parts of them are read (see `renewal`). The content of the server's tables names
-    them, so only tables that neither the mark nor `previous` had read are read. Each of them is
-    read whole, or the sweep ends.
+    long, only parts of them are read (see `mark.second_look`). The content of the server's tables
+    names them, so only tables that neither the mark nor `previous` had read are read. Each of them
+    is read whole, or the sweep ends.
 
     Rules count from the run's own instant, as they did for the mark. That instant lies in the past,
     so a commit is retained at least as long as by a new mark.
@@ -167,77 +167,137 @@ def read_again(
         IncompleteReadError: If anything could not be read to its end.
         LakegcError: For any other cause. Nothing is known then, and nothing may be deleted.
     """
-    began = run.now()
-    calls = Counter(run.server.requests)
-    prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
-    if previous is None:
-        parts = Parts(run.now, run.options.reread_every * QUICK)
-        known = searched = Known()
-        found, budget = alive, None
-    else:
-        parts, known, searched = previous.parts, previous.known, previous.searched
-        found, budget = previous.frame, max(parts.quick, began - previous.ended)
+    reading = _Reading.begin(run, mark, previous, alive)
+    parts = reading.parts
     with ExitStack() as held:
         # Three queries use it: the referenced objects, the sizes of the rest, and the twins among
         # the rest. The write time of an object in quarantine is unknown, so it may hide on any
         # branch.
-        written = sf.col("last_modified") if "last_modified" in plan.columns else sf.lit(began)
+        is_known = "last_modified" in plan.columns
+        written = sf.col("last_modified") if is_known else sf.lit(reading.began)
         plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
         held.callback(plan.unpersist)
-        parts.turn(budget)
-        staged = [_staged_now(run, prefix, parts, held)]
-        if run.now() - began > parts.quick:
-            # Meanwhile the first branches' diffs have become old: those that are quick to read are
-            # read once more.
-            parts.turn(parts.quick, least_age=parts.quick)
-            staged.append(_staged_now(run, prefix, parts, held))
+        staged = reading.read_staged(held)
         # Behind the last staged part, always: what was committed in between was in no part of
         # either kind before.
-        committed = _Committed.read(run, prefix, mark, known)
-        found = _read_to_end(
-            _union(found, _referenced([one.hashes for one in staged], committed, plan))
-        )
-        known = committed.known
-        twin_figures: TwinFigures | None = None
+        committed = reading.read_committed()
+        reading.keep(_referenced([one.hashes for one in staged], committed, plan))
         parts.turn()
         if parts.begin(HIDDEN):
-            is_news = known is not searched
-            heads = heads_now(
-                run,
-                committed.commits,
-                Heads.of(mark[tables.RETAINED_COMMITS.name].manifest),
-                read_at=committed.began,
-            )
-            known, search = _twins(run, _without(plan, found), mark, known, heads, is_news=is_news)
-            parts.end_hidden(branch.id for branch in committed.commits.refs.branches)
-            searched, twin_figures = known, search.figures
-            if search.found is not None:
-                found = _read_to_end(_union(found, search.found))
+            reading.read_hidden(plan, committed)
             if run.now() - committed.began > parts.quick:
-                committed = _Committed.read(run, prefix, mark, known)
-                known = committed.known
-                found = _read_to_end(_union(found, _referenced([], committed, plan)))
-    assert parts.oldest is not None  # noqa: S101 - a first look reads every part
-    ended = run.now()
-    commits = committed.commits
-    figures = LookFigures(
-        began=began.isoformat(),
-        oldest_began=parts.oldest.isoformat(),
-        seconds=(ended - began).total_seconds(),
-        calls=sum((Counter(run.server.requests) - calls).values()),
-        staged=tuple(one.figures for one in staged),
-        commits=len(commits.refs.commits),
-        branches=len(commits.refs.branches),
-        tags=len(commits.refs.tags),
-        retained_commits=commits.table.num_rows,
-        holds=len(commits.holds.holds),
-        **vars(committed.figures),
-        twins=twin_figures,
-    )
-    is_young = committed.began - parts.oldest <= parts.quick
-    return ReferencesNow(
-        parts.oldest if is_young else committed.began, found, figures, known, parts, searched, ended
-    )
+                committed = reading.read_committed()
+                reading.keep(_referenced([], committed, plan))
+    return reading.end(staged, committed)
+
+
+@dataclass
+class _Reading:
+    """One reading of everything that may refer to a plan.
+
+    Attributes:
+        run: The run.
+        mark: The mark's tables by name.
+        prefix: Where the server keeps its tables.
+        began: When it began.
+        calls: The server's requests before.
+        parts: When each staged part was read.
+        budget: For how long to begin parts that were read before; None for no limit.
+        known: The server's tables that were read so far.
+        searched: What was known at the last search for hidden entries.
+        found: Columns address and why, of what is referenced.
+        twin_figures: Figures of the search for hidden entries; None if none was due.
+    """
+
+    run: Run
+    mark: Mapping[str, StoredTable]
+    prefix: str
+    began: datetime
+    calls: Counter[str]
+    parts: Parts
+    budget: timedelta | None
+    known: TablesRead
+    searched: TablesRead
+    found: DataFrame | None
+    twin_figures: TwinFigures | None = None
+
+    @classmethod
+    def begin(
+        cls,
+        run: Run,
+        mark: Mapping[str, StoredTable],
+        previous: ReferencesNow | None,
+        alive: DataFrame | None,
+    ) -> _Reading:
+        """Begin with what earlier readings of the same sweep know and found."""
+        began, calls = run.now(), Counter(run.server.requests)
+        prefix = ListedFigures.of(mark[tables.NAMESPACE_SLICES.name].manifest).table_prefix
+        budget: timedelta | None
+        if previous is None:
+            parts = Parts(run.now, run.options.reread_every * QUICK)
+            known = searched = TablesRead()
+            found, budget = alive, None
+        else:
+            parts, known, searched = previous.parts, previous.known, previous.searched
+            found, budget = previous.frame, max(parts.quick, began - previous.ended)
+        return cls(run, mark, prefix, began, calls, parts, budget, known, searched, found)
+
+    def keep(self, referenced: DataFrame) -> None:
+        """Add to what is referenced; nothing is taken away."""
+        self.found = _read_to_end(_union(self.found, referenced))
+
+    def read_staged(self, held: ExitStack) -> list[_StagedNow]:
+        """Read the staged parts that are due."""
+        self.parts.turn(self.budget)
+        staged = [_staged_now(self.run, self.prefix, self.parts, held)]
+        if self.run.now() - self.began > self.parts.quick:
+            # Meanwhile the first branches' diffs have become old: those that are quick to read are
+            # read once more.
+            self.parts.turn(self.parts.quick, least_age=self.parts.quick)
+            staged.append(_staged_now(self.run, self.prefix, self.parts, held))
+        return staged
+
+    def read_committed(self) -> _Committed:
+        """Read what is committed or held, and remember the tables that it took."""
+        committed = _Committed.read(self.run, self.prefix, self.mark, self.known)
+        self.known = committed.known
+        return committed
+
+    def read_hidden(self, plan: DataFrame, committed: _Committed) -> None:
+        """Search for hidden entries among the objects that nothing refers to so far."""
+        run, commits = self.run, committed.commits
+        marked = Heads.of(self.mark[tables.RETAINED_COMMITS.name].manifest)
+        heads = heads_now(run, commits, marked, read_at=committed.began)
+        left = plan if self.found is None else _without(plan, self.found)
+        is_news = self.known is not self.searched
+        self.known, search = _twins(run, left, self.mark, self.known, heads, is_news=is_news)
+        self.parts.end_hidden(branch.id for branch in commits.refs.branches)
+        self.searched, self.twin_figures = self.known, search.figures
+        if search.found is not None:
+            self.keep(search.found)
+
+    def end(self, staged: Sequence[_StagedNow], committed: _Committed) -> ReferencesNow:
+        """Return what was found, with its age and the figures for the report."""
+        run, parts, commits, ended = self.run, self.parts, committed.commits, self.run.now()
+        # A first reading reads every part.
+        assert parts.oldest is not None and self.found is not None  # noqa: S101, PT018
+        figures = SecondLookFigures(
+            began=self.began.isoformat(),
+            oldest_began=parts.oldest.isoformat(),
+            seconds=(ended - self.began).total_seconds(),
+            calls=sum((Counter(run.server.requests) - self.calls).values()),
+            staged=tuple(one.figures for one in staged),
+            commits=len(commits.refs.commits),
+            branches=len(commits.refs.branches),
+            tags=len(commits.refs.tags),
+            retained_commits=commits.table.num_rows,
+            holds=len(commits.holds.holds),
+            **vars(committed.figures),
+            twins=self.twin_figures,
+        )
+        is_young = committed.began - parts.oldest <= parts.quick
+        began = parts.oldest if is_young else committed.began
+        return ReferencesNow(began, self.found, figures, self.known, parts, self.searched, ended)
 
 
 @dataclass(frozen=True)
@@ -253,9 +313,9 @@ def _staged_now(run: Run, prefix: str, parts: Parts, held: ExitStack) -> _Staged
     staged = read_staged(run, prefix, parts)
     held.callback(staged.close)
     # The rows are counted and compared. The compared rows must be the counted ones.
-    told = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
-    held.callback(told.unpersist)
-    hashes, rows, figures = counted(told)
+    held_hashes = read_counted(run.spark, _HASHES, staged.tasks, partial(_hashes, staged)).persist()
+    held.callback(held_hashes.unpersist)
+    hashes, rows, figures = counted(held_hashes)
     return _StagedNow(hashes, _require_all_staged(run, staged.figures(figures), rows))
 
 
@@ -277,12 +337,12 @@ class _Committed:
 
     began: datetime
     commits: ReadCommits
-    known: Known
+    known: TablesRead
     figures: ReachedFigures
 
     @classmethod
     def read(
-        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: Known
+        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: TablesRead
     ) -> _Committed:
         """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
         began = run.now()
@@ -344,7 +404,7 @@ def _retained(commits: ReadCommits) -> dict[str, Metarange]:
 class _Reached:
     """What the present commits reach that the mark's commits did not."""
 
-    known: Known
+    known: TablesRead
     figures: ReachedFigures
 
     @classmethod
@@ -354,7 +414,7 @@ class _Reached:
         prefix: str,
         mark: Mapping[str, StoredTable],
         now: Mapping[str, Metarange],
-        known: Known,
+        known: TablesRead,
     ) -> _Reached:
         """Read the new metaranges, and those of their ranges that no head of the mark had.
 
@@ -362,15 +422,7 @@ class _Reached:
         to look for twins.
         """
         marked = _marked(mark[tables.RETAINED_COMMITS.name])
-        before = {
-            **marked,
-            **{id_: is_head or marked.get(id_, False) for id_, is_head in known.metaranges.items()},
-        }
-        new = [
-            metarange
-            for id_, metarange in sorted(now.items())
-            if before.get(id_) not in (True, metarange.is_head)
-        ]
+        new = _new_metaranges(marked, now, known)
         if not new:
             return cls(known, ReachedFigures())
         reader = TableReader.of(run, prefix)
@@ -406,18 +458,29 @@ class _Reached:
             ranges_read=read["ranges"],
             entries_read=read["entries"],
         )
-        return cls(
-            Known(
-                {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
-                addresses if known.addresses is None else known.addresses.unionByName(addresses),
-                pa.chunked_array(
-                    [*_chunks(old_ranges), *_chunks(ranges.filter(ranges["is_head"])["range_id"])],
-                    pa.string(),
-                ),
-                known.later,
-            ),
-            figures,
+        heads_of_new = ranges.filter(ranges["is_head"])["range_id"]
+        new_known = TablesRead(
+            {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
+            addresses if known.addresses is None else known.addresses.unionByName(addresses),
+            pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)], pa.string()),
+            known.later,
         )
+        return cls(new_known, figures)
+
+
+def _new_metaranges(
+    marked: Mapping[str, bool], now: Mapping[str, Metarange], known: TablesRead
+) -> list[Metarange]:
+    """Return the metaranges that neither the mark nor an earlier reading read as they are now."""
+    before = {
+        **marked,
+        **{id_: is_head or marked.get(id_, False) for id_, is_head in known.metaranges.items()},
+    }
+    return [
+        metarange
+        for id_, metarange in sorted(now.items())
+        if before.get(id_) not in (True, metarange.is_head)
+    ]
 
 
 def _head_ranges(run: Run, reader: TableReader, marked: Mapping[str, bool]) -> pa.ChunkedArray:
@@ -530,11 +593,11 @@ def _twins(
     run: Run,
     plan: DataFrame,
     mark: Mapping[str, StoredTable],
-    known: Known,
+    known: TablesRead,
     since: Heads,
     *,
     is_news: bool,
-) -> tuple[Known, _Search]:
+) -> tuple[TablesRead, _Search]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
     The sizes that entries give are compared with the store, also for objects written after the

@@ -1,4 +1,4 @@
-"""The driver's part of a sweep: rounds of deletion, each under a lease and a look that are good."""
+"""The driver's part of a sweep: rounds of deletion, each under a good lease and second look."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from spark_core.addresses.candidates import Limits
 from spark_core.errors import TransientError
 from spark_core.lock.lease import Lease
 from spark_core.phases import Deleting
-from spark_core.records.figures import LookFigures
+from spark_core.records.figures import SecondLookFigures
 from spark_core.records.journal import Journal
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.session import may_be_at_work, speculates, surfacing_errors
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.outcomes import finished
-from spark_core.sweep.progress import Meter, OnProgress
-from spark_core.sweep.task import (
+from spark_core.sweep.delete_batches import (
     BATCH_ROWS,
     LOT_ROWS,
     REQUESTS_AT_ONCE,
@@ -35,6 +33,8 @@ from spark_core.sweep.task import (
     Tally,
     run_task,
 )
+from spark_core.sweep.outcomes import finished
+from spark_core.sweep.progress import Meter, OnProgress
 
 # The rows of a task wait in memory while they are sorted.
 _ROWS_OF_A_TASK = 100_000
@@ -51,7 +51,7 @@ _LEASE_MARGIN = timedelta(seconds=30)
 _IDLE_ROUNDS = 3
 
 
-class Look(Protocol):
+class SecondLook(Protocol):
     """The objects of a plan that something references now."""
 
     @property
@@ -63,12 +63,12 @@ class Look(Protocol):
         """Columns address (key) and why."""
 
     @property
-    def figures(self) -> LookFigures:
+    def figures(self) -> SecondLookFigures:
         """Figures for the report."""
 
 
 # Called with the run, the rest of the plan, and the tables of its mark.
-LookAgain: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], Look]
+ReadReferences: TypeAlias = Callable[[Run, DataFrame, Mapping[str, StoredTable]], SecondLook]
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Plan:
         expired: The expired addresses.
         mark: The tables of the mark, by name.
         limits: What each row is compared with.
-        look_again: Finds the objects that came back to life since the mark.
+        read_references: Finds the objects that came back to life since the mark.
         dispose: Deletes objects, or moves them to quarantine.
     """
 
     expired: StoredTable
     mark: Mapping[str, StoredTable]
     limits: Limits
-    look_again: LookAgain
+    read_references: ReadReferences
     dispose: Dispose
 
 
@@ -102,7 +102,7 @@ class Swept:
 
     tally: Tally
     rounds: int
-    second_look: LookFigures
+    second_look: SecondLookFigures
 
 
 def delete_in_rounds(
@@ -134,64 +134,114 @@ def delete_in_rounds(
             time.
         LakegcError: The error of reading again, or of an executor; the journal stands.
     """
-    sweep, total, number, idle = secrets.token_hex(6), Tally(), 0, 0
-    look: Look | None = None
-    meter: Meter | None = None
-    spread = _spread(run, plan.expired.manifest.rows)
-    remainder = _Remainder(run, plan.expired, journal, sweep)
     sent = sent or Deleting(journal.folder)
+    rounds, idle = _Rounds(run, plan, journal, lease, tell=tell, sent=sent), 0
     try:
         while True:
-            number += 1
-            left = remainder.frame()
-            if look is None or not _is_worth_a_round(run, look):
-                # The earlier look is released only afterwards: what it has seen alive stays alive.
-                last, look = look, plan.look_again(run, left, plan.mark)
-                if last is not None:
-                    last.frame.unpersist()
-            # The look may have taken long. The beat after it shows that no other collector has
-            # begun.
-            lease.beat()
-            meter = meter or Meter(plan.expired.manifest.rows, remainder.done, tell)
-            time_left = _time_left(run, look.began, lease)
-            until = run.now() + time_left
-            orders = Orders(
-                journal=journal,
-                limits=plan.limits,
-                deadline=Deadline.after(time_left, run.store),
-                sweep=sweep,
-                round=number,
-                deletes_per_second=spread.deletes_per_second,
-                threads=run.options.read_threads,
-                dispose=plan.dispose,
-                lot_rows=spread.lot_rows,
-                requests_at_once=spread.requests_at_once,
-            )
-            lost_until = lease.sent_until
-            if time_left > timedelta():
-                sent.round_begins(until)
-                lease.sent_until = max(until, lost_until or until)
-            with surfacing_errors(), meter.watching(journal, sweep, number):
-                told = _round(left, look.frame, spread.tasks, orders)
-            total.add(told)
-            sent.round_ended(total.objects["deleted"])
-            if not may_be_at_work(run.spark, was_retried=told.retries > 0):
-                lease.sent_until = lost_until
-            meter.concluded += told.concluded
-            meter.kept, meter.failed = (
-                total.objects["kept"],
-                total.objects["refused"] + total.objects["failed"],
-            )
-            meter.tell(number)
-            if not told.objects["unsent"]:
-                return Swept(replace_unsent(total), number, look.figures)
-            idle = 0 if told.concluded else idle + 1
+            done, look, time_left = rounds.delete_for_one()
+            if not done.objects["unsent"]:
+                return Swept(replace_unsent(rounds.total), rounds.number, look.figures)
+            idle = 0 if done.concluded else idle + 1
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, look, time_left)
     finally:
-        remainder.release()
-        if look is not None:
-            look.frame.unpersist()
+        rounds.release()
+
+
+class _Rounds:
+    """The rounds of one process: what they share, and what they did so far.
+
+    Args:
+        run: The run.
+        plan: What to delete.
+        journal: Bound to the plan.
+        lease: Held by this process.
+        tell: Called with the progress.
+        sent: Told what was sent.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        plan: Plan,
+        journal: Journal,
+        lease: Lease,
+        *,
+        tell: OnProgress,
+        sent: Deleting,
+    ) -> None:
+        self._run, self._plan, self._journal = run, plan, journal
+        self._lease, self._tell, self._sent = lease, tell, sent
+        self._sweep = secrets.token_hex(6)
+        self._spread = _spread(run, plan.expired.manifest.rows)
+        self._remainder = _Remainder(run, plan.expired, journal, self._sweep)
+        self._look: SecondLook | None = None
+        self._meter: Meter | None = None
+        self.total, self.number = Tally(), 0
+
+    def delete_for_one(self) -> tuple[Tally, SecondLook, timedelta]:
+        """Delete for one round; return what it did, under which look, and how long it had."""
+        self.number += 1
+        left = self._remainder.frame()
+        look = self._good_look(left)
+        # The look may have taken long. The beat after it shows that no other collector has begun.
+        self._lease.beat()
+        rows = self._plan.expired.manifest.rows
+        self._meter = self._meter or Meter(rows, self._remainder.done, self._tell)
+        time_left = _time_left(self._run, look.began, self._lease)
+        done = self._send(left, look, time_left, self._meter)
+        self._report(done, self._meter)
+        return done, look, time_left
+
+    def release(self) -> None:
+        """Release what the executors hold."""
+        self._remainder.release()
+        if self._look is not None:
+            self._look.frame.unpersist()
+
+    def _good_look(self, left: DataFrame) -> SecondLook:
+        """Return the last look, or another one if too little of its time is left."""
+        last = self._look
+        if last is not None and _is_worth_a_round(self._run, last):
+            return last
+        self._look = look = self._plan.read_references(self._run, left, self._plan.mark)
+        # The earlier look is released only now: what it has seen alive stays alive.
+        if last is not None:
+            last.frame.unpersist()
+        return look
+
+    def _send(self, left: DataFrame, look: SecondLook, time_left: timedelta, meter: Meter) -> Tally:
+        """Let the executors delete until the time is over; count what they did."""
+        run, lease, spread = self._run, self._lease, self._spread
+        until, lost_until = run.now() + time_left, lease.sent_until
+        orders = Orders(
+            journal=self._journal,
+            limits=self._plan.limits,
+            deadline=Deadline.after(time_left, run.store),
+            sweep=self._sweep,
+            round=self.number,
+            deletes_per_second=spread.deletes_per_second,
+            threads=run.options.read_threads,
+            dispose=self._plan.dispose,
+            lot_rows=spread.lot_rows,
+            requests_at_once=spread.requests_at_once,
+        )
+        if time_left > timedelta():
+            self._sent.round_begins(until)
+            lease.sent_until = max(until, lost_until or until)
+        with surfacing_errors(), meter.watching(self._journal, self._sweep, self.number):
+            done = _round(left, look.frame, spread.tasks, orders)
+        self.total.add(done)
+        self._sent.round_ended(self.total.objects["deleted"])
+        if not may_be_at_work(run.spark, was_retried=done.retries > 0):
+            lease.sent_until = lost_until
+        return done
+
+    def _report(self, done: Tally, meter: Meter) -> None:
+        objects = self.total.objects
+        meter.concluded += done.concluded
+        meter.kept, meter.failed = objects["kept"], objects["refused"] + objects["failed"]
+        meter.tell(self.number)
 
 
 def replace_unsent(total: Tally) -> Tally:
@@ -309,12 +359,12 @@ def _good_until(run: Run, look_began: datetime) -> datetime:
     return look_began + every - min(run.store.options.retry_timeout, every * _LONGEST_REPETITION)
 
 
-def _is_worth_a_round(run: Run, look: Look) -> bool:
+def _is_worth_a_round(run: Run, look: SecondLook) -> bool:
     least = run.options.reread_every * _WORTH_A_ROUND
     return _good_until(run, look.began) - run.now() >= least
 
 
-def _without_time(run: Run, look: Look, lasted: timedelta) -> TransientError:
+def _without_time(run: Run, look: SecondLook, lasted: timedelta) -> TransientError:
     """Say why rounds pass without a request, and which setting lets them go on."""
     if lasted > timedelta(0):
         return TransientError(

@@ -145,19 +145,19 @@ class Tally:
         """Objects that have an outcome."""
         return self.objects.total()
 
-    def count(self, told: pa.RecordBatch) -> None:
+    def count(self, outcomes: pa.RecordBatch) -> None:
         """Add the outcomes of some objects."""
         figures = (
-            pa.Table.from_batches([told])
+            pa.Table.from_batches([outcomes])
             .group_by("outcome")
             .aggregate([("size_bytes", "sum"), ("address", "count")])
         )
         for row in figures.to_pylist():
             self.objects[row["outcome"]] += row["address_count"]
             self.size_bytes[row["outcome"]] += row["size_bytes_sum"]
-        if "error" in told.schema.names and len(self.named) < NAMED:
+        if "error" in outcomes.schema.names and len(self.named) < NAMED:
             wrong = (
-                told.filter(pc.is_valid(told.column("error")))
+                outcomes.filter(pc.is_valid(outcomes.column("error")))
                 .slice(0, NAMED - len(self.named))
                 .to_pylist()
             )
@@ -231,16 +231,16 @@ def _by_tasks(
     # Each round spreads the objects anew, so that slow objects do not hold up the same others
     # again.
     spread = sf.xxhash64("address", sf.lit(uuid.uuid4().hex))
-    told = rows.repartition(tasks_for(run.spark, count), spread).mapInArrow(
+    outcomes = rows.repartition(tasks_for(run.spark, count), spread).mapInArrow(
         task, spark_type(_TALLY)
     )
     total = Tally()
     try:
         with surfacing_errors():
-            rows_told = told.collect()
+            tallies = outcomes.collect()
     except (LakegcError, PySparkException, Py4JJavaError) as failure:
         return Tally(problem=failure, lost=True)
-    for row in rows_told:
+    for row in tallies:
         total.add(pickle.loads(row["tally"]))  # noqa: S301 - written by our own task below
     return total
 
@@ -271,9 +271,9 @@ def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> T
         waiting.clear()
 
     try:
-        for told in orders.work(orders.store, gate, batches):
-            tally.count(told)
-            waiting.append(told)
+        for outcomes in orders.work(orders.store, gate, batches):
+            tally.count(outcomes)
+            waiting.append(outcomes)
             if tally.done - written >= RECORD_ROWS:
                 write()
                 written = tally.done
@@ -288,8 +288,8 @@ def run_task(orders: Orders, gate: Gate, batches: Iterator[pa.RecordBatch]) -> T
     return tally
 
 
-def _write(orders: Orders, told: Sequence[pa.RecordBatch]) -> Part:
-    whole = pa.Table.from_batches(told, orders.schema).combine_chunks()
+def _write(orders: Orders, outcomes: Sequence[pa.RecordBatch]) -> Part:
+    whole = pa.Table.from_batches(outcomes, orders.schema).combine_chunks()
     # Another attempt at the same task must never write to the same name.
     written = orders.store.write_parquet(
         f"{orders.record}part-{uuid.uuid4().hex}.parquet", whole.to_batches(), orders.schema

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -47,7 +47,7 @@ from spark_core.schemas import RESTORATIONS
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
-from spark_core.storage.undo import BringBack, Lost, UndeleteOutcome, brought_back
+from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brought_back
 from spark_core.sweep import quarantine
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.undo import recorded
@@ -89,11 +89,11 @@ class Restored:
         """Whether everything that was asked for is back or, in a dry run, could come back."""
         return not self.objects["failed"] and not self.objects["not_restorable"]
 
-    def add(self, told: Tally) -> None:
+    def add(self, tally: Tally) -> None:
         """Add what tasks did."""
-        self.objects.update(told.objects)
-        self.size_bytes.update(told.size_bytes)
-        named = told.named[: _NAMED - len(self.left)]
+        self.objects.update(tally.objects)
+        self.size_bytes.update(tally.size_bytes)
+        named = tally.named[: _NAMED - len(self.left)]
         self.left += [UndeleteOutcome(key, outcome, error) for key, outcome, error in named]  # type: ignore[arg-type]
 
 
@@ -110,7 +110,8 @@ def restore(run: Run, addresses: Sequence[str] | None = None, *, dry_run: bool =
         dry_run: Only say what could come back; writes nothing.
 
     Returns:
-        The outcome of each object; the tables of all outcomes are stored under `layout.RESTORES`.
+        The outcome of each object; the tables of all outcomes are stored under
+        `lakegc_keys.RESTORES`.
 
     Raises:
         ChainError: If the run was never swept.
@@ -148,22 +149,22 @@ def _bring_back_all(
 ) -> None:
     """Bring back in rounds until each object has an outcome; a dry run, without a lease, looks."""
     began = run.now()
-    folder = None if held is None else layout.record(layout.RESTORES, run.key, began)
+    folder = None if held is None else lakegc_keys.record(lakegc_keys.RESTORES, run.key, began)
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = Orders(run.store, work, RESTORATIONS, folder)
     every, count = deleted.described(run, wanted)
     rows, parts, idle = every, list[Part](), 0
     try:
         while count > 0:
-            told = recorded.work_on(run, rows, count, orders, held=held)
-            done.add(told)
-            parts += told.parts
+            tally = recorded.work_on(run, rows, count, orders, held=held)
+            done.add(tally)
+            parts += tally.parts
             done.record = folder if parts else None
-            if told.problem is not None:
-                raise told.problem
-            count -= told.done
-            idle = 0 if told.done else idle + 1
-            if count > 0 and not told.cut:
+            if tally.problem is not None:
+                raise tally.problem
+            count -= tally.done
+            idle = 0 if tally.done else idle + 1
+            if count > 0 and not tally.cut:
                 raise IncompleteReadError(
                     f"run {run.key} of {run.repository.id}: Spark lost {count} of the objects "
                     "that were to be brought back; the others have their outcome. Run the same "

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import graveler, layout, schemas
+from spark_core import graveler, lakegc_keys, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import CorruptTableError
@@ -70,6 +70,18 @@ class Bench:
     def run(self):
         """Open a run without any tables."""
         return written_run(self.folder, spark=None).run
+
+
+def put_back(store: ObjectStore, key: str, made: Subject) -> Subject:
+    """Return a subject whose object is whole again after each reading."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return made.read(data)
+        finally:
+            store.put(key, made.data)
+
+    return Subject(made.names, made.data, read)
 
 
 def stored(
@@ -242,14 +254,7 @@ def _lock(bench: Bench, keys: Callable[[Any], Sequence[tuple[str, str]]]) -> lis
 
     def subject(key: str, name: str) -> Subject:
         made = stored(run.store, key, lambda: verdict.require_sweepable(run)[1].manifest, name)
-
-        def read(data: bytes) -> Any:
-            try:
-                return made.read(data)
-            finally:
-                run.store.put(key, made.data)
-
-        return Subject(made.names, made.data, read)
+        return put_back(run.store, key, made)
 
     return [subject(key, name) for key, name in keys(run)]
 
@@ -280,11 +285,13 @@ def _manifests_under_way(bench: Bench) -> list[Subject]:
 
 
 def _verdicts(bench: Bench) -> list[Subject]:
-    return _lock(bench, lambda run: [(layout.verdict_key(run.key), "the verdict")])
+    return _lock(bench, lambda run: [(lakegc_keys.verdict_key(run.key), "the verdict")])
 
 
 def _confirmations(bench: Bench) -> list[Subject]:
-    return _lock(bench, lambda run: [(layout.confirmation_key(run.key, SHARE), "the confirmation")])
+    return _lock(
+        bench, lambda run: [(lakegc_keys.confirmation_key(run.key, SHARE), "the confirmation")]
+    )
 
 
 def _journal(bench: Bench) -> tuple[Journal, Any]:
@@ -357,20 +364,13 @@ def _holds(bench: Bench) -> list[Subject]:
         Hold("release", "tag", "v1", "ab" * 32, "ann@desk", NOW, ""),
     ]
     for hold in made:
-        run.store.put(layout.hold_key(hold.name), hold.to_json())
+        run.store.put(lakegc_keys.hold_key(hold.name), hold.to_json())
 
     def subject(key: str) -> Subject:
         made = stored(run.store, key, lambda: holds.load(run.store))
+        return put_back(run.store, key, made)
 
-        def read(data: bytes) -> Any:
-            try:
-                return made.read(data)
-            finally:
-                run.store.put(key, made.data)
-
-        return Subject(made.names, made.data, read)
-
-    return [subject(layout.hold_key(hold.name)) for hold in made]
+    return [subject(lakegc_keys.hold_key(hold.name)) for hold in made]
 
 
 KINDS: dict[str, Callable[[Bench], list[Subject]]] = {

@@ -11,15 +11,16 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.checks import verdict
 from spark_core.errors import DeletionFailedError, LakegcError
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
+from spark_core.run.cutoff import cutoff_of
 from spark_core.sweep import quarantine
 from spark_core.undo import restore
-from spark_core.upkeep import needed, prune, purge
+from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
 from tests.support.faults import STORE_KINDS, Faults, FaultyStore
 from tests.support.figures import given
 from tests.support.killing import Killed
@@ -90,7 +91,7 @@ class Case:
 
     def in_quarantine(self):
         """Read every object in quarantine, by its address."""
-        root = self.folder / "repo" / layout.in_quarantine(self.run.key)
+        root = self.folder / "repo" / lakegc_keys.in_quarantine(self.run.key)
         return {
             path.relative_to(root).as_posix(): path.read_bytes()
             for path in root.rglob("*")
@@ -218,16 +219,18 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     run = case.run
     for days in (40, 50):
         key = RunKey.at(NOW - timedelta(days=days))
-        older = replace(run, key=key, cutoff=run.options.cutoff(key))
+        older = replace(run, key=key, cutoff=cutoff_of(run.options, key))
         passing_mark(older)
         verdict.conclude(older)
-        run.store.put(layout.report_keys(key, swept=False)["json"], b"{}")
-    run.store.put(layout.report_keys(run.key, swept=True)["json"], b"{}")
-    for path in (case.folder / "repo" / layout.ROOT).rglob("*"):
+        run.store.put(lakegc_keys.report_keys(key, swept=False)["json"], b"{}")
+    run.store.put(lakegc_keys.report_keys(run.key, swept=True)["json"], b"{}")
+    for path in (case.folder / "repo" / lakegc_keys.ROOT).rglob("*"):
         old = (NOW - timedelta(days=39)).timestamp()
         os.utime(path, (old, old))
     when = NOW + timedelta(days=DAYS + 1)
-    run.store.put(f"{layout.in_quarantine(RunKey.at(when - timedelta(days=1)))}data/s/0", b"later")
+    run.store.put(
+        f"{lakegc_keys.in_quarantine(RunKey.at(when - timedelta(days=1)))}data/s/0", b"later"
+    )
     opened = case.opened
 
     def opened_then(*, later=timedelta(0)):
@@ -237,13 +240,15 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     case.opened = opened_then
     # Spark finds the needed objects; its calls fail in the tests of a mark and a sweep.
     monkeypatch.setattr(
-        purge, "needed_finder", lambda run: lambda *_: needed.Needed(run.now(), frozenset())
+        purge_quarantine,
+        "needed_finder",
+        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), frozenset()),
     )
     passing_mark(replace(opened_then(), store=run.store))
 
     def take_away(asked):
-        done = prune.Pruned()
-        prune.prune(asked, done)
+        done = prune_own_tables.Pruned()
+        prune_own_tables.prune(asked, done)
         if done.not_purged is not None:
             raise DeletionFailedError(done.not_purged)
         if (
@@ -255,7 +260,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
 
     def untouched():
         assert case.objects() == LIVE
-        root = case.folder / "repo" / layout.ROOT
+        root = case.folder / "repo" / lakegc_keys.ROOT
         for spec in tables.MARK_TABLES:
             assert len(list((root / spec.folder).rglob("_manifest.json"))) == 4
         assert len(list((root / tables.EXPIRED_ADDRESSES.folder).rglob("_verdict.json"))) == 3
@@ -263,7 +268,7 @@ def test_purging_at_any_fault_takes_nothing_but_what_is_over(case, tell, every, 
     def over():
         untouched()
         assert case.in_quarantine() == {}
-        root = case.folder / "repo" / layout.ROOT
+        root = case.folder / "repo" / lakegc_keys.ROOT
         slices = (root / tables.NAMESPACE_SLICES.folder).rglob("*.parquet")
         assert not [path for path in slices if path.parent.name != f"run_id={RunKey.at(when)}"]
 

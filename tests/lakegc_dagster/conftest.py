@@ -14,7 +14,7 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from lakegc_dagster.settings import Settings
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.namespace import Namespace
 from spark_core.model import RunKey
 from spark_core.storage import ObjectStore, StoreOptions, open_store
@@ -93,7 +93,7 @@ class Ground:
         }
 
     def has_verdict(self, key) -> bool:
-        return self.store.exists(layout.verdict_key(key))
+        return self.store.exists(lakegc_keys.verdict_key(key))
 
 
 def failure(result) -> str:
@@ -154,7 +154,7 @@ def instance_in_memory(_home: object = None) -> Iterator[dg.DagsterInstance]:
 @pytest.fixture
 def no_home(monkeypatch):
     """Let `launch`, and so the command line, work on an instance in memory."""
-    monkeypatch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+    monkeypatch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -13,7 +13,7 @@ import pytest
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from spark_core import checks as guards
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import answers, failure, new_key
@@ -55,7 +55,7 @@ def files(ground):
 def age(ground, key):
     """Let all that a run wrote be a month old."""
     root, then = ground.sandbox.blockstore / ground.repository_id, time.time() - MONTH
-    for path in (root / layout.ROOT).rglob("*"):
+    for path in (root / lakegc_keys.ROOT).rglob("*"):
         if path.is_file() and f"run_id={key}/" in str(path):
             os.utime(path, (then, then))
 
@@ -105,7 +105,7 @@ def test_looking_at_the_checks_of_a_mark_stored_its_verdict_and_closed_the_run(
     key = new_key()
     made = ground.only(key, *[spec.name for spec in tables.MARK_TABLES])
     assert made.success or "verdict" in failure(made), failure(made)
-    (ground.sandbox.blockstore / ground.repository_id / layout.verdict_key(key)).unlink(
+    (ground.sandbox.blockstore / ground.repository_id / lakegc_keys.verdict_key(key)).unlink(
         missing_ok=True
     )
     tried = refused_writes()

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from lakegc_dagster.console import Steps, console
-from lakegc_dagster.launch import _Recorder
+from lakegc_dagster.launch.run_job import _Recorder
 from spark_core.errors import LeaseHeldError, SameWorkError, TransientError
 from spark_core.events import Event
 

@@ -9,7 +9,7 @@ from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import Wiring
 from spark_core import checks as guards
-from spark_core import layout, sweep
+from spark_core import lakegc_keys, sweep
 from spark_core.errors import DeletionFailedError
 from spark_core.phases import NOTHING_BY_THIS_SWEEP
 from spark_core.records import reading, tables
@@ -224,7 +224,7 @@ def test_a_repository_that_does_not_exist_is_refused(ground):
 
 def page(ground, key, *, swept):
     """The report's page of a run, as it lies in the store; None if nobody made it."""
-    where = layout.report_keys(key, swept=swept)["html"]
+    where = lakegc_keys.report_keys(key, swept=swept)["html"]
     return ground.store.read(where).decode() if ground.store.exists(where) else None
 
 
@@ -246,7 +246,7 @@ def test_only_the_command_line_made_pages_so_a_mark_in_the_ui_left_none_nor_did_
         (event,) = result.asset_materializations_for_node(step)
         # A path, since the store is on this machine, so that a person can open it.
         lies = ground.sandbox.blockstore / ground.repository_id
-        page_key = layout.report_keys(key, swept=swept)["html"]
+        page_key = lakegc_keys.report_keys(key, swept=swept)["html"]
         assert event.metadata["page"].value == f"{lies}/{page_key}"
 
 
@@ -267,7 +267,7 @@ def test_a_sweep_that_is_refused_leaves_the_page_of_its_mark(ground):
     key = new_key()
     marked = ground.with_settings(mode="mark")
     assert marked.job("mark", key).success
-    for name in layout.report_keys(key, swept=False).values():
+    for name in lakegc_keys.report_keys(key, swept=False).values():
         ground.store.delete([name])
     assert not marked.job("sweep", key).success
     assert "Every check passed, so this mark may be swept" in page(ground, key, swept=False)

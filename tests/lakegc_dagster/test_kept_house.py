@@ -11,15 +11,15 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.assets.upkeep import house_keeping
-from lakegc_dagster.launch import _Recorder
+from lakegc_dagster.launch.run_job import _Recorder
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Runs, Wiring, build_resources
 from lakegc_dagster.settings import Settings
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
-from spark_core.upkeep import prune
-from spark_core.upkeep.prune import House, Left, Pruned
+from spark_core.upkeep import prune_own_tables
+from spark_core.upkeep.prune_own_tables import House, Left, Pruned
 from tests.lakegc_dagster.conftest import failure, new_key, ran
 
 KEYS = [RunKey(datetime(2026, 11, day, 2, tzinfo=UTC)) for day in (17, 18, 19, 20)]
@@ -41,7 +41,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
 ):
     run = _Opened(RunOptions(keep_runs=2))
     monkeypatch.setattr(Runs, "_open", lambda *_: run)
-    monkeypatch.setattr(prune, "after_run", lambda _run: HOUSE)
+    monkeypatch.setattr(prune_own_tables, "after_run", lambda _run: HOUSE)
     told = _Recorder(lambda *_: None)
     settings = Settings.model_validate(
         {
@@ -68,7 +68,7 @@ def test_partitions_of_pruned_runs_go_unless_another_repository_keeps_as_many(
 
 def parts(ground, key):
     """Parquet of a run's tables, but for the record of what is gone."""
-    root = ground.sandbox.blockstore / ground.repository_id / layout.ROOT
+    root = ground.sandbox.blockstore / ground.repository_id / lakegc_keys.ROOT
     return [
         path for path in root.glob(f"*/run_id={key}/part-*.parquet") if path.parts[-3] != "reports"
     ]
@@ -81,7 +81,7 @@ def test_the_jobs_keep_house_and_a_step_that_is_chosen_alone_does_nothing_before
     older, key = new_key(ago=timedelta(hours=1)), new_key()
     assert ground.job("mark_and_sweep", older).success
     then = time.time() - timedelta(days=31).total_seconds()
-    for path in (ground.sandbox.blockstore / ground.repository_id / layout.ROOT).rglob(
+    for path in (ground.sandbox.blockstore / ground.repository_id / lakegc_keys.ROOT).rglob(
         f"run_id={older}/*"
     ):
         os.utime(path, (then, then))

@@ -16,7 +16,7 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.settings import Settings, reference
 from lakegc_dagster.settings.sections import RepositorySettings
 from spark_core.checks import CHECKS
-from spark_core.run.options import OPTIONS
+from spark_core.run.options_and_defaults import OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

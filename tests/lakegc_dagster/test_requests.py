@@ -7,11 +7,11 @@ import pytest
 
 from lakegc_dagster import launch as launching
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.launch import launch
+from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource
 from lakegc_dagster.start_run import NAME, RequestConfig, checked
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import ClosedPartitionError, NotFoundError, SettingsError, UnsafePlanError
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
@@ -56,10 +56,10 @@ def test_the_command_line_gives_dagster_no_run_of_a_wrong_request(bare, monkeypa
 
 def test_a_mark_that_is_done_is_no_request_any_more(bare):
     key = new_key(ago=timedelta(minutes=5))
-    bare.store.put(layout.verdict_key(key), b"{}")
+    bare.store.put(lakegc_keys.verdict_key(key), b"{}")
     refused = launch(bare.settings, "mark", "bare", key)
     assert isinstance(refused.error, ClosedPartitionError)
-    bare.store.delete([layout.verdict_key(key)])
+    bare.store.delete([lakegc_keys.verdict_key(key)])
 
 
 def test_a_wrong_request_in_the_ui_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.resources import Observer, Wiring, build_resources
-from spark_core import collect
+from spark_core import mark_and_sweep
 from spark_core.lock import lease
 from spark_core.records import reading, tables
 from tests.lakegc_dagster.conftest import failure, new_key
@@ -55,7 +55,7 @@ def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its
 
     def finish():
         first.close()
-        collect.sweep(run, lambda *_: None)
+        mark_and_sweep.sweep(run, lambda *_: None)
 
     told = AtFirstFailure(finish)
     second = ground.job(
@@ -90,8 +90,8 @@ def test_of_two_sweeps_that_report_the_same_journal_the_slower_one_takes_the_rep
     key = new_key()
     assert ground.job("mark", key).success
     run = engine_run(ground, key)
-    drafts = [collect.delete(run, lambda *_: None) for _ in range(2)]
-    kept, _ = collect.keep(run, drafts[0])
-    again, _ = collect.keep(run, drafts[1])
+    drafts = [mark_and_sweep.delete(run, lambda *_: None) for _ in range(2)]
+    kept, _ = mark_and_sweep.keep(run, drafts[0])
+    again, _ = mark_and_sweep.keep(run, drafts[1])
     assert again.manifest == kept.manifest
     assert kept.manifest.rows == len(ground.garbage)

@@ -50,19 +50,6 @@ def test_an_unknown_key_of_a_repository_is_named(refusal):
     )
 
 
-@pytest.mark.parametrize("table", ["defaults", "repositories.one"])
-def test_a_setting_that_is_gone_is_told_from_one_that_never_was(refusal, table):
-    message = refusal(f"{SERVER}[{table}]\ntable_parts = 8")
-    assert message.startswith(
-        f"FILE, line 4: [{table}] table_parts is gone: a table is written in as many parts as"
-    )
-    assert "Take it out." in message
-    variable = f"LAKEGC__{table.upper().replace('.', '__')}__TABLE_PARTS"
-    assert refusal(SERVER, {variable: "8"}).startswith(
-        f"{variable} is gone: a table is written in as many parts as"
-    )
-
-
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -7,13 +7,13 @@ import pytest
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.stored_runs import open_stored
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.history import nothing_changed_suddenly
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.upkeep import prune
+from spark_core.upkeep import prune_own_tables
 from tests.support.passing_mark import passing_mark
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -50,7 +50,7 @@ def place(tmp_path):
             return open_sandbox_run(sandbox, "repo", None, datetime.now(UTC) - ago)
 
         for name in FOREIGN:
-            opened(timedelta(0)).store.put(layout.ROOT + name, b"not lakegc's")
+            opened(timedelta(0)).store.put(lakegc_keys.ROOT + name, b"not lakegc's")
         yield settings, opened
 
 
@@ -87,17 +87,17 @@ def test_everybody_knows_the_same_runs(place):
     assert compared.figures["compared_with"] == str(earlier.key)
     assert (
         tables.runs(run.store)
-        == sorted(prune._by_run(run.store), reverse=True)
+        == sorted(prune_own_tables._by_run(run.store), reverse=True)
         == [run.key, earlier.key]
     )
 
 
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_key_of_somebody_else_belongs_to_no_run(name):
-    assert layout.run_of(layout.ROOT + name) is None
+    assert lakegc_keys.run_of(lakegc_keys.ROOT + name) is None
 
 
 def test_a_key_of_a_run_tells_which():
     key = RunKey(datetime(2026, 11, 20, 2, tzinfo=UTC))
-    assert layout.run_of(tables.manifest_key(tables.DELETION_REPORT, key)) == key
-    assert layout.run_of(f"data/run_id={key}/x") is None
+    assert lakegc_keys.run_of(tables.manifest_key(tables.DELETION_REPORT, key)) == key
+    assert lakegc_keys.run_of(f"data/run_id={key}/x") is None

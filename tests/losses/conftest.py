@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,15 @@ import pytest
 
 from lakegc_dagster.sandbox import Sandbox
 from spark_core.addresses.namespace import Namespace
-from spark_core.lakefs import LakeFSServer, ServerOptions
+from spark_core.lakefs import LakeFSServer
 from spark_core.storage import ObjectStore, StoreOptions, open_store
-from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY
-from tests.support.scripted_server import ScriptedServer
+from tests.support.scripted_clients import clients_of_scripts
 
 
 @pytest.fixture
 def answering() -> Iterator[Callable[[Any], LakeFSServer]]:
     """Return a client of a server with scripted answers."""
-    with ExitStack() as stack:
-
-        def start(overrides: Any) -> LakeFSServer:
-            scripted = stack.enter_context(ScriptedServer(overrides=overrides))
-            return LakeFSServer(ServerOptions(scripted.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY))
-
+    with clients_of_scripts() as start:
         yield start
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.collectable import is_collectable, may_be_own, nested_repository, own_name
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.checks import check_mark, verdict
@@ -283,7 +283,7 @@ def test_43_looking_at_the_checks_of_a_mark_concluded_it(tmp_path: Path) -> None
     passing_mark(run)
     with pytest.raises(VerdictError, match="has no verdict"):
         judge_mark(run)
-    assert not run.store.exists(layout.verdict_key(run.key))
+    assert not run.store.exists(lakegc_keys.verdict_key(run.key))
     # The conclusion itself, and what a person confirmed of it, are shown as they are stored.
     found, _ = verdict.conclude(replace(run, options=replace(run.options, max_expired_share=0.0)))
     stored = {

@@ -19,8 +19,8 @@ from spark_core.run import Run
 from spark_core.storage import StoreOptions
 from spark_core.storage.deletion import Answer, delete_in_batches
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.task import Orders, run_task
-from spark_core.upkeep import prune
+from spark_core.sweep.delete_batches import Orders, run_task
+from spark_core.upkeep import prune_own_tables
 from tests.support.killing import Killed, KillingStore
 from tests.support.memory_store import MemoryStore
 from tests.support.passing_mark import passing_mark
@@ -126,11 +126,13 @@ def test_43_house_keeping_chosen_alone_acted_for_a_run_that_had_not_done_its_wor
         options=replace(run.options, may_sweep=True, max_expired_share=0.5, share_from_objects=0),
     )
     kept: list[str] = []
-    house = prune.House(prune.Pruned(), None)
-    monkeypatch.setattr(prune, "keep_house", lambda of: kept.append(str(of.key)) or house)
+    house = prune_own_tables.House(prune_own_tables.Pruned(), None)
+    monkeypatch.setattr(
+        prune_own_tables, "keep_house", lambda of: kept.append(str(of.key)) or house
+    )
 
     def why_not(of: Run) -> str | None:
-        return prune.after_run(of).pruned.not_now
+        return prune_own_tables.after_run(of).pruned.not_now
 
     assert "has no verdict" in str(why_not(run))
     refused = replace(run, key=RunKey.at(NOW - timedelta(days=1)))

@@ -101,21 +101,10 @@ def test_35_an_upload_began_before_the_head_was_made_and_ended_after_it(place: H
     assert place.reads("p") == slow
 
 
-def _with_a_twin_from_before(place: HidingPlace) -> str:
-    """Stage on dev what main commits a month later, so that the diff hides it once dev is reset
-    there. Return its address.
-    """
-    place.committed(55, "q", b"base")
-    place.branch(55, "dev")
-    twin = place.upload(50, "p", branch="dev")
-    place.committed(20, "p")
-    return twin
-
-
 def test_35_a_hard_reset_hid_what_was_staged_long_before_the_head_was_made(
     place: HidingPlace,
 ) -> None:
-    twin = _with_a_twin_from_before(place)
+    twin = place.with_a_twin_from_before()
     place.branch(19, "short-lived")
     place.committed(19, "more", b"more", branch="short-lived")
     place.hard_reset(18, "dev", "short-lived")
@@ -129,7 +118,7 @@ def test_35_a_hard_reset_hid_what_was_staged_long_before_the_head_was_made(
 def test_35_a_hard_reset_since_the_last_run_hid_what_was_staged_before(
     place: HidingPlace, *, is_ahead: bool
 ) -> None:
-    twin = _with_a_twin_from_before(place)
+    twin = place.with_a_twin_from_before()
     if not is_ahead:
         place.hard_reset(45, "dev", place.commit_aside(45, "dev"))
     place.mark(18)

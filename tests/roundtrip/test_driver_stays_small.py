@@ -20,10 +20,10 @@ from spark_core.storage import StoreOptions, local, open_store
 from spark_core.storage.local import LocalStore
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import restore
-from spark_core.upkeep import purge
+from spark_core.upkeep import purge_quarantine
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
-from tests.support.written_run import any_name
+from tests.support.written_run import any_name, journal_entries
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = NOW - timedelta(days=3)
@@ -165,14 +165,6 @@ def driver_calls(monkeypatch):
     return calls
 
 
-def _entries(outcome, addresses):
-    rows = [
-        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW}
-        for a in addresses
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
-
-
 @pytest.mark.spark
 @pytest.mark.deep
 def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_driver_no_more(
@@ -216,18 +208,18 @@ def test_five_times_the_objects_to_bring_back_to_purge_and_to_look_at_pass_the_d
         sandbox.clock.set(later)
         purging = open_sandbox_run(sandbox, name, spark, later, **options)
         mark_and_conclude(purging)
-        done = purge.Purged()
+        done = purge_quarantine.Purged()
         noted("mark", {})
         with lease.held(purging, "prune") as held:
-            purge.purge(purging, held, done)
+            purge_quarantine.purge(purging, held, done)
         assert (done.objects, done.left, done.in_use) == (expired, 0, 0)
         noted("purge", seen)
 
         journal = Journal(run.store, "2020-01-01T00-00-00Z", "5" * 64)
         journal.bind("repo")
         names = [f"data/s/{each}" for each in range(objects // 5)]
-        journal.intend("aa.1.0.0.0", _entries("intended", names))
-        journal.conclude("bb.1.0.0.0", _entries("kept", names))
+        journal.intend("aa.1.0.0.0", journal_entries("intended", names))
+        journal.conclude("bb.1.0.0.0", journal_entries("kept", names))
         noted("journal", {})
         assert recheck_leftovers(run, journal, None, names[:3]) == set(names[:3])
         noted("leftovers", seen)

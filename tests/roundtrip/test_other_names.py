@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, report, sweep
-from spark_core.mark.alive import kept_addresses
+from spark_core import lakegc_keys, report, sweep
+from spark_core.mark.kept_objects import kept_addresses
 from spark_core.report import summary
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
@@ -94,7 +94,7 @@ def test_an_address_of_what_is_alive_is_that_of_the_object_inside():
     own = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
     sharded = "data/!ab/c/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
     legacy = "data/repo-main:b40b9540-91f0-4add-96ba-205f17e03c57/77I_VsbUg1vU05hWRnTlw"
-    aside = f"{layout.QUARANTINE}run_id=2026-11-20T02-00-00Z/"
+    aside = f"{lakegc_keys.QUARANTINE}run_id=2026-11-20T02-00-00Z/"
     expected = {
         own: own,
         "data/imports/photo.jpg": "data/imports/photo.jpg",

@@ -9,7 +9,6 @@ tests/spark_core/run/test_preconditions.py and tests/spark_core/sweep/test_uncha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, RepositoryStateError, SettingsError
 from spark_core.lakefs import (
     LakeFSServer,
-    ServerOptions,
     addresses_on,
     diff_addresses,
     read_retained,
@@ -37,10 +35,11 @@ from spark_core.storage import StoreOptions, open_store
 from tests.support import golden
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude
-from tests.support.recorded_server import ACCESS_KEY_ID, SECRET_ACCESS_KEY, RecordedServer
+from tests.support.recorded_server import RecordedServer
 from tests.support.recordings import recorded, recordings
 from tests.support.sandbox_runs import SMALL
-from tests.support.scripted_server import Asked, ScriptedServer, in_turn, page
+from tests.support.scripted_clients import clients_of_scripts
+from tests.support.scripted_server import Asked, in_turn, page
 
 NAME = "obs-45461"
 Answering = Callable[..., LakeFSServer]
@@ -49,12 +48,7 @@ Answering = Callable[..., LakeFSServer]
 @pytest.fixture
 def answering() -> Iterator[Answering]:
     """Give a client of a server that answers as told."""
-    with ExitStack() as stack:
-
-        def start(overrides: Any) -> LakeFSServer:
-            scripted = stack.enter_context(ScriptedServer(overrides=overrides))
-            return LakeFSServer(ServerOptions(scripted.endpoint, ACCESS_KEY_ID, SECRET_ACCESS_KEY))
-
+    with clients_of_scripts() as start:
         yield start
 
 

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.mark import holds
 from spark_core.records import reading
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore
-from spark_core.upkeep import prune
+from spark_core.upkeep import prune_own_tables
 from tests.support.moto_s3 import moto_s3
 from tests.support.moved_repository import collected_exactly
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -40,7 +40,7 @@ def test_a_sweep_with_quarantine_is_undone_to_the_last_byte(sandbox, spark):
     assert sweep_only(run) == dict.fromkeys(dead, "deleted")
     kept = {file.address for file in story.kept}
     assert keys(run.store, "data/") == kept
-    assert keys(run.store, layout.QUARANTINE) == {
+    assert keys(run.store, lakegc_keys.QUARANTINE) == {
         quarantine.key_of(run.key, address) for address in dead
     }
     told = report.load(run).undo
@@ -121,7 +121,7 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
     assert verdict.passed, [result for result in results if not result.passed]
     # After the mark, so only what is read again shows it.
     repository.branch("late", commits["late"])
-    house = prune.keep_house(later)
+    house = prune_own_tables.keep_house(later)
     assert house.pruned.not_purged is None, house.words
     assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 6)
     left = {
@@ -129,7 +129,7 @@ def test_what_came_back_to_life_while_it_was_in_quarantine_stays_there(sandbox, 
         for name in address
         if name not in ("restored", "dead")
     }
-    assert keys(run.store, layout.QUARANTINE) == left
+    assert keys(run.store, lakegc_keys.QUARANTINE) == left
     assert restore(run).objects == Counter(restored=6, already_there=1, not_restorable=1)
 
 

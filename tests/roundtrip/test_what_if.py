@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import gc, history
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.explain import keep_answer, what_if
 from spark_core.model import RetentionRules
 from spark_core.records import reading
@@ -90,7 +90,7 @@ def test_each_answer_is_what_a_mark_under_those_rules_finds(sandbox, spark, monk
         free = [answers[f"every branch keeps {days} days"] for days in curve.days]
         assert [(one.objects, one.size_bytes) for one in curve.free] == free
         assert [one.name for one in curve.now] == list(answers)[3:6]
-        page = run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()
+        page = run.store.read(lakegc_keys.report_keys(run.key, swept=False)["html"]).decode()
         assert "if every branch keeps so many days" in page
 
 

@@ -9,7 +9,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from spark_core import layout, sweep
+from spark_core import lakegc_keys, sweep
 from spark_core.checks import verdict
 from spark_core.doctor import Examination, examine
 from spark_core.errors import (
@@ -430,6 +430,6 @@ class TestTheMark:
 
     def test_a_mark_that_broke_off_before_its_verdict(self, marked):
         passing_mark(marked.run)
-        assert not marked.run.store.exists(layout.verdict_key(marked.run.key))
+        assert not marked.run.store.exists(lakegc_keys.verdict_key(marked.run.key))
         with pytest.raises(VerdictError, match=r"its mark did not end, or its checks were not run"):
             sweep.sweep(marked.run)

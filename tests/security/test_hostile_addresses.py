@@ -20,7 +20,7 @@ import pytest
 from moto.s3.models import s3_backends
 
 from lakegc_dagster.sandbox import history, objects
-from spark_core import graveler, layout, schemas, sweep
+from spark_core import graveler, lakegc_keys, schemas, sweep
 from spark_core.addresses.collectable import is_collectable
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.checks import verdict
@@ -399,7 +399,7 @@ def _sweepable(folder, spark):
 
 @pytest.fixture
 def run(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr(references_now, "look_again", lambda: looked(()))
+    monkeypatch.setattr(references_now, "reader_of_references", lambda: looked(()))
     made = _sweepable(tmp_path, spark)
     plant(made, [VICTIM, "data/s/live"])
     return made
@@ -451,7 +451,7 @@ def test_a_mark_whose_parquet_somebody_edited_is_refused_however_far_the_hashes_
     # And the verdict, but for its own seal.
     _edit(
         run,
-        layout.verdict_key(run.key),
+        lakegc_keys.verdict_key(run.key),
         lambda old: old.replace(expired.sha256.encode(), mended.sha256.encode()),
     )
     _refused(run, CorruptTableError, "edited or damaged")

@@ -22,7 +22,7 @@ from spark_core.doctor.questions import found_by
 from spark_core.errors import AddressError, UnsafePlanError
 from spark_core.events import Event
 from spark_core.lakefs import ServerOptions
-from spark_core.lakefs.failures import Failures
+from spark_core.lakefs.failures import ServerErrors
 from spark_core.plain_text import visible
 from spark_core.report.trend import Point
 from spark_core.report.values import (
@@ -162,7 +162,7 @@ def test_an_error_that_quotes_a_hostile_address_or_answer_can_be_shown():
         namespace.relative(f"{HOSTILE[5]}\0", 1)
     assert str(refusal.value).isprintable()
     assert all(one.isprintable() for one in found_by(refusal.value).text)
-    said = Failures(ServerOptions("http://127.0.0.1:1", "AKIA", "secret")).shown(EVIL)
+    said = ServerErrors(ServerOptions("http://127.0.0.1:1", "AKIA", "secret")).shown(EVIL)
     assert said.isprintable()
 
 

@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lakegc_dagster import launch
 from lakegc_dagster.cli.main import main
+from lakegc_dagster.launch.run_job import run_job
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.settings import load_settings
 from spark_core.addresses.namespace import Namespace
@@ -356,7 +356,7 @@ def played(spark, tmp_path_factory):
         config.write_text(SETTINGS.format(server=echoing.endpoint, **words))
         # A server that only ever fails is asked again as often as any other, but at once.
         hurried.setattr(Transport, "_backoff", lambda _transport, **bounds: Backoff(0, 0, **bounds))
-        hurried.setattr(launch, "launch", partial(launch.launch, retry_after=timedelta()))
+        hurried.setattr(run_job, "launch", partial(run_job.launch, retry_after=timedelta()))
         failing = [
             lakegc("rules", "get", NAME, "--debug"),
             lakegc("doctor", NAME),

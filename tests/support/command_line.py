@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lakegc_dagster.sandbox import Sandbox
+
+WITH_REPO = """\
+[server]
+endpoint = "{endpoint}"
+[storage]
+local_path = "{blockstore}"
+[repositories.repo]
+"""
 
 
 def settings_on(sandbox: Sandbox, folder: Path, settings: str) -> dict[str, str]:
@@ -22,3 +32,14 @@ def settings_on(sandbox: Sandbox, folder: Path, settings: str) -> dict[str, str]
         "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
         "LAKEGC_CONFIG": str(config),
     }
+
+
+def settings_in_environment(
+    sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch, settings: str
+) -> Path:
+    """Write `lakegc.toml`, put the sandbox's keys into the environment, and return the file."""
+    env = settings_on(sandbox, folder, settings)
+    file = Path(env.pop("LAKEGC_CONFIG"))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    return file

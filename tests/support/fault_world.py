@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.xids import encode_xid
-from spark_core import layout, report, sweep
+from spark_core import lakegc_keys, report, sweep
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, DeletionFailedError, LakegcError, VerdictError
 from spark_core.lock import lease_log
@@ -245,7 +245,7 @@ class FaultWorld:
 
     def _marked(self, run: Run) -> bool:
         """Say whether the run has a verdict that passed; where it has none, make it."""
-        if not run.store.exists(layout.verdict_key(run.key)):
+        if not run.store.exists(lakegc_keys.verdict_key(run.key)):
             mark_command(self.open())
             return True
         try:
@@ -298,7 +298,7 @@ class FaultWorld:
         """
         for path in _files(self.folder / FRESH):
             name = path.relative_to(self.folder / FRESH).as_posix()
-            if not name.startswith(("data/", layout.ROOT)):
+            if not name.startswith(("data/", lakegc_keys.ROOT)):
                 there = self.root / name
                 if not there.exists() or there.read_bytes() != path.read_bytes():
                     yield name

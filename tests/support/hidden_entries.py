@@ -66,6 +66,14 @@ class HidingPlace:
         with self.ago(days):
             refs.create_branch(self.core, self.name, name, source)
 
+    def with_a_twin_from_before(self) -> str:
+        """Stage on dev what main commits a month later: a reset there hides it from the diff."""
+        self.committed(55, "q", b"base")
+        self.branch(55, "dev")
+        twin = self.upload(50, "p", branch="dev")
+        self.committed(20, "p")
+        return twin
+
     def hard_reset(self, days: float, branch: str, ref: str) -> None:
         with self.ago(days):
             refs.hard_reset(self.core, self.name, branch, ref)

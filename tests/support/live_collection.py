@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import CheckResult
 from spark_core.run import Run
 from tests.support import live_oracle
@@ -48,7 +48,7 @@ def collect(
     if settle:
         repository.settle()
     run = repository.server.open_run(spark, repository.name, **options)
-    while run.store.exists(layout.verdict_key(run.key)):
+    while run.store.exists(lakegc_keys.verdict_key(run.key)):
         # A mark can end within the second that its key names.
         time.sleep(0.2)
         run = repository.server.open_run(spark, repository.name, **options)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_core.records.figures import LookFigures
+from spark_core.records.figures import SecondLookFigures
 from tests.support.figures import read
 
 FOUND = pa.schema(
@@ -16,7 +16,7 @@ FOUND = pa.schema(
 class Looked:
     began: object
     frame: object
-    figures: LookFigures
+    figures: SecondLookFigures
 
 
 def looked(*results):
@@ -31,7 +31,7 @@ def looked(*results):
         return Looked(
             run.now(),
             run.spark.createDataFrame(pa.Table.from_pylist(rows, schema=FOUND)),
-            read(LookFigures),
+            read(SecondLookFigures),
         )
 
     return look

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.run import Environment, Run, RunOptions, open_run
@@ -93,7 +93,7 @@ def collected_exactly(
     own = {
         name
         for name in after
-        if f"/run_id={run.key}" in name or name.startswith((layout.PROBE, layout.LEASE))
+        if f"/run_id={run.key}" in name or name.startswith((lakegc_keys.PROBE, lakegc_keys.LEASE))
     }
     assert after - own == before - set(expected)
     return run

@@ -43,7 +43,7 @@ import pytest
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.xids import first_id
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
@@ -488,20 +488,20 @@ class StoreConformance(MoveConformance):
         assert set(rows_of(store, "data/")) == keys - {"data/s1/19"}
 
     def test_a_condition_that_is_kept_is_proved(self, store, outside):
-        assert honours_conditional_put(store, f"{layout.PROBE}one")
+        assert honours_conditional_put(store, f"{lakegc_keys.PROBE}one")
         assert outside.keys() == set()
 
     def test_a_store_that_ignores_the_condition_is_found_out(self, store, outside, faults):
         faults.ignore_conditions()
-        assert not honours_conditional_put(store, f"{layout.PROBE}one")
+        assert not honours_conditional_put(store, f"{lakegc_keys.PROBE}one")
         assert outside.keys() == set()
 
     def test_an_object_of_somebody_else_at_the_place_of_a_probe_is_left_as_it_is(
         self, store, outside
     ):
-        outside.put(f"{layout.PROBE}one", b"not ours")
-        assert honours_conditional_put(store, f"{layout.PROBE}one")
-        assert store.read(f"{layout.PROBE}one") == b"not ours"
+        outside.put(f"{lakegc_keys.PROBE}one", b"not ours")
+        assert honours_conditional_put(store, f"{lakegc_keys.PROBE}one")
+        assert store.read(f"{lakegc_keys.PROBE}one") == b"not ours"
 
     def test_asking_whether_objects_may_be_deleted_touches_nothing(self, store, outside):
         keys = {"data/s/x", "data/s/y"}
@@ -513,7 +513,7 @@ class StoreConformance(MoveConformance):
     def test_the_clock_of_a_store_is_read_off_one_object(self, store, outside):
         assert not read_clock(store).further_than(MAX_CLOCK_SKEW)
         assert not read_clock(store).further_than(MAX_CLOCK_SKEW)
-        assert outside.keys() == {f"{layout.PROBE}clock"}
+        assert outside.keys() == {f"{lakegc_keys.PROBE}clock"}
 
     def test_a_mixed_deletion_says_of_each_key_what_the_store_said(
         self, store, outside, faults, monkeypatch

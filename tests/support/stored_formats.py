@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import confirmation
 from spark_core.checks.verdict_document import Verdict
 from spark_core.lock import lease_log
@@ -161,7 +161,7 @@ KINDS = {
     "hold": Kind(
         holds.Hold,
         HOLD.to_json,
-        lambda data: holds.Hold.from_json(data, name=layout.hold_key("audit")),
+        lambda data: holds.Hold.from_json(data, name=lakegc_keys.hold_key("audit")),
         HOLD,
     ),
     "confirmation": Kind(
@@ -173,7 +173,7 @@ KINDS = {
     "policy": Kind(
         versions.Version,
         VERSION.to_json,
-        lambda data: versions.Version.from_json(data, name=layout.policy_key(1)),
+        lambda data: versions.Version.from_json(data, name=lakegc_keys.policy_key(1)),
         VERSION,
     ),
     "manifest": Kind(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from spark_core import layout
+from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
@@ -16,6 +16,7 @@ from spark_core.model import Repository, RunKey
 from spark_core.records import tables
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
+from spark_core.run.cutoff import cutoff_of
 from spark_core.storage import StoreOptions, open_store
 from spark_core.sweep.outcomes import measure
 from tests.support.clock import FakeClock
@@ -158,7 +159,7 @@ class Written:
             ],
             versions={},
         )
-        run.store.put(layout.verdict_key(run.key), found.to_json())
+        run.store.put(lakegc_keys.verdict_key(run.key), found.to_json())
 
     def sweep(self, outcomes):
         """Store a deletion report; address -> (size, outcome, error)."""
@@ -216,6 +217,15 @@ def written_run(folder, spark):
             store=open_store(namespace, store_options),
             options=OPTIONS,
             environment=environment,
-            cutoff=OPTIONS.cutoff(key),
+            cutoff=cutoff_of(OPTIONS, key),
         )
     )
+
+
+def journal_entries(outcome, addresses, *, at=NOW):
+    """Return rows of a journal: objects of 4 bytes with one outcome."""
+    rows = [
+        {"address": address, "size_bytes": 4, "outcome": outcome, "error": None, "at": at}
+        for address in addresses
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]

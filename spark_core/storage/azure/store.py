@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar, NamedTuple
 from azure.core.exceptions import AzureError
 from azure.storage.blob import ContainerClient
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.collectable import NOT_NAMEABLE, arrow_pattern
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError, NotFoundError
@@ -31,16 +31,16 @@ from spark_core.storage.azure.errors import (
     explain,
     failure_of,
 )
-from spark_core.storage.azure.pages import FOLDER, batch_answers, page_of, repeats
+from spark_core.storage.azure.listing_pages import FOLDER, batch_answers, page_of, repeats
 from spark_core.storage.azure.undelete import find_deleted
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer, one_by_one
 from spark_core.storage.failures import Words
+from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
-from spark_core.storage.pages import Listed, Page, md5_in_hex
 from spark_core.storage.remote import RemoteStore
-from spark_core.storage.undo import BringBack, Lost
+from spark_core.storage.undelete import BringBack, Lost
 
 # The service takes `\` for `/` and drops dots at the end of a segment, so such a name means another
 # object. It says itself that the other characters may not pass.
@@ -320,12 +320,14 @@ class AzureStore(RemoteStore[_Opened]):
         """
         clients, container = self._clients
         try:
-            said = self._ask(
+            properties = self._ask(
                 "head", "ask the properties of", "", clients.service.get_service_properties
             )
-            policy = said["delete_retention_policy"]
-            clock = container.get_blob_client(self._before + layout.CLOCK)
-            version = self._ask("head", "head", layout.CLOCK, clock.get_blob_properties).version_id
+            policy = properties["delete_retention_policy"]
+            clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
+            version = self._ask(
+                "head", "head", lakegc_keys.CLOCK, clock.get_blob_properties
+            ).version_id
         except (LakegcError, KeyError, TypeError) as problem:
             words = problem.found if isinstance(problem, LakegcError) else "an answer lacks it"
             return AfterDeletion(None, f"soft delete and versions could not be read: {words}")
@@ -363,8 +365,8 @@ class AzureStore(RemoteStore[_Opened]):
         try:
             # lakegc's own object, which each mark writes anew. An object written before versions
             # were on has none.
-            clock = container.get_blob_client(self._before + layout.CLOCK)
-            if self._ask("head", "head", layout.CLOCK, clock.get_blob_properties).version_id:
+            clock = container.get_blob_client(self._before + lakegc_keys.CLOCK)
+            if self._ask("head", "head", lakegc_keys.CLOCK, clock.get_blob_properties).version_id:
                 found.append(
                     "keeps versions, so that a deleted blob stays as a previous version until a "
                     "rule ends it"

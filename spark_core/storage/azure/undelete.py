@@ -10,9 +10,9 @@ from typing import Any
 
 from spark_core.errors import NotFoundError
 from spark_core.storage.azure.copies import Container
+from spark_core.storage.listing_pages import md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.pages import md5_in_hex
-from spark_core.storage.undo import BringBack, Lost, chosen
+from spark_core.storage.undelete import BringBack, Lost, chosen
 
 _PAGE_BLOBS = 100
 

@@ -20,11 +20,11 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.contract import Pace, StoreOptions
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import Words
+from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
 from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
-from spark_core.storage.pages import Listed, Page
 from spark_core.storage.remote import OrderedRemoteStore
-from spark_core.storage.undo import BringBack, Lost
+from spark_core.storage.undelete import BringBack, Lost
 
 try:
     from google.api_core.exceptions import from_http_response
@@ -42,7 +42,7 @@ try:
         failure_of,
         unconfirmed,
     )
-    from spark_core.storage.gcs.pages import (
+    from spark_core.storage.gcs.listing_pages import (
         KIND,
         OBJECT_FIELDS,
         PAGE_FIELDS,
@@ -309,13 +309,13 @@ class GcsStore(OrderedRemoteStore[Clients]):
     def after_deletion(self) -> AfterDeletion:
         """Read the bucket's soft delete and versioning; storage.buckets.get must be allowed."""
         try:
-            told = self._description()
-            hint = undelete_hint(told, self.root)
+            properties = self._description()
+            hint = undelete_hint(properties, self.root)
         except LakegcError as problem:
             return AfterDeletion(None, problem.found)
         if hint is not None:
             return AfterDeletion(True, hint)
-        if "softDeletePolicy" not in told:
+        if "softDeletePolicy" not in properties:
             return AfterDeletion(None, f"the bucket of {self.root} does not tell its soft delete")
         return AfterDeletion(
             False, f"soft delete and versioning of the bucket of {self.root} are off"

@@ -12,10 +12,10 @@ import pyarrow as pa
 from spark_core.errors import IncompleteReadError, NotFoundError, SettingsError
 from spark_core.schemas import INSTANT
 from spark_core.storage.gcs.copies import Bucket
-from spark_core.storage.gcs.pages import KIND
+from spark_core.storage.gcs.listing_pages import KIND
+from spark_core.storage.listing_pages import md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.pages import md5_in_hex
-from spark_core.storage.undo import BringBack, Lost, chosen
+from spark_core.storage.undelete import BringBack, Lost, chosen
 
 _FIELDS = "kind,nextPageToken,items(name,generation,size,updated,timeCreated,md5Hash)"
 _MOST_PAGES = 100

@@ -15,7 +15,7 @@ from spark_core.errors import LakegcError
 from spark_core.storage.copies import Copies
 from spark_core.storage.objects import Description
 from spark_core.storage.s3.errors import failure_of
-from spark_core.storage.s3.pages import checksum_of
+from spark_core.storage.s3.listing_pages import checksum_of
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.objects import Description, ObjectInfo
 from spark_core.storage.s3.copies import Bucket
 from spark_core.storage.s3.errors import CLIENT_ERRORS
-from spark_core.storage.s3.pages import checksum_of
-from spark_core.storage.undo import BringBack, Lost, chosen
+from spark_core.storage.s3.listing_pages import checksum_of
+from spark_core.storage.undelete import BringBack, Lost, chosen
 
 T = TypeVar("T")
 

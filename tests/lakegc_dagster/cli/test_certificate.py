@@ -15,6 +15,7 @@ from spark_core.certificate import document, under_prefix
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.command_line import settings_on
 
 pytestmark = pytest.mark.spark
 
@@ -42,13 +43,7 @@ class Place:
             name: documents_history(sandbox, name, now=datetime.now(UTC))
             for name in ("repo", "aside")
         }
-        config = folder / "lakegc.toml"
-        config.write_text(SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore))
-        self.env = {
-            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
-            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
-            "LAKEGC_CONFIG": str(config),
-        }
+        self.env = settings_on(sandbox, folder, SETTINGS)
         ran = self.lakegc("run")
         assert ran.exit_code == 0, ran.output
         self.key = re.search(r"run (\d{4}-\S+Z)", ran.stdout)[1]
@@ -74,7 +69,7 @@ class Place:
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
         yield Place(sandbox, folder)
 
 

@@ -14,6 +14,7 @@ from lakegc_dagster.stored_runs import open_stored
 from spark_core.lock import lease
 from spark_core.mark import holds
 from spark_core.model import RunKey
+from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"
 
@@ -30,14 +31,7 @@ def sandbox(tmp_path_factory):
 
 @pytest.fixture
 def config(sandbox, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", sandbox.access_key_id)
-    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", sandbox.secret_access_key)
-    file = tmp_path / "lakegc.toml"
-    file.write_text(
-        f'[server]\nendpoint = "{sandbox.endpoint}"\n[storage]\n'
-        f'local_path = "{sandbox.blockstore}"\n[repositories.repo]\n'
-    )
-    return file
+    return settings_in_environment(sandbox, tmp_path, monkeypatch, WITH_REPO)
 
 
 @pytest.fixture

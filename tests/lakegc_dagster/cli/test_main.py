@@ -13,7 +13,7 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.cli.restore import _causes
 from spark_core.doctor import Finding
 from spark_core.errors import DeletionFailedError, LakegcError, SettingsError, VerdictError
-from spark_core.storage.undo import UndeleteOutcome
+from spark_core.storage.undelete import UndeleteOutcome
 from spark_core.undo.restore import Restored
 
 

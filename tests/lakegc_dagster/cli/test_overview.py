@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.command_line import settings_on
 from tests.support.upstream import upstream_scenario
 
 pytestmark = pytest.mark.spark
@@ -39,16 +41,8 @@ class Place:
     def __init__(self, sandbox, folder):
         for name in ("team-a", "team-b"):
             upstream_scenario(sandbox, name, now=datetime.now(UTC))
-        self.config = folder / "lakegc.toml"
-        self.config.write_text(
-            SETTINGS.format(endpoint=sandbox.endpoint, blockstore=sandbox.blockstore)
-        )
-        self.env = {
-            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
-            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
-            "LAKEGC_CONFIG": str(self.config),
-            "COLUMNS": "220",
-        }
+        self.env = {**settings_on(sandbox, folder, SETTINGS), "COLUMNS": "220"}
+        self.config = Path(self.env["LAKEGC_CONFIG"])
         self.ran = self.lakegc("run")
         self.key = re.search(r"run (\d{4}-\S+Z)", self.ran.stdout)[1]
 
@@ -60,7 +54,7 @@ class Place:
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
+        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
         yield Place(sandbox, folder)
 
 

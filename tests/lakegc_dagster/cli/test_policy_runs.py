@@ -9,12 +9,25 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
 from tests.lakegc_dagster.conftest import instance_in_memory
+from tests.support.command_line import settings_on
 from tests.support.sandbox_repository import SandboxRepository, SandboxServer
 
 pytestmark = pytest.mark.spark
 
 LOGS = "rules: [{filter: {prefix: main/logs/}, expiration: {weeks: 2}}]"
 ALL = "rules: [{filter: {prefix: main/logs/}, expiration: {days: 1}}, {expiration: {days: 60}}]"
+
+
+SETTINGS = """\
+[server]
+endpoint = "{{endpoint}}"
+[storage]
+local_path = "{{blockstore}}"
+[defaults]
+mode = "sweep"
+repository_cache_seconds = 0
+[repositories.{name}]
+"""
 
 
 class Place:
@@ -28,17 +41,7 @@ class Place:
         with sandbox.clock.at(now - timedelta(days=10)):
             self.commit("main", "logs/young")
         self.name, self.folder = self.repository.name, folder
-        config = folder / "lakegc.toml"
-        config.write_text(
-            f'[server]\nendpoint = "{sandbox.endpoint}"\n[storage]\n'
-            f'local_path = "{sandbox.blockstore}"\n[defaults]\nmode = "sweep"\n'
-            f"repository_cache_seconds = 0\n[repositories.{self.name}]\n"
-        )
-        self.env = {
-            "LAKEGC_ACCESS_KEY_ID": sandbox.access_key_id,
-            "LAKEGC_SECRET_ACCESS_KEY": sandbox.secret_access_key,
-            "LAKEGC_CONFIG": str(config),
-        }
+        self.env = settings_on(sandbox, folder, SETTINGS.format(name=self.name))
 
     def commit(self, branch, *paths):
         for path in paths:
@@ -58,8 +61,8 @@ class Place:
 def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakegc_dagster.launch.open_instance", instance_in_memory)
-        patch.setattr("lakegc_dagster.jvm.start_quietly", lambda *_: None)
+        patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
+        patch.setattr("lakegc_dagster.launch.java_process.start_quietly", lambda *_: None)
         yield Place(sandbox, folder)
 
 

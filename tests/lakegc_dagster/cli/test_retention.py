@@ -10,11 +10,12 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.policies import document, versions
 from spark_core.policies.schema import schema_text
+from tests.support.command_line import WITH_REPO, settings_in_environment
 
 KEY = "2026-01-01T00-00-00Z"
 LOGS = '{"rules": [{"filter": {"prefix": "main/logs/"}, "expiration": {"all": {"weeks": 2}}}]}'
@@ -31,14 +32,7 @@ def sandbox(tmp_path):
 
 @pytest.fixture
 def config(sandbox, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", sandbox.access_key_id)
-    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", sandbox.secret_access_key)
-    file = tmp_path / "lakegc.toml"
-    file.write_text(
-        f'[server]\nendpoint = "{sandbox.endpoint}"\n[storage]\n'
-        f'local_path = "{sandbox.blockstore}"\n[repositories.repo]\n'
-    )
-    return file
+    return settings_in_environment(sandbox, tmp_path, monkeypatch, WITH_REPO)
 
 
 @pytest.fixture
@@ -90,9 +84,9 @@ def test_a_policy_is_set_shown_replaced_and_ended(retention, run):
 
 def test_each_version_is_an_object_that_stays_as_it_was(retention, run):
     retention("set", "repo", document=LOGS)
-    before = run.store.read(layout.policy_key(1))
+    before = run.store.read(lakegc_keys.policy_key(1))
     retention("set", "repo", document=SCRATCH)
-    assert run.store.read(layout.policy_key(1)) == before
+    assert run.store.read(lakegc_keys.policy_key(1)) == before
     one, two = versions.history(run.store)
     assert one.policy_digest != two.policy_digest
     assert one.who == two.who
@@ -142,7 +136,7 @@ def test_of_two_people_who_set_a_version_at_once_one_is_told(run, monkeypatch):
 def test_a_version_that_is_missing_is_no_end_of_the_history(retention, run):
     for text in (LOGS, SCRATCH, LOGS):
         retention("set", "repo", document=text)
-    run.store.delete([layout.policy_key(2)])
+    run.store.delete([lakegc_keys.policy_key(2)])
     with pytest.raises(IncompleteReadError, match="version 2 of the retention policy"):
         versions.newest(run)
 
@@ -158,7 +152,7 @@ def test_a_listing_that_ends_early_does_not_bring_an_older_version_back(retentio
         def list(self, prefix):
             for batch in run.store.list(prefix):
                 keys = batch.column("key").to_pylist()
-                yield batch.filter(pa.array([key == layout.policy_key(1) for key in keys]))
+                yield batch.filter(pa.array([key == lakegc_keys.policy_key(1) for key in keys]))
 
     with pytest.raises(IncompleteReadError, match="version 2"):
         versions.history(Short())
@@ -166,14 +160,14 @@ def test_a_listing_that_ends_early_does_not_bring_an_older_version_back(retentio
 
 def test_an_edited_version_is_refused(retention, run):
     retention("set", "repo", document=LOGS)
-    key = layout.policy_key(1)
+    key = lakegc_keys.policy_key(1)
     run.store.put(key, run.store.read(key).replace(b'"weeks": 2', b'"weeks": 1'))
     with pytest.raises(CorruptTableError, match="edited or damaged"):
         versions.newest(run)
 
 
 def test_something_else_among_the_versions_is_refused(run):
-    run.store.put(f"{layout.POLICIES}retention.json", LOGS.encode())
+    run.store.put(f"{lakegc_keys.POLICIES}retention.json", LOGS.encode())
     with pytest.raises(CorruptTableError, match="nothing else belongs there"):
         versions.newest(run)
 
@@ -181,7 +175,7 @@ def test_something_else_among_the_versions_is_refused(run):
 def test_a_policy_of_an_earlier_repository_of_that_name_does_not_count(run):
     version = versions.put(run, document.parse(LOGS.encode(), name="x"), who="me")
     other = versions.Version(**{**vars(version), "instance": "repo created 2020 in local://repo"})
-    run.store.put(layout.policy_key(1), other.to_json())
+    run.store.put(lakegc_keys.policy_key(1), other.to_json())
     with pytest.raises(ChainError, match="was set for 'repo created 2020"):
         versions.newest(run)
     assert versions.put(run, None, who="me").number == 2

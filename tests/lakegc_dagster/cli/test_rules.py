@@ -10,6 +10,7 @@ from lakegc_dagster.cli import rules as cli_rules
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from spark_core.lakefs import LONGEST_RETENTION_DAYS
+from tests.support.command_line import settings_in_environment
 
 
 def test_the_limit_of_days_is_the_engines_own():
@@ -29,11 +30,8 @@ def sandbox(tmp_path_factory):
 
 @pytest.fixture
 def config(sandbox, tmp_path, monkeypatch):
-    monkeypatch.setenv("LAKEGC_ACCESS_KEY_ID", sandbox.access_key_id)
-    monkeypatch.setenv("LAKEGC_SECRET_ACCESS_KEY", sandbox.secret_access_key)
-    file = tmp_path / "lakegc.toml"
-    file.write_text(f'[server]\nendpoint = "{sandbox.endpoint}"\n')
-    return file
+    server = '[server]\nendpoint = "{endpoint}"\n'
+    return settings_in_environment(sandbox, tmp_path, monkeypatch, server)
 
 
 @pytest.fixture

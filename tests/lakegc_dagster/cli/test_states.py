@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import spark_core.run.run
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox
-from spark_core.layout import LEASE
+from spark_core.lakegc_keys import LEASE
 from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED
 from tests.support.command_line import settings_on
 from tests.support.refusing_store import BrokenOutcomes, DamagedOutcomes, NoOutcomes

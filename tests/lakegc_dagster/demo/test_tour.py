@@ -131,7 +131,7 @@ def test_it_says_where_everything_lies_and_all_of_it_is_there(finished):
 def test_the_runs_are_in_the_home_that_the_ui_opens(finished):
     import dagster as dg
 
-    from lakegc_dagster.home import open_instance
+    from lakegc_dagster.launch.home import open_instance
 
     directory, _, _ = finished
     with open_instance(directory / "dagster_home") as instance:

@@ -102,3 +102,13 @@ def sandbox(running: Sandbox) -> Sandbox:
 @pytest.fixture
 def sdk(sandbox: Sandbox) -> Sdk:
     return Sdk(sandbox)
+
+
+def files_under_data(sandbox, repository_id):
+    """Each file under data/ of a repository, with what the system says of it."""
+    root = sandbox.blockstore / repository_id
+    return {
+        str(path.relative_to(root)): path.stat()
+        for path in (root / "data").rglob("*")
+        if path.is_file()
+    }

@@ -10,6 +10,7 @@ from lakegc_dagster.sandbox import gc, listing
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.sandbox.refs import resolve
 from lakegc_dagster.sandbox.xids import xid_seconds
+from tests.lakegc_dagster.sandbox.conftest import files_under_data
 from tests.support.upstream import upstream_scenario
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -24,15 +25,6 @@ def story(request, sandbox):
 
 def _relative(sandbox, entry):
     return entry.address.removeprefix(f"local://{sandbox.blockstore}/story/")
-
-
-def _listing(sandbox):
-    root = sandbox.blockstore / "story"
-    return {
-        str(path.relative_to(root)): path.stat()
-        for path in (root / "data").rglob("*")
-        if path.is_file()
-    }
 
 
 def _retained_commits(sandbox, story):
@@ -64,13 +56,17 @@ def _reachable(sandbox, story):
 def test_the_story_tells_of_every_object_in_the_store(sandbox, story):
     told = [file.address for file in story.files]
     assert len(told) == len(set(told))
-    assert set(told) == set(_listing(sandbox))
+    assert set(told) == set(files_under_data(sandbox, "story"))
     assert all(file.reason for file in story.files)
 
 
 def test_what_is_unreachable_and_old_is_what_the_story_says_is_deleted(sandbox, story):
     cutoff = (story.now - MIN_AGE).timestamp()
-    old = {address for address, found in _listing(sandbox).items() if found.st_mtime < cutoff}
+    old = {
+        address
+        for address, found in files_under_data(sandbox, "story").items()
+        if found.st_mtime < cutoff
+    }
     assert {file.address for file in story.deleted} == old - _reachable(sandbox, story)
 
 
@@ -92,7 +88,7 @@ def test_every_file_reads_back_where_the_story_says(sdk, story):
 
 
 def test_objects_are_as_old_as_the_story_says_by_file_time_and_by_name(sandbox, story):
-    for address, found in _listing(sandbox).items():
+    for address, found in files_under_data(sandbox, "story").items():
         _, slice_id, name = address.split("/")
         assert xid_seconds(name) == int(found.st_mtime)
         slice_started = (64_060_588_800 - xid_seconds(slice_id)) % 2**32

@@ -9,17 +9,9 @@ import pytest
 
 from lakegc_dagster.sandbox import gc
 from lakegc_dagster.sandbox.populate import populate
+from tests.lakegc_dagster.sandbox.conftest import files_under_data
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
-
-
-def _listing(sandbox, repository_id):
-    root = sandbox.blockstore / repository_id
-    return {
-        str(path.relative_to(root)): path.stat()
-        for path in (root / "data").rglob("*")
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize(
@@ -50,7 +42,7 @@ def test_a_population_expires_as_many_objects_as_it_says(sandbox, objects, commi
         reachable |= {
             entry.address for entry in core.trees.iterate(repository.storage_namespace, tree)
         }
-    listing = _listing(sandbox, "many")
+    listing = files_under_data(sandbox, "many")
     cutoff = (NOW - timedelta(days=1)).timestamp()
     old = {address for address, found in listing.items() if found.st_mtime < cutoff}
     assert told.objects == len(listing) == objects + 11 + 5
@@ -72,7 +64,7 @@ def test_a_population_lies_in_as_many_slices_and_sizes_as_asked(sandbox):
         slices=4,
         sizes=7,
     )
-    listing = _listing(sandbox, "many")
+    listing = files_under_data(sandbox, "many")
     assert told.objects == len(listing) == 100
     assert len({address.split("/")[1] for address in listing}) == 4
     assert len({found.st_size for found in listing.values()}) == 7
@@ -107,7 +99,7 @@ def test_the_entries_of_a_population_say_the_checksums_of_its_files_of_which_no_
     root = sandbox.blockstore / "many"
     digests = {
         address: hashlib.md5((root / address).read_bytes()).hexdigest()
-        for address in _listing(sandbox, "many")
+        for address in files_under_data(sandbox, "many")
     }
     assert {entry.address: entry.checksum for entry in entries}.items() <= digests.items()
     assert len({entry.address for entry in entries}) == 95, "all but what nothing refers to"

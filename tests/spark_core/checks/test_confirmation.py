@@ -5,13 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core import report as reports
 from spark_core.checks import confirmation, verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
 from spark_core.records import documents, tables
 from spark_core.report import Group, Report
+from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -69,11 +70,11 @@ def test_it_holds_for_its_own_mark_alone(run):
     _marked(run, **MOST)
     verdict.confirm(run, SHARE, who="ann@desk")
     key = RunKey.at(NOW - timedelta(hours=1))
-    other = replace(run, key=key, cutoff=run.options.cutoff(key))
+    other = replace(run, key=key, cutoff=cutoff_of(run.options, key))
     _marked(other, **MOST)
     run.store.put(
-        layout.confirmation_key(other.key, SHARE),
-        run.store.read(layout.confirmation_key(run.key, SHARE)),
+        lakegc_keys.confirmation_key(other.key, SHARE),
+        run.store.read(lakegc_keys.confirmation_key(run.key, SHARE)),
     )
     with pytest.raises(VerdictError, match=f"did not pass its checks: {SHARE}"):
         verdict.require_sweepable(other)
@@ -102,7 +103,7 @@ def test_a_confirmation_that_somebody_made_for_another_check_opens_nothing(run):
     forged = confirmation.Confirmation(
         "repo", str(run.key), check, stored.digest, "", "somebody", NOW
     )
-    run.store.put(layout.confirmation_key(run.key, check), forged.to_json())
+    run.store.put(lakegc_keys.confirmation_key(run.key, check), forged.to_json())
     with pytest.raises(VerdictError, match=f"did not pass its checks: {check}"):
         verdict.require_sweepable(run)
 
@@ -150,7 +151,7 @@ def test_a_check_that_fails_only_now_is_not_lifted_by_a_note_on_another(run):
 def test_a_confirmation_that_was_edited_refuses_by_name(run):
     _marked(run, **MOST)
     verdict.confirm(run, SHARE, who="ann@desk")
-    key = layout.confirmation_key(run.key, SHARE)
+    key = lakegc_keys.confirmation_key(run.key, SHARE)
     run.store.put(key, run.store.read(key).replace(b"ann@", b"ben@"))
     with pytest.raises(
         CorruptTableError,
@@ -161,7 +162,7 @@ def test_a_confirmation_that_was_edited_refuses_by_name(run):
 
 def test_a_confirmation_of_another_shape_is_damaged(run):
     _marked(run, **MOST)
-    key = layout.confirmation_key(run.key, SHARE)
+    key = lakegc_keys.confirmation_key(run.key, SHARE)
     run.store.put(key, documents.seal({"format": confirmation.Confirmation.FORMAT, "check": SHARE}))
     with pytest.raises(CorruptTableError, match="not a confirmation of lakegc"):
         verdict.require_sweepable(run)
@@ -188,5 +189,5 @@ def test_a_report_of_a_refused_mark_tells_what_was_confirmed_since(run):
     ] == [SHARE]
     assert (
         "confirmed by ann@desk"
-        in run.store.read(layout.report_keys(run.key, swept=False)["html"]).decode()
+        in run.store.read(lakegc_keys.report_keys(run.key, swept=False)["html"]).decode()
     )

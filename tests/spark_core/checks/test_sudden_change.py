@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from spark_core import checks as guards
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.model import RunKey
+from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 
@@ -26,7 +27,7 @@ def _on(run, days_ago, **options):
     return replace(
         run,
         key=key,
-        cutoff=run.options.cutoff(key),
+        cutoff=cutoff_of(run.options, key),
         options=replace(run.options, max_missing_share=1, **options),
     )
 
@@ -104,7 +105,7 @@ def test_retained_commits_that_drop_are_told_from_a_hundred_on(run):
     manifests = passing_mark(_on(run, 1))
     at = _on(run, 1)
     verdict.conclude(at)
-    key = layout.verdict_key(at.key)
+    key = lakegc_keys.verdict_key(at.key)
     found = verdict.load(at)
     for commits, passes in ((99, True), (100, False)):
         standing = {**found.standing, "retained_commits": commits}
@@ -145,7 +146,7 @@ def test_only_earlier_runs_of_the_same_instance_count(run):
 
 def test_a_verdict_of_an_earlier_lakegc_cannot_be_compared_with_and_is_counted(run):
     before, _ = _mark(run, 1)
-    run.store.put(layout.verdict_key(before.key), b'{"format": 2, "passed": true}')
+    run.store.put(lakegc_keys.verdict_key(before.key), b'{"format": 2, "passed": true}')
     _, said = _mark(run, listed=1_000, live=10, going=0)
     assert said.passed
     assert said.figures["runs_not_comparable"] == 1
@@ -154,7 +155,7 @@ def test_a_verdict_of_an_earlier_lakegc_cannot_be_compared_with_and_is_counted(r
 @pytest.mark.parametrize("at", [0, 50, 400, -2])
 def test_an_earlier_verdict_with_a_flipped_bit_refuses_by_name(run, at):
     before, _ = _mark(run, 1)
-    key = layout.verdict_key(before.key)
+    key = lakegc_keys.verdict_key(before.key)
     data = bytearray(run.store.read(key))
     data[at] ^= 1
     run.store.put(key, bytes(data))
@@ -166,7 +167,7 @@ def test_an_earlier_verdict_with_a_flipped_bit_refuses_by_name(run, at):
 
 
 def test_a_folder_of_somebody_else_beside_the_runs_is_passed_over(run):
-    run.store.put(f"{layout.ROOT}addresses/mark_id=ft6s0e1ksdufuaulm34g/part-0.parquet", b"")
+    run.store.put(f"{lakegc_keys.ROOT}addresses/mark_id=ft6s0e1ksdufuaulm34g/part-0.parquet", b"")
     assert _mark(run)[1].passed
 
 
@@ -174,7 +175,7 @@ def test_a_damaged_confirmation_of_an_earlier_run_refuses_by_name(run):
     _mark(run, 2)
     changed, _ = _mark(run, 1, listed=100, live=50, going=0)
     verdict.confirm(changed, NAME, who="a person")
-    key = layout.confirmation_key(changed.key, NAME)
+    key = lakegc_keys.confirmation_key(changed.key, NAME)
     run.store.put(key, run.store.read(key).replace(b"a person", b"another1"))
     _, said = _mark(run, listed=100, live=50, going=0)
     assert not said.passed

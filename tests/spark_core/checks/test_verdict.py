@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core import checks as guards
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import CorruptTableError, VerdictError
@@ -33,7 +33,7 @@ def _edit(run, **changes):
     """Write the stored verdict again with other values and the digest for them, as somebody who
     knows it would.
     """
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     document = verdict.load(run).document()
     run.store.put(key, documents.seal({**document, **changes}))
 
@@ -273,7 +273,7 @@ def test_a_verdict_holds_every_check_with_its_limit_and_who_may_lift_it(run):
 
 def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run):
     _marked(run)
-    document = json.loads(run.store.read(layout.verdict_key(run.key)))
+    document = json.loads(run.store.read(lakegc_keys.verdict_key(run.key)))
     stored = verdict.load_mark(run)
     assert {
         name: document[name]
@@ -305,9 +305,9 @@ def test_a_verdict_says_what_was_marked_by_which_rules_and_from_which_bytes(run)
 
 def test_a_stored_verdict_is_never_written_over(run):
     _marked(run)
-    before = run.store.read(layout.verdict_key(run.key))
+    before = run.store.read(lakegc_keys.verdict_key(run.key))
     found, results = verdict.conclude(_under(run, max_missing_share=0.5))
-    assert run.store.read(layout.verdict_key(run.key)) == before
+    assert run.store.read(lakegc_keys.verdict_key(run.key)) == before
     assert found == verdict.load(run)
     assert len(results) == len(guards.CHECKS)
 
@@ -315,7 +315,7 @@ def test_a_stored_verdict_is_never_written_over(run):
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.deep)])
 def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
     _marked(run)
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     written = run.store.read(key)
     for at in range(0, len(written), every):
         data = bytearray(written)
@@ -327,7 +327,7 @@ def test_any_flipped_bit_of_a_verdict_refuses_by_name(run, every):
 @pytest.mark.parametrize("cut", [0, 1, 100, -1])
 def test_a_verdict_that_was_cut_off_refuses_by_name(run, cut):
     _marked(run)
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     run.store.put(key, run.store.read(key)[:cut])
     with pytest.raises(CorruptTableError, match=re.escape(key)):
         verdict.require_sweepable(run)
@@ -335,7 +335,7 @@ def test_a_verdict_that_was_cut_off_refuses_by_name(run, cut):
 
 def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run):
     stored = _marked(run, **LOST)
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     text = run.store.read(key).decode()
     for edited in (
         text.replace('"passed": false', '"passed": true'),
@@ -353,7 +353,7 @@ def test_a_verdict_that_somebody_edited_refuses_even_where_it_says_the_same(run)
 
 def test_a_verdict_of_an_earlier_lakegc_is_refused_with_the_way_on(run):
     _marked(run)
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     run.store.put(key, b'{"format": 2, "passed": true, "checks": []}')
     with pytest.raises(
         VerdictError,

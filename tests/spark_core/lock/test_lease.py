@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import clocks, layout
+from spark_core import clocks, lakegc_keys
 from spark_core.clocks import MAX_CLOCK_SKEW
 from spark_core.errors import (
     CorruptTableError,
@@ -22,7 +22,7 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.lakefs import SystemClock
-from spark_core.layout import CLOCK
+from spark_core.lakegc_keys import CLOCK
 from spark_core.lock import lease, lease_log
 from spark_core.model import RunKey
 from spark_core.run import RunOptions
@@ -60,7 +60,7 @@ def _records(run):
         for record in (
             json.loads(data)
             for key, data in sorted(run.store.objects.items())
-            if key.startswith(layout.LEASE)
+            if key.startswith(lakegc_keys.LEASE)
         )
     ]
 
@@ -324,28 +324,28 @@ def test_a_lease_of_which_a_letter_is_damaged_refuses(run):
 )
 def test_a_lease_that_cannot_be_read_refuses_by_name(run, data):
     lease.acquire(run).close()
-    key = f"{layout.LEASE}{1:010d}/{1:010d}"
+    key = f"{lakegc_keys.LEASE}{1:010d}/{1:010d}"
     run.store.objects[key] = data
     with pytest.raises(CorruptTableError, match=re.escape(key)):
         lease.acquire(_other(run))
 
 
 def test_what_lies_among_the_leases_and_is_none_refuses(run):
-    run.store.objects[f"{layout.LEASE}1/x"] = b""
+    run.store.objects[f"{lakegc_keys.LEASE}1/x"] = b""
     with pytest.raises(CorruptTableError, match="no record of a lease"):
         lease.acquire(run)
 
 
 def test_a_record_copied_to_another_place_refuses(run):
     lease.acquire(run).close()
-    first = run.store.objects[f"{layout.LEASE}{1:010d}/{0:010d}"]
-    run.store.objects[f"{layout.LEASE}{3:010d}/{0:010d}"] = first
+    first = run.store.objects[f"{lakegc_keys.LEASE}{1:010d}/{0:010d}"]
+    run.store.objects[f"{lakegc_keys.LEASE}{3:010d}/{0:010d}"] = first
     with pytest.raises(CorruptTableError, match="belongs to"):
         lease.acquire(run)
 
 
 def test_what_a_killed_local_store_left_half_written_is_passed_over(run):
-    run.store.objects[f"{layout.LEASE}{1:010d}/.lakegc-0123456789abcdef.part"] = b"{"
+    run.store.objects[f"{lakegc_keys.LEASE}{1:010d}/.lakegc-0123456789abcdef.part"] = b"{"
     with lease.acquire(run) as held:
         assert held.epoch == 1
 
@@ -378,7 +378,9 @@ def test_holding_proves_the_store_and_leaves_nothing_but_the_lease_and_what_its_
 ):
     with lease.held(run):
         pass
-    assert set(run.store.objects) == {f"{layout.LEASE}{1:010d}/{n:010d}" for n in (0, 1)} | {CLOCK}
+    assert set(run.store.objects) == {f"{lakegc_keys.LEASE}{1:010d}/{n:010d}" for n in (0, 1)} | {
+        CLOCK
+    }
 
 
 @pytest.mark.parametrize(
@@ -457,7 +459,7 @@ def test_whoever_waits_for_a_clock_that_was_ahead_is_told_so_and_how_to_go_on(ru
     assert "No lease is good until 2026-11-26T02:05:00+00:00: a clock was ahead" in str(
         refused.value
     )
-    assert f"delete the objects under {layout.LEASE}, all of them" in str(refused.value)
+    assert f"delete the objects under {lakegc_keys.LEASE}, all of them" in str(refused.value)
 
 
 def test_a_lease_by_a_clock_that_was_ahead_is_nothing_that_the_same_work_waits_for(run):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import IncompleteReadError, PermissionDeniedError, RepositoryStateError
 from spark_core.lakefs import NoSuchCallError
 from spark_core.mark.commits import retained_commits
@@ -184,7 +184,7 @@ def test_a_held_commit_that_nothing_leads_to_is_walked_from_and_retained():
     server = _Server(RetentionRules(7, {}))
     server.run.key, server.run.options = RunKey.at(NOW), RunOptions()
     hold = Hold("audit", "commit", held.id, held.id, "ann", NOW, "")
-    server.run.store.objects[layout.hold_key("audit")] = hold.to_json()
+    server.run.store.objects[lakegc_keys.hold_key("audit")] = hold.to_json()
     listed = f"commit_id,expired,metarange_id\n{head.id},false,{head.metarange_id}\n"
     server.run.store.objects["_lakefs/retention/gc/commits/run_id=r/commits.csv"] = listed.encode()
     draft = retained_commits(server.run, SimpleNamespace(manifest=None))

@@ -32,6 +32,7 @@ from spark_core.mark.slices import _judged, _measure
 from spark_core.model import RunKey
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report.cautions import cautions
+from spark_core.run.cutoff import before
 from tests.support.figures import read
 
 CUTOFF = datetime(2026, 11, 20, 2, tzinfo=UTC)
@@ -111,7 +112,7 @@ def test_a_time_that_the_store_cut_to_seconds_never_makes_an_object_older_than_t
     written = key.instant - min_age + written_after
     shown = written.replace(microsecond=0)
     batch = _listing(("data/s/plain", shown), (f"data/s/{_xid(written)}", shown))
-    assert _kept(batch, cutoff=key.cutoff(min_age)) == []
+    assert _kept(batch, cutoff=before(key, min_age)) == []
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from spark_core.run import RunOptions
 from spark_core.schemas import INSTANT
 from spark_core.storage import ObjectInfo
 from spark_core.storage.contract import listing_batch
-from spark_core.upkeep import prune
+from spark_core.upkeep import prune_own_tables
 from tests.support.figures import given, manifest_of
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
@@ -343,4 +343,4 @@ def test_figures_that_cannot_be_read_may_have_told_of_a_reset(stored):
 
 def test_what_is_noted_survives_the_pruning_of_a_run():
     name = tables.manifest_key(tables.RETAINED_COMMITS, RunKey.at(NOW))
-    assert not prune._PARTS.fullmatch(name)
+    assert not prune_own_tables._PARTS.fullmatch(name)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -219,7 +219,7 @@ def test_a_hold_that_the_store_does_not_let_go_of_holds_on(run, monkeypatch):
 )
 def test_an_unreadable_hold_refuses_by_name(run, data):
     _add(run, "branch", "main")
-    run.store.put(layout.hold_key("broken"), data)
+    run.store.put(lakegc_keys.hold_key("broken"), data)
     with pytest.raises(CorruptTableError, match=r"_lakefs/retention/gc/holds/broken\.json"):
         holds.load(run.store)
 
@@ -228,7 +228,7 @@ def test_any_damaged_letter_of_a_hold_refuses():
     store = MemoryStore()
     intact = _hold("branch", "main", C).to_json()
     for position in range(len(intact)):
-        store.objects[layout.hold_key("audit")] = (
+        store.objects[lakegc_keys.hold_key("audit")] = (
             intact[:position] + bytes([intact[position] ^ 1]) + intact[position + 1 :]
         )
         with pytest.raises(CorruptTableError, match=r"holds/audit\.json"):
@@ -237,19 +237,19 @@ def test_any_damaged_letter_of_a_hold_refuses():
 
 def test_a_hold_under_another_name_refuses(run):
     made = _add(run, "branch", "main")
-    run.store.put(layout.hold_key("copy"), made.to_json())
+    run.store.put(lakegc_keys.hold_key("copy"), made.to_json())
     with pytest.raises(CorruptTableError, match="belongs under another name"):
         holds.load(run.store)
 
 
 def test_what_lies_among_the_holds_and_is_none_refuses(run):
-    run.store.put(f"{layout.HOLDS}notes.txt", b"keep everything")
+    run.store.put(f"{lakegc_keys.HOLDS}notes.txt", b"keep everything")
     with pytest.raises(CorruptTableError, match="no hold, and nothing else belongs there"):
         holds.load(run.store)
 
 
 def test_what_a_killed_local_store_left_half_written_is_passed_over(run):
-    run.store.put(f"{layout.HOLDS}.lakegc-0123456789abcdef.part", b"{")
+    run.store.put(f"{lakegc_keys.HOLDS}.lakegc-0123456789abcdef.part", b"{")
     assert holds.load(run.store) == holds.NONE
 
 
@@ -386,5 +386,5 @@ def test_a_listing_that_comes_empty_once_does_not_let_go_of_what_is_held():
             return super().list(prefix) if self.asked > 1 else iter(())
 
     store, made = Forgetful(), _hold("prefix", "data/s/")
-    store.put(layout.hold_key(made.name), made.to_json())
+    store.put(lakegc_keys.hold_key(made.name), made.to_json())
     assert holds.load(store).holds == (made,)

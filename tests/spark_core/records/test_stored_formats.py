@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.lock import lease, lease_log
 from spark_core.mark import holds
@@ -126,7 +126,7 @@ class _Later:
 
 
 def test_a_hold_that_a_release_made_still_protects(run, raised):
-    run.store.objects[layout.hold_key("audit")] = recorded("hold", 1).read_bytes()
+    run.store.objects[lakegc_keys.hold_key("audit")] = recorded("hold", 1).read_bytes()
     held = holds.load(run.store)
     assert held.holds == (HOLD,)
     assert held.protecting(pa.array(["data/s1/x", "data/s2/x"])).to_pylist() == [True, False]
@@ -139,7 +139,7 @@ def test_a_lease_and_a_hold_from_the_future_say_in_which_format_they_are(run):
         match=r"a lease of another lakegc, in format 9; use the one that wrote it",
     ):
         lease_log.last_record(run.store)
-    run.store.objects[layout.hold_key("audit")] = in_format(HOLD.to_json(), 9)
+    run.store.objects[lakegc_keys.hold_key("audit")] = in_format(HOLD.to_json(), 9)
     with pytest.raises(
         CorruptTableError, match=r"a hold of another lakegc, in format 9; use the one that wrote it"
     ):

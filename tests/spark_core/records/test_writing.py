@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import ChainError, ClosedPartitionError
 from spark_core.records import tables, writing
 from spark_core.records.figures import Figures
@@ -78,33 +78,19 @@ def test_a_report_that_another_process_stored_meanwhile_stands(tmp_path):
     }
 
 
-def test_parts_that_another_process_writes_meanwhile_are_left_to_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("at", ["write_parts", "_put_manifest"])
+def test_a_report_that_another_process_stores_while_this_one_writes_stands(
+    tmp_path, monkeypatch, at
+):
     run = written_run(tmp_path, spark=None).run
-    write, others = writing.write_parts, []
+    write, others = getattr(writing, at), []
 
-    def slowly(target, *arguments):
+    def slowly(*arguments):
         monkeypatch.undo()
         others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
-        return write(target, *arguments)
+        return write(*arguments)
 
-    monkeypatch.setattr(writing, "write_parts", slowly)
-    with pytest.raises(ChainError, match="stored by another process"):
-        run.keep(_draft(run, None, "data/s/slow"))
-    assert {key for key in _stored(run) if key.endswith(".parquet")} == {
-        part.key for part in others
-    }
-
-
-def test_a_report_that_another_process_stores_at_the_last_moment_stands(tmp_path, monkeypatch):
-    run = written_run(tmp_path, spark=None).run
-    put, others = writing._put_manifest, []
-
-    def at_last(*arguments):
-        monkeypatch.undo()
-        others.extend(run.keep(_draft(run, ANYTHING, "data/s/quick")).manifest.parts)
-        return put(*arguments)
-
-    monkeypatch.setattr(writing, "_put_manifest", at_last)
+    monkeypatch.setattr(writing, at, slowly)
     with pytest.raises(ChainError, match="stored by another process"):
         run.keep(_draft(run, None, "data/s/slow"))
     assert {key for key in _stored(run) if key.endswith(".parquet")} == {
@@ -139,7 +125,7 @@ def asked(monkeypatch):
 
         monkeypatch.setattr(LocalStore, name, count)
 
-    counted("list", lambda prefix: prefix.removeprefix(layout.ROOT).partition("/")[0])
+    counted("list", lambda prefix: prefix.removeprefix(lakegc_keys.ROOT).partition("/")[0])
     counted("head", lambda key: key.rpartition("/")[2])
     return told
 
@@ -155,7 +141,7 @@ STAGED = ({"address": "data/s/x", "created_at": OLD, "address_hash": 1},)
 
 
 def _leave_a_part(run, spec):
-    key = tables.folder(spec, run.key) + layout.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}")
+    key = tables.folder(spec, run.key) + lakegc_keys.part("part", 0, 0, f"{'0' * 32}-{'0' * 8}")
     run.store.put(key, b"of an attempt that was killed")
     return key
 
@@ -200,7 +186,7 @@ def test_parts_of_another_process_that_makes_the_tables_of_a_new_run_are_left_to
 def test_a_table_of_a_new_run_that_another_process_concluded_meanwhile_is_not_stored(tmp_path):
     run = written_run(tmp_path, spark=None).run
     _begin_and_keep(run, tables.NAMESPACE_SLICES)
-    run.store.put(layout.verdict_key(run.key), b"a verdict")
+    run.store.put(lakegc_keys.verdict_key(run.key), b"a verdict")
     with pytest.raises(ClosedPartitionError):
         _begin_and_keep(run, tables.UNCOMMITTED_ADDRESSES, STAGED)
 
@@ -223,10 +209,10 @@ def test_a_table_whose_run_was_closed_while_it_was_written_leaves_nothing_behind
     rows = pa.table({"address": ["data/s/x"], "created_at": [OLD], "address_hash": [1]})
 
     def concluded_by_another(_measured, _figures):
-        run.store.put(layout.verdict_key(run.key), b"a verdict")
+        run.store.put(lakegc_keys.verdict_key(run.key), b"a verdict")
         return Figures()
 
     draft = Draft(tables.UNCOMMITTED_ADDRESSES, rows, run.now(), (), figures=concluded_by_another)
     with pytest.raises(ClosedPartitionError):
         run.keep(draft)
-    assert _stored(run) == {layout.verdict_key(run.key)}
+    assert _stored(run) == {lakegc_keys.verdict_key(run.key)}

@@ -10,7 +10,7 @@ import pytest
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError, UnsafePlanError, VerdictError
-from spark_core.layout import UNIFIED as ROOT
+from spark_core.lakegc_keys import UNIFIED as ROOT
 from spark_core.records.figures import StagedFigures
 from spark_core.reference_job.writer import mark_id, require_taken_literally, write_if_asked
 from tests.support.clock import FakeClock

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.checks.confirmation import Confirmation
 from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import NotFoundError
@@ -73,12 +73,12 @@ def test_a_refused_run_names_its_checks_and_a_confirmed_one_may_be_swept(written
     assert found.refused == {"expired_share_is_plausible": "too much would go"}
     assert found.confirmable == ("expired_share_is_plausible",)
     assert refusals([found]) == {"expired_share_is_plausible": 1}
-    key = layout.verdict_key(run.key)
+    key = lakegc_keys.verdict_key(run.key)
     verdict = Verdict.from_json(run.store.read(key), name=key)
     said = Confirmation(
         "repo", str(run.key), "expired_share_is_plausible", verdict.digest, "x", "me", NOW
     )
-    run.store.put(layout.confirmation_key(run.key, said.check), said.to_json())
+    run.store.put(lakegc_keys.confirmation_key(run.key, said.check), said.to_json())
     assert (only(written).state, only(written).passed) == ("marked", True)
 
 
@@ -100,7 +100,7 @@ def test_a_sweep_that_the_store_did_not_finish_is_swept_in_part(written):
 
 def test_a_sweep_that_was_killed_has_a_journal_and_no_report(written):
     run = marked(written).run
-    run.store.put(f"{layout.of_run(layout.JOURNAL, run.key)}intent", b"")
+    run.store.put(f"{lakegc_keys.of_run(lakegc_keys.JOURNAL, run.key)}intent", b"")
     assert only(written).state == "sweep unfinished"
 
 
@@ -113,7 +113,7 @@ def test_what_was_restored_is_not_reclaimed(written):
         for address, size, outcome in [("data/s/a", 10, "restored"), ("data/s/b", 20, "failed")]
     ]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, schema=schemas.RESTORATIONS)
-    where = layout.record(layout.RESTORES, run.run.key, NOW)
+    where = lakegc_keys.record(lakegc_keys.RESTORES, run.run.key, NOW)
     run.run.store.write_parquet(f"{where}part-1.parquet", [batch], schemas.RESTORATIONS)
     found = only(written)
     assert (found.state, found.restored, found.reclaimed) == ("restored", (1, 10), (1, 20))
@@ -122,7 +122,7 @@ def test_what_was_restored_is_not_reclaimed(written):
 def test_a_damaged_verdict_is_a_line_of_the_list_and_hides_no_other_run(written):
     marked(written, 2 * DAY)
     run = marked(written, DAY).run
-    run.store.put(layout.verdict_key(run.key), b"{")
+    run.store.put(lakegc_keys.verdict_key(run.key), b"{")
     found = past_runs(run.store)
     assert [each.state for each in found] == ["unreadable", "marked"]
     assert "_verdict.json" in found[0].problem
@@ -141,7 +141,7 @@ def test_an_unknown_run_names_the_runs_there_are(written):
 
 def test_of_many_runs_an_unknown_key_names_the_ten_newest(written):
     for number in range(12):
-        written.run.store.put(layout.verdict_key(RunKey.at(NOW - number * DAY)), b"{}")
+        written.run.store.put(lakegc_keys.verdict_key(RunKey.at(NOW - number * DAY)), b"{}")
     with pytest.raises(NotFoundError, match="and 2 older ones") as raised:
         require_known(written.run.store, "repo", RunKey.at(NOW + DAY))
     assert str(RunKey.at(NOW - 9 * DAY)) in str(raised.value)

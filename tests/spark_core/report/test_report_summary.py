@@ -7,12 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.errors import ChainError, CorruptTableError
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, summary
+from spark_core.run.cutoff import before
 from tests.support.written_run import NOW, OLD
 
 pytestmark = pytest.mark.spark
@@ -224,7 +225,7 @@ def test_a_report_is_stored_beside_the_parquet_under_names_that_parquet_readers_
     written.mark({"data/a/x": (5, OLD)}, expired={"data/a/x": WHY})
     written.conclude()
     found = report.load(written.run)
-    where = layout.report_keys(written.run.key, swept=False)
+    where = lakegc_keys.report_keys(written.run.key, swept=False)
     assert set(where.values()) == {
         f"_lakefs/retention/gc/addresses/run_id={written.run.key}/_report.{ending}"
         for ending in ("json", "html", "png")
@@ -246,7 +247,7 @@ def test_a_page_that_was_made_later_took_its_cutoff_from_the_settings_of_now(wri
     run = written.run
     later = replace(
         run,
-        cutoff=run.key.cutoff(timedelta(days=30)),
+        cutoff=before(run.key, timedelta(days=30)),
         options=replace(run.options, min_age=timedelta(days=30), flat=True),
     )
     found = report.load(later)
@@ -296,6 +297,6 @@ def test_a_mark_of_an_earlier_lakegc_has_no_report(written):
 
 def test_a_damaged_stored_report_is_named(written):
     written.mark({})
-    written.run.store.put(layout.report_keys(written.run.key, swept=False)["json"], b"{")
+    written.run.store.put(lakegc_keys.report_keys(written.run.key, swept=False)["json"], b"{")
     with pytest.raises(CorruptTableError, match=r"_report\.json: not a report of lakegc"):
         report.load(written.run)

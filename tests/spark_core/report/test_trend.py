@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import TransientError
 from spark_core.model import RunKey
 from spark_core.report import Group, summary, trend
@@ -34,8 +34,10 @@ def of(days, **changes):
 
 def put(store, report):
     key = RunKey.parse(report.run)
-    store.put(layout.report_keys(key, swept=report.swept)["json"], report.to_json())
-    store.put(layout.report_keys(key, swept=False)["json"], replace(report, sweep=None).to_json())
+    store.put(lakegc_keys.report_keys(key, swept=report.swept)["json"], report.to_json())
+    store.put(
+        lakegc_keys.report_keys(key, swept=False)["json"], replace(report, sweep=None).to_json()
+    )
 
 
 def test_runs_are_told_oldest_first_with_what_was_listed_live_garbage_and_reclaimed(store):
@@ -63,10 +65,12 @@ def test_what_cannot_be_read_or_is_of_another_repository_costs_its_own_point(sto
     put(store, of(1, repository="other"))
     put(store, of(2))
     damaged, unfinished = (RunKey.at(NOW - timedelta(days=days)) for days in (3, 4))
-    store.put(layout.report_keys(damaged, swept=False)["json"], b"{")
+    store.put(lakegc_keys.report_keys(damaged, swept=False)["json"], b"{")
     put(store, of(4))
-    store.put(f"{layout.of_run(layout.REPORTS, unfinished)}part", b"")
-    store.put(f"{layout.of_run(layout.ADDRESSES, RunKey.at(NOW - timedelta(days=5)))}part", b"")
+    store.put(f"{lakegc_keys.of_run(lakegc_keys.REPORTS, unfinished)}part", b"")
+    store.put(
+        f"{lakegc_keys.of_run(lakegc_keys.ADDRESSES, RunKey.at(NOW - timedelta(days=5)))}part", b""
+    )
     assert [point.listed for point in trend.trend(store, of(0))] == [1_004, 1_002, 1_000]
 
 

@@ -12,7 +12,7 @@ from spark_core import __version__
 from spark_core.errors import SettingsError
 from spark_core.spark import cluster
 from spark_core.spark.cluster import (
-    Probe,
+    PythonProcess,
     fingerprint,
     package_sources,
     require_same_package,
@@ -23,7 +23,7 @@ from spark_core.spark.session import is_local, spark_config
 
 def _executor(**changes):
     sources = fingerprint(package_sources())
-    return Probe(**{**_WHOLE, "fingerprint": sources, **changes})
+    return PythonProcess(**{**_WHOLE, "fingerprint": sources, **changes})
 
 
 _WHOLE = {
@@ -75,10 +75,12 @@ def test_equal_sources_make_equal_archives():
 
 
 def test_what_a_process_says_of_itself_is_what_it_would_run():
-    told = Probe(*cluster._self_description(cluster._ENTRANCES)())
+    told = PythonProcess(*cluster._self_description(cluster._ENTRANCES)())
     assert told.fingerprint == fingerprint(package_sources())
     assert (told.missing, told.executable) == ("", sys.executable)
-    lacking = Probe(*cluster._self_description(("spark_core.mark", "spark_core.not_there"))())
+    lacking = PythonProcess(
+        *cluster._self_description(("spark_core.mark", "spark_core.not_there"))()
+    )
     assert lacking.missing == "spark_core.not_there"
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import pytest
 from azure.core.credentials import AccessToken, AzureNamedKeyCredential
@@ -21,20 +20,18 @@ from azure.storage.blob import (
     RetentionPolicy,
     generate_container_sas,
 )
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import AddressError, NotFoundError, PermissionDeniedError, SettingsError
-from spark_core.storage import DeleteOutcome, open_store, remote
+from spark_core.storage import DeleteOutcome, open_store
 from spark_core.storage.azure import clients as azure_clients
 from tests.support import azurite
 from tests.support.azure_faults import AzureFaults, error
 from tests.support.azurite import ACCOUNT, ACCOUNT_KEY
 from tests.support.fault_proxy import fault_proxy
+from tests.support.self_signed import self_signed
+from tests.support.spooling import require_spooled
 from tests.support.store_conformance import (
     ODD_NAMES,
     STRANGE_KEYS,
@@ -253,15 +250,7 @@ def test_the_checksum_is_the_md5_where_azure_has_one_and_null_for_an_upload_in_b
 
 
 def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
-    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
-    data = os.urandom(7 << 20)
-    with store.open_sink("big") as sink:
-        sink.write(data)
-    with store.open_source("big") as source:
-        source.seek(-5, os.SEEK_END)
-        assert source.read() == data[-5:]
-        source.seek(0)
-        assert source.read() == data
+    require_spooled(store, monkeypatch)
 
 
 def test_an_object_that_says_it_is_compressed_is_read_as_it_is_stored(store, outside):
@@ -393,34 +382,10 @@ def test_a_wrong_account_key_is_refused_by_name(azurite_server, outside):
 def tls(tmp_path_factory):
     """An Azurite with TLS and tokens, and the certificate that it shows."""
     folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    begun = datetime.now(UTC) - timedelta(days=1)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + timedelta(days=3))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    more = (
-        "--cert",
-        str(folder / "cert.pem"),
-        "--key",
-        str(folder / "key.pem"),
-        "--oauth",
-        "basic",
-    )
+    chain = self_signed(folder / "chain.pem")
+    more = ("--cert", str(chain), "--key", str(chain), "--oauth", "basic")
     with azurite.azurite(folder, *more) as server:
-        yield server, folder / "cert.pem"
+        yield server, chain
 
 
 class Identity:

@@ -13,7 +13,7 @@ import pytest
 
 from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
-from spark_core.storage.undo import Lost, brought_back
+from spark_core.storage.undelete import Lost, brought_back
 from tests.support.azure_faults import error
 from tests.support.azurite import ACCOUNT_KEY
 from tests.support.scripted_s3 import Answer, scripted_s3

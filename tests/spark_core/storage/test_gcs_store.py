@@ -23,6 +23,7 @@ from spark_core.storage.gcs import store as gcs
 from tests.support.fault_proxy import fault_proxy
 from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import GcsFaults
+from tests.support.spooling import require_spooled
 from tests.support.store_conformance import (
     STRANGE_KEYS,
     OrderedStoreConformance,
@@ -190,16 +191,8 @@ def test_the_checksum_is_the_md5_in_hex(near, outside):
 
 
 def test_a_large_file_goes_in_chunks_and_comes_spooled(near, monkeypatch):
-    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
     monkeypatch.setattr(gcs, "_CHUNK_BYTES", 4 << 20)
-    data = os.urandom(11 << 20)
-    with near.open_sink("big") as sink:
-        sink.write(data)
-    with near.open_source("big") as source:
-        source.seek(-5, os.SEEK_END)
-        assert source.read() == data[-5:]
-        source.seek(0)
-        assert source.read() == data
+    require_spooled(near, monkeypatch, size_bytes=11 << 20)
     assert near.requests == {"put": 1, "read": 1}
 
 

@@ -15,7 +15,7 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.storage import StoreOptions, open_store
 from spark_core.storage.gcs import clients as gcs_clients
 from spark_core.storage.gcs import undelete as gcs_undelete
-from spark_core.storage.undo import Lost, brought_back
+from spark_core.storage.undelete import Lost, brought_back
 from tests.support.gcs_emulator import gcs_emulator, why_not
 from tests.support.gcs_faults import error
 from tests.support.scripted_s3 import Answer, scripted_s3

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError, TransientError
 from spark_core.storage import DeleteOutcome, StoreOptions, deletion, open_store, probes
@@ -114,7 +114,7 @@ def test_the_probe_of_an_own_object_names_a_bulk_deletion_that_is_not_taken_too(
     )
     for probe in (
         probes.write_read_delete,
-        lambda store: probes.honours_conditional_put(store, layout.CLOCK),
+        lambda store: probes.honours_conditional_put(store, lakegc_keys.CLOCK),
     ):
         with a_bucket(knows_no_bulk=True) as (_, store), pytest.raises(SettingsError, match=text):
             probe(store)

@@ -6,15 +6,9 @@ import hashlib
 import os
 import pickle
 import tempfile
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import ip_address
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
@@ -26,6 +20,8 @@ from spark_core.storage.s3 import clients as s3_clients
 from tests.support.moto_s3 import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.support.s3_faults import S3Faults
 from tests.support.scripted_s3 import error, scripted_s3
+from tests.support.self_signed import self_signed
+from tests.support.spooling import require_spooled
 from tests.support.store_conformance import (
     STRANGE_KEYS,
     OrderedStoreConformance,
@@ -154,15 +150,7 @@ def test_the_checksum_is_the_md5_of_a_plain_upload_and_null_for_one_in_parts(sto
 
 
 def test_a_large_file_is_spooled_on_both_ways(store, monkeypatch):
-    monkeypatch.setattr(remote, "_SPOOLED_BYTES", 1 << 20)
-    data = os.urandom(7 << 20)
-    with store.open_sink("big") as sink:
-        sink.write(data)
-    with store.open_source("big") as source:
-        source.seek(-5, os.SEEK_END)
-        assert source.read() == data[-5:]
-        source.seek(0)
-        assert source.read() == data
+    require_spooled(store, monkeypatch)
 
 
 def test_a_large_file_leaves_memory_while_it_comes(store, monkeypatch):
@@ -323,21 +311,7 @@ def test_the_host_style_puts_the_bucket_into_the_host(s3_server):
 
 
 def test_a_private_certificate_authority_is_trusted_by_both_clients(tmp_path, monkeypatch):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    begun = datetime.now(UTC) - timedelta(days=1)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, begun, begun + timedelta(days=3))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    chain = tmp_path / "chain.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    chain.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    chain = self_signed(tmp_path / "chain.pem")
     options = {
         "s3_region": "us-east-1",
         "s3_access_key_id": "a",

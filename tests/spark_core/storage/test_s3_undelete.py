@@ -15,7 +15,7 @@ import pytest
 from spark_core.addresses.namespace import Namespace
 from spark_core.storage import open_store
 from spark_core.storage.s3 import undelete as s3_undelete
-from spark_core.storage.undo import Lost, brought_back
+from spark_core.storage.undelete import Lost, brought_back
 from tests.support.s3_faults import is_copy
 from tests.support.scripted_s3 import error
 

@@ -6,23 +6,18 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import schemas
 from spark_core.errors import TransientError
 from spark_core.records.journal import Journal
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.sweep.outcomes import report
-from tests.support.written_run import written_run
+from tests.support.written_run import journal_entries, written_run
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 GONE, THERE, ANSWERED = "data/s/gone", "data/s/there", "data/s/answered"
 
 
 def _entries(outcome, *addresses):
-    rows = [
-        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": AT}
-        for a in addresses
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
+    return journal_entries(outcome, addresses, at=AT)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import layout
+from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
 from spark_core.mark import holds
 from spark_core.mark.holds import Hold
@@ -22,9 +22,9 @@ from spark_core.spark.tasks import frame_of
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
 from spark_core.sweep.quarantine import ends_at, key_of
-from spark_core.upkeep import due, needed, purge
-from spark_core.upkeep.needed import Needed
-from spark_core.upkeep.purge import Purged
+from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
+from spark_core.upkeep.purge_quarantine import Purged
+from spark_core.upkeep.quarantine_still_needed import Needed
 from tests.support.written_run import NOW, written_run
 
 MOVED = {"data/s/a": (4, "deleted", None), "data/s/b": (6, "deleted", None)}
@@ -73,8 +73,8 @@ def end(run, *needed, looked=timedelta(0)):
     """Purge what is due, after a look so long ago that found these names needed."""
     done = Purged()
     found = Needed(run.now() - looked, frozenset(needed))
-    with mock.patch.object(purge, "needed_finder", return_value=lambda *_: found):
-        purge.purge(run, lease_of(run), done)
+    with mock.patch.object(purge_quarantine, "needed_finder", return_value=lambda *_: found):
+        purge_quarantine.purge(run, lease_of(run), done)
     return done
 
 
@@ -100,7 +100,7 @@ def test_objects_are_deleted_for_good_when_their_days_are_over_and_not_before(
     ended = sweep(written).reading_ended
     store.put("data/s/live", b"live")
     done = purged(after(written.run, 30, seconds, since=ended))
-    assert len(keys(store, layout.QUARANTINE)) == left
+    assert len(keys(store, lakegc_keys.QUARANTINE)) == left
     assert done == (NOTHING if left else (2, 10, 0))
     assert "data/s/live" in keys(store)
     assert left or purged(written.run) == NOTHING
@@ -117,12 +117,12 @@ def test_days_are_counted_from_the_end_of_the_last_sweep_of_a_run(written, store
 def test_what_a_later_sweep_moved_has_its_own_days_though_that_sweep_left_no_report(written, store):
     ended = sweep(written).reading_ended
     earlier = time.time() - 60
-    for key in keys(store, layout.ROOT):
+    for key in keys(store, lakegc_keys.ROOT):
         os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put("data/s/c", b"later")
     quarantine.move(store, written.run.key, ["data/s/c"])
     assert purged(after(written.run, 31, since=ended)) == (2, 10, 0)
-    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/c")}
+    assert keys(store, lakegc_keys.QUARANTINE) == {key_of(written.run.key, "data/s/c")}
     assert purged(after(written.run, 10_000)) == NOTHING
     again = written.sweep(MOVED).reading_ended
     assert purged(after(written.run, 31, since=again)) == (1, 5, 0)
@@ -143,7 +143,7 @@ def test_without_a_report_nothing_is_deleted_however_old(written, store):
     for address in MOVED:
         store.put(key_of(written.run.key, address), b"x")
     assert purged(after(written.run, 10_000)) == NOTHING
-    assert len(keys(store, layout.QUARANTINE)) == 2
+    assert len(keys(store, lakegc_keys.QUARANTINE)) == 2
 
 
 def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
@@ -151,16 +151,16 @@ def test_a_report_that_cannot_be_read_ends_no_quarantine(written, store):
     store.put(tables.manifest_key(tables.DELETION_REPORT, written.run.key), b"{")
     with pytest.raises(CorruptTableError, match="a file of lakegc's own, not of the server"):
         purged(after(written.run, 31))
-    assert len(keys(store, layout.QUARANTINE)) == 2
+    assert len(keys(store, lakegc_keys.QUARANTINE)) == 2
 
 
 def test_only_what_a_sweep_put_there_is_deleted(written, store):
     sweep(written)
     strange = {
-        f"{layout.QUARANTINE}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
-        f"{layout.QUARANTINE}run_id=2026-13-20T02-00-00Z/data/s/a",
-        f"{layout.QUARANTINE}other/data/s/a",
-        f"{layout.QUARANTINE}loose",
+        f"{lakegc_keys.QUARANTINE}run_id=2026-11-20T02-00-00Z-copy/data/s/a",
+        f"{lakegc_keys.QUARANTINE}run_id=2026-13-20T02-00-00Z/data/s/a",
+        f"{lakegc_keys.QUARANTINE}other/data/s/a",
+        f"{lakegc_keys.QUARANTINE}loose",
         key_of(written.run.key, "notes.txt"),
         key_of(written.run.key, "_lakefs/x"),
         key_of(written.run.key, "data/s/_lakefs/x"),
@@ -170,7 +170,7 @@ def test_only_what_a_sweep_put_there_is_deleted(written, store):
         store.put(key, b"x")
     done = end(after(written.run, 31))
     assert (done.objects, done.strangers, done.left) == (2, 3, 0)
-    assert keys(store, layout.QUARANTINE) == strange
+    assert keys(store, lakegc_keys.QUARANTINE) == strange
 
 
 def test_what_the_store_does_not_let_go_is_counted_and_taken_again(written, store, monkeypatch):
@@ -211,11 +211,11 @@ def test_the_report_knows_until_when(written):
 def test_what_a_hold_keeps_stays_in_quarantine(written, store, kind, value):
     sweep(written)
     hold = Hold("audit", kind, value, None, "ann", NOW, "a test")
-    store.put(layout.hold_key("audit"), hold.to_json())
+    store.put(lakegc_keys.hold_key("audit"), hold.to_json())
     done = end(after(written.run, 31))
     held = 1 if value.endswith("a") else 2
     assert (done.objects, done.in_use) == (2 - held, held)
-    assert key_of(written.run.key, "data/s/a") in keys(store, layout.QUARANTINE)
+    assert key_of(written.run.key, "data/s/a") in keys(store, lakegc_keys.QUARANTINE)
     assert purged(written.run) == NOTHING
 
 
@@ -239,7 +239,7 @@ def test_what_is_needed_stays_and_the_record_tells_of_each_object(written, store
     sweep(written)
     done = end(after(written.run, 31), named)
     assert (done.objects, done.size_bytes, done.in_use, done.left) == (1, 6, 1, 0)
-    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
+    assert keys(store, lakegc_keys.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
     told = told_of(store, done)
     assert {row["address"]: (row["outcome"], row["size_bytes"]) for row in told} == {
         "data/s/a": ("in_use", 4),
@@ -268,7 +268,7 @@ def test_what_nobody_needs_goes_before_the_rest_is_compared(written, store, monk
     monkeypatch.setattr(
         store,
         "read_range",
-        lambda *asked: seen.append(keys(store, layout.QUARANTINE)) or read(*asked),
+        lambda *asked: seen.append(keys(store, lakegc_keys.QUARANTINE)) or read(*asked),
     )
     assert end(after(written.run, 31), "data/s/a").objects == 2
     assert seen[0] == {key_of(written.run.key, "data/s/a")}
@@ -287,7 +287,7 @@ def test_what_is_compared_byte_by_byte_is_looked_at_anew(written, store, monkeyp
 
     monkeypatch.setattr(store, "describe", longer_by_then)
     assert end(after(written.run, 31), "data/s/a").in_use == 1
-    assert keys(store, layout.QUARANTINE) == {key}
+    assert keys(store, lakegc_keys.QUARANTINE) == {key}
 
 
 def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypatch):
@@ -295,19 +295,19 @@ def test_what_cannot_be_compared_with_its_copy_keeps_it(written, store, monkeypa
     store.put("data/s/a", b"x" * 4)
     monkeypatch.setattr(store, "read_range", _away)
     assert end(after(written.run, 31), "data/s/a").in_use == 1
-    assert keys(store, layout.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
+    assert keys(store, lakegc_keys.QUARANTINE) == {key_of(written.run.key, "data/s/a")}
 
 
 def test_what_was_never_sent_is_left(written, store, monkeypatch):
     sweep(written)
     run, done = after(written.run, 31), Purged()
     monkeypatch.setattr(
-        purge, "needed_finder", lambda _run: lambda *_: Needed(run.now(), frozenset())
+        purge_quarantine, "needed_finder", lambda _run: lambda *_: Needed(run.now(), frozenset())
     )
     monkeypatch.setattr(store, "exists", _away)
-    monkeypatch.setattr(due, "runs_due", lambda _run: (run.key,))
+    monkeypatch.setattr(quarantine_days_over, "runs_due", lambda _run: (run.key,))
     with pytest.raises(TransientError):
-        purge.purge(run, lease_of(run, _away), done)
+        purge_quarantine.purge(run, lease_of(run, _away), done)
     assert (done.objects, done.left, done.unknown) == (0, 2, 0)
 
 
@@ -343,10 +343,10 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
     run = after(written.run, 31)
     found = Needed(run.now(), frozenset())
     with (
-        mock.patch.object(purge, "needed_finder", return_value=lambda *_: found),
+        mock.patch.object(purge_quarantine, "needed_finder", return_value=lambda *_: found),
         pytest.raises(LeaseLostError),
     ):
-        purge.purge(run, lease_of(run, beat), done)
+        purge_quarantine.purge(run, lease_of(run, beat), done)
     assert (done.objects, done.left) == (1, 1)
     assert sorted(row["outcome"] for row in told_of(store, done)) == ["left", "purged"]
 
@@ -354,26 +354,28 @@ def test_what_was_purged_before_the_lease_is_lost_is_in_the_record(written, stor
 def test_where_everything_is_gone_nothing_is_due(written, store):
     sweep(written)
     run = after(written.run, 31)
-    assert due.runs_due(run) == (run.key,)
+    assert quarantine_days_over.runs_due(run) == (run.key,)
     end(run)
-    assert due.runs_due(run) == ()
+    assert quarantine_days_over.runs_due(run) == ()
 
 
 @pytest.mark.spark
 def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
     run = written_run(tmp_path, spark).run
-    monkeypatch.setattr(needed.verdict, "load_mark", lambda _run: {})
-    monkeypatch.setattr(needed, "frame_of", lambda session, rows: frame_of(session, rows.slice(1)))
+    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(
+        quarantine_still_needed, "frame_of", lambda session, rows: frame_of(session, rows.slice(1))
+    )
     # Copies of two runs of one object, and of another: their names, and those where they lie.
     copies = (("1", "a"), ("2", "a"), ("2", "b"))
     rows = [
         {"run": of, "address": name, "key": f"{of}/{name}", "size_bytes": 4} for of, name in copies
     ]
-    some = pa.Table.from_pylist(rows, schema=due.OVER)
+    some = pa.Table.from_pylist(rows, schema=quarantine_days_over.OVER)
     with pytest.raises(
         IncompleteReadError, match=r"of 6 names of objects in quarantine, .* Spark holds 5\."
     ):
-        needed.needed_finder(run)(some, 3)
+        quarantine_still_needed.needed_finder(run)(some, 3)
 
 
 def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
@@ -381,7 +383,7 @@ def test_a_look_is_believed_for_as_long_as_by_a_sweep(written, store):
     run = after(written.run, 31)
     late = end(run, looked=run.options.reread_every)
     assert (late.objects, late.left) == (0, 2)
-    assert len(keys(store, layout.QUARANTINE)) == 2
+    assert len(keys(store, lakegc_keys.QUARANTINE)) == 2
     assert end(run).objects == 2
 
 

@@ -91,7 +91,7 @@ def look(examiner, wanted):
         pa.array([4] * len(wanted)),
         pa.array([OLD] * len(wanted), schemas.INSTANT),
     ]
-    return examiner.look(pa.record_batch(columns, schema=PLAN))
+    return examiner.examine(pa.record_batch(columns, schema=PLAN))
 
 
 def in_batches(store, wanted, *, between=0.0, size=1_000):
@@ -124,7 +124,7 @@ def test_what_is_seen_says_when_its_page_was_asked_for_and_is_asked_for_again_on
     assert [wanted[50:][number] for number, one in enumerate(seen) if one.state == "changed"] == [
         wanted[120]
     ]
-    again = examiner.look_again([(name, 4, OLD) for name in wanted[50:70]])
+    again = examiner.examine_again([(name, 4, OLD) for name in wanted[50:70]])
     assert [one.state for one in again] == ["there"] * 10 + ["changed"] + ["there"] * 9
     assert {one.at for one in again} == {62.0}
     assert store.requests == {"list": 1, "page": 2, "head": 20}
@@ -141,7 +141,7 @@ def test_an_object_that_cannot_be_asked_for_again_is_unseen_and_the_others_are_s
 
     store.head = failing
     examiner = Examiner(store, monotonic=store.monotonic)
-    seen = examiner.look_again([(name, 4, OLD) for name in [*store.names, "data/s/gone"]])
+    seen = examiner.examine_again([(name, 4, OLD) for name in [*store.names, "data/s/gone"]])
     assert [one.state for one in seen] == ["there", "unseen", "there", "absent"]
     assert "503 SlowDown" in seen[1].why
 

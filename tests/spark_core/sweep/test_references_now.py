@@ -28,7 +28,7 @@ from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of
-from spark_core.sweep.references_now import UNCHECKED_TWIN, look_again, read_again
+from spark_core.sweep.references_now import UNCHECKED_TWIN, read_again, reader_of_references
 from tests.support.pipeline import Marked, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -167,7 +167,7 @@ def test_each_way_of_coming_back_is_found_and_named_and_the_rest_stays_in_the_pl
         refs.create_branch(ground.core, ground.name, "gone", "main")
     ground.mark(spark)
     core, name = ground.core, ground.name
-    look = look_again()
+    look = reader_of_references()
     first = look(ground.run, ground.plan(), ground.tables)
     assert ground.named(first) == {}
     assert (first.figures.new_metaranges, first.figures.ranges_read) == (0, 0)
@@ -356,11 +356,11 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
         return second if len(asked) > 1 else first
 
     monkeypatch.setattr("spark_core.sweep.references_now.read_again", answer)
-    look = look_again()
+    look = reader_of_references()
     assert look(None, None, {}) is first
     assert look(None, None, {}) is second
     assert asked == [(None, None), (first, None), (None, "seen alive")]
-    for again in (look, look_again()):
+    for again in (look, reader_of_references()):
         with pytest.raises(PySparkException):
             again(None, None, "broken")
 
@@ -375,9 +375,9 @@ def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(
         return "whole"
 
     monkeypatch.setattr("spark_core.sweep.references_now.read_again", answer)
-    assert look_again()(None, None, {}) == "whole"
+    assert reader_of_references()(None, None, {}) == "whole"
     with pytest.raises(IncompleteReadError, match="rows are missing"):
-        look_again()(None, None, "broken")
+        reader_of_references()(None, None, "broken")
     assert asked == [None] * 4
 
 

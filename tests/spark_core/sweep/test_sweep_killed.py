@@ -15,7 +15,7 @@ from spark_core.records.journal import Journal
 from spark_core.storage.contract import DeleteOutcome, unpaced
 from spark_core.sweep import outcomes
 from spark_core.sweep.deadline import Deadline
-from spark_core.sweep.task import Orders, run_task
+from spark_core.sweep.delete_batches import Orders, run_task
 from tests.support.killing import Killed, KillingStore
 from tests.support.written_run import NOW, OLD, any_name, written_run
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import ChainError, LeaseHeldError
 from spark_core.lock import lease
 from spark_core.model import RunKey
@@ -208,7 +208,7 @@ def test_a_run_that_was_never_swept_has_nothing_to_undo(written, run):
     with pytest.raises(ChainError, match="has no expired_addresses"):
         restore(replace(run, key=RunKey.at(NOW - timedelta(days=1))))
     # Whoever is refused leaves no lease behind for which others would have to wait.
-    assert not keys(run.store, f"{layout.ROOT}lease/")
+    assert not keys(run.store, f"{lakegc_keys.ROOT}lease/")
 
 
 def test_the_report_of_another_instance_of_the_repository_is_not_undone_here(swept, run):
@@ -226,5 +226,5 @@ def test_while_a_collector_is_at_work_nothing_is_restored(swept, run):
     ):
         restore(run)
     assert not run.store.exists("data/s/a")
-    assert not keys(run.store, layout.RESTORES)
+    assert not keys(run.store, lakegc_keys.RESTORES)
     assert restore(run).complete

@@ -16,7 +16,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import layout, schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.errors import (
     IncompleteReadError,
     LeaseLostError,
@@ -31,11 +31,11 @@ from spark_core.sweep import quarantine
 from spark_core.sweep.leftovers import recheck_leftovers
 from spark_core.undo import recorded, restore
 from spark_core.undo.recorded import Tally
-from spark_core.upkeep import needed, purge
-from spark_core.upkeep.needed import Needed
-from spark_core.upkeep.purge import Purged
+from spark_core.upkeep import purge_quarantine, quarantine_still_needed
+from spark_core.upkeep.purge_quarantine import Purged
+from spark_core.upkeep.quarantine_still_needed import Needed
 from tests.support.faults import ERROR, Faults, FaultyStore
-from tests.support.written_run import NOW, written_run
+from tests.support.written_run import NOW, journal_entries, written_run
 
 pytestmark = pytest.mark.spark
 
@@ -124,11 +124,11 @@ def end(run, *needed, held=None, looked=timedelta(0)):
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
     with mock.patch.object(
-        purge,
+        purge_quarantine,
         "needed_finder",
         lambda run: lambda *_: Needed(run.now() - looked, frame(run, *needed)),
     ):
-        purge.purge(run, held or Lease(run), done)
+        purge_quarantine.purge(run, held or Lease(run), done)
     return done
 
 
@@ -233,7 +233,7 @@ def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
     held = Lease(run, good_for=timedelta(seconds=30))
     done = end(run, held=held)
     assert (done.objects, done.left, held.beats) == (0, 20, 1)
-    assert len(keys(run.store, layout.QUARANTINE)) == 20
+    assert len(keys(run.store, lakegc_keys.QUARANTINE)) == 20
     assert set(told_of(run.store, done.record).values()) == {"left"}
 
 
@@ -276,7 +276,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
         quarantine.key_of(run.key, name) for name in ("notes.txt", "other/x", "data/s0/_lakefs/x")
     }
     others = {
-        f"{layout.QUARANTINE}loose",
+        f"{lakegc_keys.QUARANTINE}loose",
         quarantine.key_of("2026-11-19T02-00-00Z", "data/s0/0000"),
         *strangers,
     }
@@ -285,17 +285,17 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     for address in (flat, "data/direct"):
         store.put(quarantine.key_of(run.key, address), b"123456")
     store.put(
-        layout.hold_key("audit"),
+        lakegc_keys.hold_key("audit"),
         Hold("audit", "address", "data/s1/0001", None, "ann", NOW, "a test").to_json(),
     )
     hold_of_copy = quarantine.key_of(run.key, "data/s1/0003")
     store.put(
-        layout.hold_key("copy"),
+        lakegc_keys.hold_key("copy"),
         Hold("copy", "address", hold_of_copy, None, "ann", NOW, "a test").to_json(),
     )
     # Moved after the report, by a sweep that left none.
     earlier = time.time() - 60
-    for key in keys(store, layout.ROOT):
+    for key in keys(store, lakegc_keys.ROOT):
         os.utime(Path(store.options.local_path, "repo", key), (earlier, earlier))
     store.put(later, b"later")
     store.put("data/s0/0002", content["data/s0/0002"])
@@ -322,7 +322,7 @@ def test_executors_purge_what_is_over_and_nothing_that_is_needed_held_or_not_the
     assert (done.objects, done.size_bytes, done.in_use, done.left, done.unknown) == (8, 48, 6, 0, 0)
     assert done.strangers == 3
     left = {quarantine.key_of(run.key, address) for address in in_use} | others | {later}
-    assert keys(store, layout.QUARANTINE) == left
+    assert keys(store, lakegc_keys.QUARANTINE) == left
     assert store.read("data/s0/0002") == content["data/s0/0002"]
 
 
@@ -330,7 +330,7 @@ def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
     swept(written, 20)
     done = end(run, looked=run.options.reread_every)
     assert (done.objects, done.left, done.unknown) == (0, 20, 0)
-    assert len(keys(run.store, layout.QUARANTINE)) == 20
+    assert len(keys(run.store, lakegc_keys.QUARANTINE)) == 20
     assert end(run).objects == 20
 
 
@@ -354,10 +354,10 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
         return find
 
     monkeypatch.setattr(recorded, "work_on", cut_off)
-    monkeypatch.setattr(purge, "needed_finder", finder)
+    monkeypatch.setattr(purge_quarantine, "needed_finder", finder)
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
-    purge.purge(run, Lease(run), done)
+    purge_quarantine.purge(run, Lease(run), done)
     assert (looks, rounds) == ([20, 8], [20, 8])
     assert (done.objects, done.left) == (20, 0)
     assert set(told_of(run.store, done.record).values()) == {"purged"}
@@ -376,11 +376,11 @@ def test_where_a_task_cannot_write_its_record_the_purge_ends_and_what_was_done_c
     done = Purged()
     with (
         mock.patch.object(
-            purge, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+            purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
         ),
         pytest.raises(PermissionDeniedError),
     ):
-        purge.purge(run, Lease(run), done)
+        purge_quarantine.purge(run, Lease(run), done)
     assert "purges/" in faults.fired
     assert (done.objects, done.left, done.unknown, done.record) == (20, 0, 0, None)
 
@@ -393,10 +393,10 @@ def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left
     done = Purged()
     run.environment.clock.instant = NOW + timedelta(days=31)
     monkeypatch.setattr(
-        purge, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
+        purge_quarantine, "needed_finder", lambda run: lambda *_: Needed(run.now(), frame(run))
     )
     with pytest.raises(Exception, match="the worker is gone"):
-        purge.purge(run, Lease(run), done)
+        purge_quarantine.purge(run, Lease(run), done)
     assert (done.objects, done.left, done.unknown) == (0, 0, 20)
     assert done.record is not None
 
@@ -409,27 +409,27 @@ def _dies(_orders, _deadline, batches):
 def test_names_that_spark_loses_between_listing_and_asking_end_the_look(written, run, monkeypatch):
     swept(written, 20)
     run.environment.clock.instant = NOW + timedelta(days=31)
-    monkeypatch.setattr(needed.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: {})
     frame_of_parts = reading.frame_of_parts
     monkeypatch.setattr(reading, "frame_of_parts", lambda *asked: frame_of_parts(*asked).limit(19))
     done = Purged()
     with pytest.raises(
         IncompleteReadError, match=r"of 40 names of objects in quarantine, .* Spark holds 38\."
     ):
-        purge.purge(run, Lease(run), done)
+        purge_quarantine.purge(run, Lease(run), done)
     assert done == Purged()
-    assert len(keys(run.store, layout.QUARANTINE)) == 20
+    assert len(keys(run.store, lakegc_keys.QUARANTINE)) == 20
 
 
 def test_what_was_listed_and_is_lost_before_it_is_sent_ends_the_purge(written, run, monkeypatch):
     swept(written, 20)
-    in_turn = purge._in_turn
+    in_turn = purge_quarantine._in_turn
 
     def losing(flagged):
         parts, release = in_turn(flagged)
         return [(some.limit(15), count - 5) for some, count in parts], release
 
-    monkeypatch.setattr(purge, "_in_turn", losing)
+    monkeypatch.setattr(purge_quarantine, "_in_turn", losing)
     with pytest.raises(IncompleteReadError, match="Spark lost 5 objects in quarantine"):
         end(run)
 
@@ -470,8 +470,8 @@ def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     names = [f"data/s/{number}" for number in range(2_500)]
     for begin in range(0, len(names), 1_000):
         some = names[begin : begin + 1_000]
-        journal.intend(f"aa.1.0.0.{begin}", _entries("intended", some))
-        journal.conclude(f"bb.1.0.0.{begin}", _entries("kept", some))
+        journal.intend(f"aa.1.0.0.{begin}", journal_entries("intended", some))
+        journal.conclude(f"bb.1.0.0.{begin}", journal_entries("kept", some))
     there = names[::500]
     for address in there:
         run.store.put(address, b"1234")
@@ -484,14 +484,6 @@ def test_what_is_left_of_a_killed_sweep_is_looked_at_by_executors(run):
     ]
     assert sum(part.rows for part in gone) == 2_500 - len(there)
     assert max(part.rows for part in gone) <= 1_000
-
-
-def _entries(outcome, addresses):
-    rows = [
-        {"address": a, "size_bytes": 4, "outcome": outcome, "error": None, "at": NOW}
-        for a in addresses
-    ]
-    return pa.Table.from_pylist(rows, schema=schemas.JOURNAL).combine_chunks().to_batches()[0]
 
 
 def test_there_are_as_many_tasks_as_there_is_work_for(spark):

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from spark_core import layout, report
+from spark_core import lakegc_keys, report
 from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError, TransientError
 from spark_core.lock import lease
 from spark_core.model import RunKey
@@ -19,7 +19,7 @@ from spark_core.records import tables
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
-from spark_core.upkeep import needed, prune, purge
+from spark_core.upkeep import prune_own_tables, purge_quarantine, quarantine_still_needed
 from tests.support.paged_store import PagedStore
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, Written, written_run
@@ -37,8 +37,8 @@ def run(tmp_path):
 
 
 def _prune(run):
-    done = prune.Pruned()
-    prune.prune(run, done)
+    done = prune_own_tables.Pruned()
+    prune_own_tables.prune(run, done)
     return done
 
 
@@ -58,11 +58,11 @@ def _mark(run, day, *, concluded=True, reported=True, swept=False):
     if concluded:
         written.conclude()
     if swept:
-        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
-        then.store.put(f"{layout.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
+        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", b"1")
+        then.store.put(f"{lakegc_keys.ROOT}journal/run_id={then.key}/_plan.json", b"{}")
         written.sweep({"data/s/x": (4, "deleted", None)})
     if reported:
-        then.store.put(layout.report_keys(then.key, swept=swept)["json"], b"{}")
+        then.store.put(lakegc_keys.report_keys(then.key, swept=swept)["json"], b"{}")
     return then
 
 
@@ -76,7 +76,7 @@ def _touch(folder, key, *, seconds):
 def _keys(run, day):
     return {
         key
-        for batch in run.store.list(layout.ROOT)
+        for batch in run.store.list(lakegc_keys.ROOT)
         for key in batch.column("key").to_pylist()
         if f"run_id={_key(day)}/" in key
     }
@@ -105,8 +105,11 @@ def test_verdicts_manifests_and_reports_stay(run):
     _prune(run)
     left = _keys(run, 2)
     assert {tables.manifest_key(spec, old.key) for spec in tables.ALL_TABLES} <= left
-    assert {layout.verdict_key(old.key), layout.report_keys(old.key, swept=True)["json"]} <= left
-    assert f"{layout.ROOT}journal/run_id={old.key}/_plan.json" in left
+    assert {
+        lakegc_keys.verdict_key(old.key),
+        lakegc_keys.report_keys(old.key, swept=True)["json"],
+    } <= left
+    assert f"{lakegc_keys.ROOT}journal/run_id={old.key}/_plan.json" in left
     assert not any(INTENT in key for key in left)
     assert sum("/reports/" in key and key.endswith(".parquet") for key in left) == 1, (
         "the record of what is gone"
@@ -117,9 +120,9 @@ def test_a_second_prune_finds_nothing_to_do_and_takes_no_lease(run):
     for day in (0, 1, 2):
         _mark(run, day)
     assert _prune(run).runs == [_key(2)]
-    epochs = len(list(run.store.list(f"{layout.ROOT}lease/")))
-    assert _prune(run) == prune.Pruned()
-    assert len(list(run.store.list(f"{layout.ROOT}lease/"))) == epochs
+    epochs = len(list(run.store.list(f"{lakegc_keys.ROOT}lease/")))
+    assert _prune(run) == prune_own_tables.Pruned()
+    assert len(list(run.store.list(f"{lakegc_keys.ROOT}lease/"))) == epochs
 
 
 def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
@@ -142,7 +145,7 @@ def test_this_run_stays_however_old_its_key(run):
 def test_a_run_whose_sweep_did_not_end_stays(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    run.store.put(f"{layout.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
+    run.store.put(f"{lakegc_keys.ROOT}journal/run_id={_key(2)}/{INTENT}", b"1")
     done = _prune(run)
     assert done.kept == {str(_key(2)): "its sweep did not end"}
     assert len(_parts(run, 2)) == 3
@@ -153,7 +156,7 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
         _mark(run, day)
     then = _mark(run, 2, swept=True)
     # The report named failures; another sweep took them up, and was killed before its report.
-    _touch(tmp_path, f"{layout.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
+    _touch(tmp_path, f"{lakegc_keys.ROOT}journal/run_id={then.key}/{INTENT}", seconds=+10)
     assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
     _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
     assert _prune(run).runs == [_key(2)]
@@ -168,11 +171,11 @@ def looked(monkeypatch):
         def find(some, count):
             assert some.num_rows == count
             asked.append(set(some["run"].to_pylist()))
-            return needed.Needed(run.now(), frozenset())
+            return quarantine_still_needed.Needed(run.now(), frozenset())
 
         return find
 
-    monkeypatch.setattr(purge, "needed_finder", finder)
+    monkeypatch.setattr(purge_quarantine, "needed_finder", finder)
     return asked
 
 
@@ -192,12 +195,12 @@ def _in_quarantine(run):
 def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looked):
     _mark(run, 1)
     _in_quarantine(run)
-    first = prune.keep_house(run)
+    first = prune_own_tables.keep_house(run)
     assert first.pruned.kept == {str(_key(2)): "objects of it are in quarantine"}
     assert first.pruned.purged.objects == 1, "its days are over"
     assert first.facts["purged"]["size_bytes"] == 4
     assert (
-        f"quarantine: 1 objects (4 bytes) deleted for good, listed in {layout.ROOT}purges/"
+        f"quarantine: 1 objects (4 bytes) deleted for good, listed in {lakegc_keys.ROOT}purges/"
         in first.words
     )
     assert looked == [{str(_key(2))}]
@@ -207,11 +210,11 @@ def test_a_run_with_objects_in_quarantine_stays_until_they_are_purged(run, looke
 def test_what_is_due_and_stays_is_told(run, monkeypatch):
     used = _in_quarantine(run)
     monkeypatch.setattr(
-        purge,
+        purge_quarantine,
         "needed_finder",
-        lambda run: lambda *_: needed.Needed(run.now(), frozenset({"data/s/x"})),
+        lambda run: lambda *_: quarantine_still_needed.Needed(run.now(), frozenset({"data/s/x"})),
     )
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert run.store.exists(used)
     assert house.facts["purged"]["in_use"] == 1
     assert (
@@ -226,9 +229,9 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
     def unknown(_rows, _count):
         raise ChainError("the server does not say", "Run again.")
 
-    monkeypatch.setattr(purge, "needed_finder", lambda _run: unknown)
-    house = prune.keep_house(run)
-    assert house.pruned.purged == purge.Purged()
+    monkeypatch.setattr(purge_quarantine, "needed_finder", lambda _run: unknown)
+    house = prune_own_tables.keep_house(run)
+    assert house.pruned.purged == purge_quarantine.Purged()
     assert house.facts["not_purged"] == "the server does not say"
     assert "the end of quarantine was not reached: the server does not say" in house.words
     assert run.store.exists(key)
@@ -236,7 +239,7 @@ def test_quarantine_does_not_end_where_nobody_knows_what_is_needed(run, monkeypa
 
 def test_a_mode_that_deletes_nothing_ends_no_quarantine(run, looked):
     key = _in_quarantine(run)
-    house = prune.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
+    house = prune_own_tables.keep_house(replace(run, options=replace(run.options, may_sweep=False)))
     assert "the days of 1 runs are over, but mode is `mark`" in house.words
     assert looked == []
     assert run.store.exists(key)
@@ -255,7 +258,7 @@ def test_the_end_of_quarantine_stops_where_the_lease_is_lost_and_what_was_done_i
         beat(held)
 
     monkeypatch.setattr(lease.Lease, "beat", lost_before_the_purge)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert looked
     assert run.store.exists(key)
     assert house.pruned.runs == [_key(3)]
@@ -284,7 +287,7 @@ def test_a_purge_sends_nothing_again_that_it_would_not_send_now(run, looked, mon
     monkeypatch.setattr(run.store, "_unlink", hang)
     monkeypatch.setattr(deletion, "wait", lambda _seconds: None)
     began = run.now()
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert looked
     assert 1 < len(sent) < run.store.options.max_retries
     assert sent[-1] < began + run.options.reread_every - run.store.options.retry_timeout
@@ -303,7 +306,7 @@ def test_what_was_purged_before_the_look_was_over_counts_as_purged(run, looked, 
         return told
 
     monkeypatch.setattr(run.store, "delete", slow)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert looked
     assert not run.store.exists(key)
     assert (house.pruned.purged.objects, house.pruned.purged.left) == (1, 0)
@@ -335,7 +338,7 @@ def test_what_is_gone_although_the_store_never_said_so_counts_as_purged(
         )
 
     monkeypatch.setattr(run.store, "_unlink", lost)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert not run.store.exists(key)
     assert (_told(run, house), house.pruned.purged.objects, house.pruned.purged.left) == (
         "purged",
@@ -367,7 +370,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
 
     monkeypatch.setattr(run.store, "delete", slow)
     monkeypatch.setattr(run.store, "exists", stumble)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert _told(run, house) == "unknown"
     assert (house.pruned.purged.objects, house.pruned.purged.unknown, house.pruned.purged.left) == (
         0,
@@ -384,7 +387,7 @@ def test_of_what_was_sent_and_cannot_be_looked_at_nobody_says_that_it_is_left(
 def test_a_purge_without_a_record_says_so(run, looked, monkeypatch):
     _in_quarantine(run)
     monkeypatch.setattr(run.store, "write_parquet", _refused)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert looked
     assert (
         "1 objects (4 bytes) deleted for good, of which no record could be written" in house.words
@@ -412,7 +415,7 @@ def test_a_report_that_nobody_asked_for_is_made_before_its_tables_go(tmp_path, s
     assert _prune(run).runs == [_key(1)]
     again = report.load(_then(run, 1))
     assert [group.objects for group in again.by_reason] == [1]
-    assert layout.report_keys(_key(1), swept=False)["html"] in _keys(run, 1)
+    assert lakegc_keys.report_keys(_key(1), swept=False)["html"] in _keys(run, 1)
 
 
 def test_a_run_whose_report_cannot_be_made_stays(run):
@@ -430,7 +433,7 @@ def test_rows_of_diffs_that_a_killed_mark_left_go_with_its_tables(run):
     for day in (0, 1, 2):
         _mark(run, day)
     left = [
-        f"{layout.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet"
+        f"{lakegc_keys.ROOT}uncommitted/run_id={_key(day)}/_diffs-{'0' * 32}-00000.parquet"
         for day in (1, 2)
     ]
     for key in left:
@@ -462,12 +465,12 @@ def test_what_lakegc_did_not_write_stays_wherever_it_lies(run):
     for day in (0, 1, 2):
         _mark(run, day, swept=day == 2)
     names = {"run": _key(2), "hex32": "0" * 32, "hex8": "0" * 8}
-    strangers = {layout.ROOT + name.format(**names) for name in STRANGERS} | {
+    strangers = {lakegc_keys.ROOT + name.format(**names) for name in STRANGERS} | {
         "_lakefs/" + "0" * 64,
         "data/s/x",
         "dummy",
     }
-    hold = f"{layout.HOLDS}audit.json"
+    hold = f"{lakegc_keys.HOLDS}audit.json"
     for key in (*strangers, hold):
         run.store.put(key, b"1")
     assert _prune(run).runs == [_key(2)]
@@ -507,38 +510,38 @@ def test_what_the_server_left_is_counted_and_stays(run):
     _mark(run, 0)
     for name in STRANGERS:
         if "gp0n1l7d77pn0cke6jjg" in name:
-            run.store.put(layout.ROOT + name.format(hex32="0" * 32), b"12345")
+            run.store.put(lakegc_keys.ROOT + name.format(hex32="0" * 32), b"12345")
     run.store.put("_lakefs/retention/gc/rules/config.json", b"123")
-    left = prune.left_by_server(run.store, "_lakefs")
-    assert left == prune.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
+    left = prune_own_tables.left_by_server(run.store, "_lakefs")
+    assert left == prune_own_tables.Left(lists=1, list_bytes=5, scans=1, scan_bytes=5)
     assert (
-        prune.keep_house(run).words
+        prune_own_tables.keep_house(run).words
         == "the server keeps files of every collection: 2 files, 10 bytes"
     )
-    assert prune.left_by_server(run.store, "_lakefs") == left
+    assert prune_own_tables.left_by_server(run.store, "_lakefs") == left
 
 
 def test_files_of_all_runs_are_one_listing_where_the_store_lists_in_order():
     runs = [_key(day) for day in range(20)]
     names = [tables.manifest_key(spec, key) for key in runs for spec in tables.ALL_TABLES]
     server = [
-        layout.ROOT + name.format(hex32="0" * 32)
+        lakegc_keys.ROOT + name.format(hex32="0" * 32)
         for name in STRANGERS
         if "gp0n1l7d77pn0cke6jjg" in name
     ]
-    copies = [f"{layout.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
+    copies = [f"{lakegc_keys.in_quarantine(runs[0])}data/s/{number}" for number in range(5_000)]
     store = PagedStore([*names, *server, *copies], 1_000)
-    found = prune._by_run(store)
+    found = prune_own_tables._by_run(store)
     assert sorted(key for files in found.values() for key in files.sizes) == sorted(names)
     assert store.requests.pop("list") == 2, "one up to quarantine, one behind it"
-    assert prune.left_by_server(store, "_lakefs").objects == 2
+    assert prune_own_tables.left_by_server(store, "_lakefs").objects == 2
     assert store.requests["list"] == 2
 
 
 def test_trouble_with_house_keeping_fails_no_run(run, monkeypatch):
     _mark(run, 0)
-    monkeypatch.setattr(prune, "prune", _denied)
-    house = prune.keep_house(run)
+    monkeypatch.setattr(prune_own_tables, "prune", _denied)
+    house = prune_own_tables.keep_house(run)
     assert house.problem == "listing was refused. House-keeping deleted nothing."
     assert "not finished: listing was refused" in house.words
     assert house.facts["left_by_server_objects"] == 0
@@ -551,6 +554,6 @@ def _denied(_run, *_):
 def test_pruning_says_what_it_did(run):
     for day in (0, 1, 2):
         _mark(run, day)
-    house = prune.keep_house(run)
+    house = prune_own_tables.keep_house(run)
     assert "tables of 1 old runs pruned (2 files" in house.words
     assert house.facts["pruned_runs"] == [str(_key(2))]

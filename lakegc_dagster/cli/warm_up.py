@@ -1,0 +1,98 @@
+"""The warm-up: one small collection makes the archive of Spark's classes and the compiled loops."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.demo.sandbox import REPOSITORY_ID
+from lakegc_dagster.launch import java_process
+from lakegc_dagster.launch.run_job import launch
+from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.settings import load_settings
+from lakegc_dagster.stored_runs import load_report
+from spark_core.errors import LakegcError, SettingsError
+from spark_core.model import RunKey
+from spark_core.spark.class_archive import class_archive, objection
+from spark_core.spark.session import check_java
+
+# Java writes some 100 MB while it ends.
+_END_SECONDS = 300
+
+
+def run_warm_up(shown: Console, *, again: bool = False) -> int:
+    """Make what later runs find ready, unless it is there.
+
+    Args:
+        shown: Where to say what was done.
+        again: Make it anew although it is there.
+
+    Returns:
+        0.
+
+    Raises:
+        SettingsError: If there is no Java, or no place for the archive that is the user's alone.
+        LakegcError: If the collection failed.
+    """
+    version = check_java()
+    archive = class_archive()
+    if archive is None:
+        raise SettingsError(
+            "there is no place for an archive of Spark's classes: this user has no home, or its "
+            "path has more than plain letters in it",
+            "Name a directory in XDG_CACHE_HOME. Spark starts without an archive, too; it only "
+            "takes longer.",
+        )
+    found = archive.path
+    if found is not None and not objection(found) and not again:
+        shown.print(f"ready    {found}", markup=False, soft_wrap=True)
+        return 0
+    shown.print(
+        f"A small repository is collected, so that Java writes down what Spark needs ({version})",
+        markup=False,
+    )
+    with archive.making() as options:
+        _collect(options)
+    shown.print(f"ready    {archive.path}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _collect(options: str) -> None:
+    """Collect a small repository in a Java process of its own, which ends afterwards.
+
+    Args:
+        options: Of that process.
+
+    Raises:
+        LakegcError: If the collection failed, or Java did not end well.
+    """
+    with tempfile.TemporaryDirectory(prefix="lakegc-warm-up-") as parent:
+        try:
+            _mark_and_sweep(Path(parent, "sandbox"), options)
+            code = java_process.end(seconds=_END_SECONDS)
+        except BaseException:
+            # At this point Java would write only half of the archive.
+            java_process.kill()
+            raise
+    if code != 0:
+        raise LakegcError(
+            f"Java ended with code {code} while it wrote the archive of Spark's classes"
+        )
+
+
+def _mark_and_sweep(directory: Path, options: str) -> None:
+    env = {"LAKEGC__SPARK__CONFIG": json.dumps({"spark.driver.extraJavaOptions": options})}
+    with demo_sandbox.fresh(directory) as sandbox:
+        key = RunKey.at(datetime.now(UTC))
+        documents_history(sandbox, REPOSITORY_ID, now=key.instant)
+        settings = load_settings(demo_sandbox.settings_file(directory), env)
+        java_process.start_quietly(settings)
+        result = launch(settings, "mark_and_sweep", REPOSITORY_ID, key)
+        if not result.success:
+            raise result.error or LakegcError(f"the small collection failed: {result.message}")
+        load_report(settings, REPOSITORY_ID, key)

@@ -1,0 +1,215 @@
+"""Run a job from a program: in this process, on the Dagster home that the UI shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+import dagster as dg
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.failures import RETRIES, RETRY_AFTER, refusal_of
+from lakegc_dagster.job_names import JobName
+from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
+from lakegc_dagster.partitions import add_partitions, partition_key
+from lakegc_dagster.private_doors import as_runs_of
+from lakegc_dagster.requests import wrong_request
+from lakegc_dagster.resources import Observer, Wiring, build_resources
+from lakegc_dagster.run_config import ops_config
+from lakegc_dagster.settings import Settings
+from spark_core.checks import CheckResult
+from spark_core.errors import LakegcError, SameWorkError, TransientError
+from spark_core.events import Event, OnEvent
+from spark_core.lakefs import Clock, SystemClock
+from spark_core.model import RunKey
+from spark_core.records.manifest import Manifest
+from spark_core.sweep import Progress
+from spark_core.upkeep.prune_own_tables import House
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """The outcome of a job.
+
+    Attributes:
+        success: Every table was stored and every check passed.
+        dagster_run_id: Where to find it in the UI; empty where the request was wrong, and Dagster
+            got no run of it.
+        error: The engine's own refusal or failure, if that ended it.
+        message: One text for people when it did not succeed.
+        manifests: The tables that this job stored, by name.
+        checks: What the checks said, in the order in which they ran.
+        house: What house-keeping did and found, in words; None if there was none.
+        state: What had been done when an error outside the engine ended it, in a sentence; None if
+            nobody knows.
+    """
+
+    success: bool
+    dagster_run_id: str
+    error: LakegcError | None
+    message: str | None
+    manifests: Mapping[str, Manifest]
+    checks: Sequence[CheckResult]
+    house: str | None = None
+    state: str | None = None
+
+
+@dataclass
+class _Recorder(Observer):
+    """Keeps what a run tells, and passes it on."""
+
+    on_event: OnEvent
+    manifests: dict[str, Manifest] = field(default_factory=dict)
+    checks: list[CheckResult] = field(default_factory=list)
+    error: LakegcError | None = None
+    house: str | None = None
+    state: str | None = None
+    tries: Counter[str] = field(default_factory=Counter)
+    table: str = ""
+
+    def started(self, table: str) -> None:
+        self.table = table
+        self.error = self.state = None  # a retry that begins has not failed yet
+        self.on_event(Event("started", table))
+
+    def progressed(self, table: str, progress: Progress) -> None:
+        self.on_event(Event("progressed", table, str(progress)))
+
+    def stored(self, manifest: Manifest) -> None:
+        self.manifests[manifest.table] = manifest
+        self.on_event(Event.stored(manifest))
+
+    def checked(self, results: Sequence[CheckResult]) -> None:
+        self.checks.extend(results)
+        for result in results:
+            self.on_event(Event.checked(result))
+
+    def failed(self, table: str, error: LakegcError) -> None:
+        self.error = error
+        if isinstance(error, SameWorkError):
+            # Dagster tries the step again until the other process has ended.
+            self.on_event(Event("waits", table, error.message))
+            return
+        self.tries[table] += 1
+        again = isinstance(error, TransientError) and self.tries[table] <= RETRIES
+        kind: Literal["retries", "failed"] = "retries" if again else "failed"
+        words = error.found if again else str(error)
+        self.on_event(Event(kind, table, words, tries=self.tries[table]))
+
+    def away(self, tries: int, words: str) -> None:
+        self.on_event(Event("retries", self.table, words, tries=tries))
+
+    def broke(self, table: str, state: str | None) -> None:  # noqa: ARG002 - observer's signature
+        self.state = state
+
+    def kept_house(self, house: House) -> None:
+        self.house = house.words
+
+    def refusal(self, repository_id: str, key: RunKey) -> LakegcError | None:
+        """Return what ended the run: the raised error, else the checks that failed."""
+        return self.error or refusal_of(repository_id, key, self.checks)
+
+
+def launch(
+    settings: Settings,
+    job: JobName,
+    repository_id: str,
+    key: RunKey,
+    *,
+    on_event: OnEvent | None = None,
+    clock: Clock | None = None,
+    retry_after: timedelta = RETRY_AFTER,
+    reference_mark: str | None = None,
+    take_over: str | None = None,
+) -> LaunchResult:
+    """Run a job for one partition, with the same assets as the UI.
+
+    Args:
+        settings: The settings.
+        job: Which job.
+        repository_id: Repository.
+        key: Run key.
+        on_event: Told of each table while the job works: started, progressed, stored, checked or
+            failed.
+        clock: Tells the time; the machine's when None.
+        retry_after: How long a step waits before it asks a silent server or store again.
+        reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
+        take_over: Key of the dead run whose lease may be taken over.
+
+    Returns:
+        The outcome; a refusal of the engine is in it, not raised.
+
+    Raises:
+        SettingsError: If the settings do not know the repository; nothing was started.
+        KeyboardInterrupt: If a person ended it; Dagster has it as a failed run, and no table is
+            stored by halves.
+    """
+    settings.repository(repository_id)
+    recorder = _Recorder(on_event or (lambda *_: None))
+    wiring = Wiring(
+        settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after
+    )
+    wrong = wrong_request(wiring, job, repository_id, key)
+    if wrong is not None:
+        return LaunchResult(False, "", wrong, str(wrong), {}, ())
+    definition = build_defs(settings).resolve_job_def(job)
+    asked = {"reference_mark": reference_mark, "take_over": take_over}
+    with open_instance(settings.dagster_home) as instance:
+        add_partitions(instance, [repository_id], [key])
+        origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)
+        result = definition.execute_in_process(
+            instance=instance,
+            partition_key=partition_key(repository_id, key),
+            tags={
+                **origin,
+                "lakegc/repository": repository_id,
+                "lakegc/run": str(key),
+                "lakegc/from": "command line",
+            },
+            raise_on_error=False,
+            resources=build_resources(wiring),
+            run_config={
+                "ops": ops_config(set(definition.graph.node_dict), asked),
+                # `on_event` tells what a person should see. Dagster's own lines are in its event
+                # log.
+                "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+            },
+        )
+        if _was_interrupted(result.all_events):
+            raise KeyboardInterrupt
+        error = None if result.success else recorder.refusal(repository_id, key)
+        message = None if result.success else str(error or _unforeseen(result.all_events))
+    return LaunchResult(
+        result.success,
+        result.run_id,
+        error,
+        message,
+        recorder.manifests,
+        recorder.checks,
+        recorder.house,
+        recorder.state,
+    )
+
+
+def _was_interrupted(events: Sequence[Any]) -> bool:
+    kind = dg.DagsterExecutionInterruptedError.__name__
+    return any(
+        event.is_step_failure and event.step_failure_data.error.cls_name == kind for event in events
+    )
+
+
+def _unforeseen(events: Sequence[Any]) -> str:
+    """Return the first failure of a run that no error of lakegc explains."""
+    for event in events:
+        if event.is_step_failure:
+            problem = event.step_failure_data.error
+            while problem is not None and problem.cause is not None:
+                problem = problem.cause
+            return (
+                f"{event.step_key} failed: "
+                f"{problem.message.strip() if problem else 'no reason is known'}"
+            )
+    return "the run failed before its first step; the UI shows its events"

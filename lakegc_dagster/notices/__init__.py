@@ -1,0 +1,1 @@
+"""Messages to people: what they say, where they are sent, and the sensors that send them."""

@@ -1,0 +1,143 @@
+"""The sensors that tell people: of runs that failed or were refused, of what is late or waits.
+
+They are there, and on, where `[notify]` names somebody to tell. Runs of the command line tell by
+themselves.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from lakegc_dagster import engine
+from lakegc_dagster.jobs import JOBS
+from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.settings import Settings
+from spark_core import errors
+from spark_core.checks import ADVISORY
+from spark_core.errors import LakegcError, SettingsError
+
+if TYPE_CHECKING:
+    from lakegc_dagster.notices.messages import Message
+    from spark_core.report.status import RepositoryStatus
+
+FROM_TAG = "lakegc/from"
+COMMAND_LINE = "command line"
+
+_JOBS = frozenset(job.name for job in JOBS)
+# Enough to find the last good mark, and few enough for the time that a sensor has.
+_NEWEST = 30
+
+
+def build_notify_sensors(settings: Settings | None) -> Sequence[dg.SensorDefinition]:
+    """Make the sensors; none if nobody is to be told."""
+    if settings is None or not settings.notify.is_on:
+        return []
+    return [_failed_and_refused(settings), _overdue_and_waiting(settings)]
+
+
+def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
+    @dg.run_failure_sensor(
+        name="tell_of_failed_and_refused_runs",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Tells those whom [notify] names of each run that failed or was refused.",
+    )
+    def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
+        message = message_of(context)
+        if message is not None:
+            went = engine.messages.tell(settings, message)
+            context.log.info("%s: told %s", message.title, ", ".join(went) or "nobody")
+
+    return tell_of_failed_and_refused_runs
+
+
+def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
+    """Make the message about a failed run; None if it is not lakegc's, or was told already."""
+    run = context.dagster_run
+    partition = run.tags.get("dagster/partition", "")
+    ours = run.job_name in _JOBS or "lakegc/repository" in run.tags
+    if not ours or "|" not in partition or run.tags.get(FROM_TAG) == COMMAND_LINE:
+        return None
+    try:
+        repository_id, key = (str(part) for part in parse_partition_key(partition))
+    except SettingsError:
+        # Somebody typed a key that is no instant; the partition is all that is known.
+        repository_id, _, key = partition.partition("|")
+    failing = _failed_checks(context)
+    if failing:
+        return engine.messages.of_checks(repository_id, key, failing)
+    for event in context.get_step_failure_events():
+        failure = event.step_failure_data.user_failure_data
+        if failure is not None and failure.description:
+            kind = failure.metadata.get("error")
+            text = failure.description.partition(": ")[2]
+            return engine.messages.of_error(repository_id, key, _error(kind, text))
+    words = context.failure_event.message or "the run failed, and Dagster does not say why"
+    return engine.messages.of_error(repository_id, key, LakegcError(words))
+
+
+def _failed_checks(context: dg.RunFailureSensorContext) -> Mapping[str, str]:
+    """Return the blocking checks of the mark that failed in the run, with their sentences."""
+    records = context.instance.all_logs(
+        context.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    )
+    found = (
+        record.dagster_event.asset_check_evaluation_data
+        for record in records
+        if record.dagster_event is not None
+    )
+    return {
+        check.check_name: check.description or ""
+        for check in found
+        if not check.passed
+        and check.check_name not in ADVISORY
+        and check.asset_key.to_user_string() != "deletion_report"
+    }
+
+
+def _error(kind: object, text: str) -> LakegcError:
+    """Make an error of the class that a failure's metadata names."""
+    named = getattr(errors, str(getattr(kind, "value", "")), LakegcError)
+    made: LakegcError = named.from_message(text)
+    return made
+
+
+def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="tell_of_overdue_and_waiting_repositories",
+        minimum_interval_seconds=round(settings.notify.check_minutes * 60),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Tells those whom [notify] names of repositories whose last good mark is too "
+        "long ago (once a day), and of objects that wait for a confirmation (once for a run).",
+    )
+    def tell_of_overdue_and_waiting_repositories(
+        context: dg.SensorEvaluationContext,
+    ) -> dg.SkipReason:
+        statuses = [past.status for past in engine.overview.overview(settings, newest=_NEWEST)]
+        sent_before = frozenset(json.loads(context.cursor or "[]"))
+        due = due_messages(statuses, datetime.now(UTC))
+        # Where sending fails, those who were told are told again: twice is better than never.
+        for name, message in due.items():
+            if name not in sent_before:
+                engine.messages.tell(settings, message)
+        context.update_cursor(json.dumps(sorted(due)))
+        return dg.SkipReason(f"{len(set(due) - sent_before)} messages were sent")
+
+    return tell_of_overdue_and_waiting_repositories
+
+
+def due_messages(statuses: Iterable["RepositoryStatus"], now: datetime) -> dict[str, "Message"]:
+    """Return what there is to tell now, by a name under which it is told once.
+
+    Args:
+        statuses: How each repository stands.
+        now: The time.
+    """
+    found = {}
+    for status in statuses:
+        for message in engine.messages.of_status(status):
+            once = message.run or f"{now:%Y-%m-%d}"
+            found[f"{message.event}|{status.repository}|{once}"] = message
+    return found

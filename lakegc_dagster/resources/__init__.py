@@ -1,0 +1,311 @@
+"""The resources of assets: Spark session, stores' credentials, and the open run of a partition."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import PrivateAttr
+from pyspark.sql import SparkSession
+
+from lakegc_dagster import engine
+from lakegc_dagster.environment import environment_of
+from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.job_names import JobName
+from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.resources.azure import NoAzure, with_azure
+from lakegc_dagster.resources.s3 import NoS3, with_s3
+from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
+from lakegc_dagster.settings import Settings, no_settings
+from spark_core.checks import CheckResult
+from spark_core.clocks import Clock, SystemClock
+from spark_core.errors import LakegcError, TransientError
+from spark_core.model import RunKey
+from spark_core.phases import (
+    NOTHING_BY_HOUSE_KEEPING,
+    NOTHING_BY_THIS_SWEEP,
+    NOTHING_DELETED,
+    SWEEP_STANDS,
+    phase,
+    state_of,
+)
+from spark_core.records.manifest import Manifest
+from spark_core.records.tables import DELETION_REPORT, TableSpec
+from spark_core.run import Environment, Run, open_run
+from spark_core.spark.cluster import prepare_cluster
+from spark_core.spark.session import check_java, default_master, spark_config, with_named_classes
+
+if TYPE_CHECKING:
+    from dagster_aws.s3 import S3Resource
+
+    from lakegc_dagster.resources.azure import AzureResource
+    from spark_core.sweep import Progress
+    from spark_core.upkeep.prune_own_tables import House
+
+# What a step has done before it is at work, or after it, if that is not simply nothing.
+_STATES = {DELETION_REPORT.name: SWEEP_STANDS, HOUSE_KEEPING: NOTHING_BY_HOUSE_KEEPING}
+
+
+class Observer:
+    """Hears what a run does, in the process that does it; this class ignores everything."""
+
+    def started(self, table: str) -> None:
+        """A table is about to be made."""
+
+    def progressed(self, table: str, progress: "Progress") -> None:
+        """A table that takes long reports its progress."""
+
+    def stored(self, manifest: Manifest) -> None:
+        """A table was stored."""
+
+    def checked(self, results: Sequence[CheckResult]) -> None:
+        """The checks of a table were run."""
+
+    def failed(self, table: str, error: LakegcError) -> None:
+        """A table or its checks raised."""
+
+    def broke(self, table: str, state: str | None) -> None:
+        """An error outside lakegc ended a table or its checks; `state` is what they had done."""
+
+    def away(self, tries: int, words: str) -> None:
+        """The server, which had answered, is away; a call to it was tried so often."""
+
+    def kept_house(self, house: "House") -> None:
+        """House-keeping after the run has ended."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The parts that a code location is built with.
+
+    Attributes:
+        settings: The settings; None when there are none yet, then every run says so.
+        clock: Tells the time.
+        observer: Hears what runs do.
+        retry_after: How long a step waits before it asks a server or store again that did not
+            answer.
+    """
+
+    settings: Settings | None
+    clock: Clock = field(default_factory=SystemClock)
+    observer: Observer = field(default_factory=Observer)
+    retry_after: timedelta = RETRY_AFTER
+
+
+class SparkResource(LazyPySparkResource):
+    """The one Spark session of the process; it starts in the background when a run begins.
+
+    Attributes:
+        ship_package: Send lakegc's own code to the executors of a cluster.
+    """
+
+    ship_package: bool = True
+
+    _starting: Future[SparkSession] | None = PrivateAttr(default=None)
+
+    def start_ahead(self) -> None:
+        """Begin to start the session, so that Spark starts while the server is asked."""
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lakegc-spark")
+        self._starting = executor.submit(self._start)
+        executor.shutdown(wait=False)
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session, waited for if need be.
+
+        Raises:
+            SettingsError: If there is no Java that Spark can run on.
+        """
+        return self._start() if self._starting is None else self._starting.result()
+
+    def _start(self) -> SparkSession:
+        if SparkSession.getActiveSession() is None:
+            check_java()
+        # Spark itself keeps one session per process, whoever asks first.
+        session: SparkSession = with_named_classes(super().spark_session)
+        prepare_cluster(session, ship_package=self.ship_package)
+        return session
+
+
+class Runs(dg.ConfigurableResource[Any]):
+    """Opens the run of a partition: repository, server, store and what the settings allow."""
+
+    wiring: dg.ResourceDependency[Wiring]
+    spark: dg.ResourceDependency[SparkResource]
+    s3: dg.ResourceDependency[Any]
+    azure: dg.ResourceDependency[Any]
+
+    _dagster: dg.InitResourceContext | None = PrivateAttr(default=None)
+    _environment: Environment | None = PrivateAttr(default=None)
+    _opened: dict[tuple[str, RunKey], Run] = PrivateAttr(default_factory=dict)
+    _retries: defaultdict[tuple[str, str], Retries] = PrivateAttr(
+        default_factory=lambda: defaultdict(Retries)
+    )
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Start Spark in the background."""
+        self._dagster = context
+        self.spark.start_ahead()
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that hears what runs do."""
+        return self.wiring.observer
+
+    @contextmanager
+    def opened(
+        self, partition_key: str, step: str, config: MarkConfig | LeaseConfig | None = None
+    ) -> Iterator[Run]:
+        """Give the run of a partition to a step, and turn the engine's errors into Dagster's.
+
+        The server is asked for the repository once for all tables of a Dagster run; the sweep asks
+        again by itself before it deletes.
+
+        Args:
+            partition_key: Repository and run key.
+            step: The table, or what else is made, that this is about.
+            config: What a person asks of it.
+
+        Yields:
+            The run.
+        """
+        state = _STATES.get(step, NOTHING_DELETED)
+        with self._opened_in(state, partition_key, step, config) as run:
+            yield run
+
+    @contextmanager
+    def making(
+        self, partition_key: str, spec: TableSpec, config: MarkConfig | LeaseConfig | None = None
+    ) -> Iterator[Run]:
+        """Give the run of a partition to the asset that makes a table."""
+        self.observer.started(spec.name)
+        sweeps = spec is DELETION_REPORT
+        before = NOTHING_BY_THIS_SWEEP if sweeps else NOTHING_DELETED
+        job: JobName = "sweep" if sweeps else "mark"
+        with self._opened_in(before, partition_key, spec.name, config, job) as run:
+            yield run
+
+    @contextmanager
+    def _opened_in(
+        self,
+        state: str,
+        partition_key: str,
+        step: str,
+        config: MarkConfig | LeaseConfig | None,
+        job: JobName | None = None,
+    ) -> Iterator[Run]:
+        run = None
+
+        def tell(error: LakegcError) -> None:
+            self.observer.failed(step, error)
+            if job is not None and not isinstance(error, TransientError):
+                self._cancel_if_wrong(partition_key, run, job, error)
+
+        try:
+            retries = self._retries[partition_key, step]
+            with (
+                raising_failures(tell, retry_after=self.wiring.retry_after, retries=retries),
+                phase(state),
+            ):
+                run = self._open(*parse_partition_key(partition_key))
+                yield run if config is None else replace(run, **config.model_dump())
+        except (dg.Failure, dg.RetryRequested):
+            raise
+        except Exception as error:
+            self.observer.broke(step, state_of(error))
+            raise
+
+    def _cancel_if_wrong(
+        self, partition_key: str, run: Run | None, job: JobName, error: LakegcError
+    ) -> None:
+        """Let a person's wrong request end as canceled.
+
+        Dagster shows every table and check that a failed run had planned as failed, also those that
+        an earlier run of the same key made. A run of a schedule fails, because nobody looks at it.
+        """
+        asked = None if self._dagster is None else self._dagster.run
+        instance = None if self._dagster is None else self._dagster.instance
+        if asked is None or instance is None or "dagster/schedule_name" in asked.tags:
+            return
+        wiring = self.wiring
+        if engine.requests.was_wrong(wiring.settings, partition_key, run, job, wiring.clock.now()):
+            instance.report_run_canceling(asked, message=str(error))
+
+    def longest_kept(self, at_least: int) -> int:
+        """Return the largest number of runs that any repository of the settings keeps."""
+        settings = self.wiring.settings
+        others = (
+            []
+            if settings is None
+            else [table.run_options().keep_runs for table in settings.repository_tables]
+        )
+        return max([at_least, *others])
+
+    @property
+    def environment(self) -> Environment:
+        """Server, store, Spark and time, as the settings have them; made once, without a request.
+
+        Raises:
+            SettingsError: If there are no settings, or no keys.
+        """
+        settings = self.wiring.settings
+        if settings is None:
+            raise no_settings()
+        if self._environment is None:
+            store_options = with_azure(with_s3(settings.store_options(), self.s3), self.azure)
+            clock = self.wiring.clock
+            server = engine.lakefs.LakeFSServer(
+                settings.server_options(), clock=clock, on_away=self.observer.away
+            )
+            self._environment = environment_of(
+                settings, server, store_options, lambda: self.spark.spark_session, clock
+            )
+        return self._environment
+
+    def _open(self, repository_id: str, key: RunKey) -> Run:
+        settings = self.wiring.settings
+        if settings is None:
+            raise no_settings()
+        found = self._opened.get((repository_id, key))
+        if found is None:
+            options = settings.run_options(repository_id)
+            found = self._opened[repository_id, key] = open_run(
+                self.environment,
+                repository_id,
+                key,
+                options,
+            )
+        return found
+
+
+def build_resources(
+    wiring: Wiring, s3: "S3Resource | None" = None, azure: "AzureResource | None" = None
+) -> dict[str, Any]:
+    """Make the resources that assets name; this starts nothing and sends no request.
+
+    Args:
+        wiring: Settings, clock, observer.
+        s3: The S3 resource of a code location that has one; else the settings and the AWS chain
+            give credentials.
+        azure: The Azure resource of a code location that has one; else the settings and Azure's
+            usual chain give credentials.
+    """
+    settings = wiring.settings
+    session = (
+        SparkResource(spark_config=spark_config(master=default_master()))
+        if settings is None
+        else SparkResource(
+            spark_config=settings.spark_config(), ship_package=settings.spark.ship_package
+        )
+    )
+    stores: dict[str, Any] = {
+        "s3": NoS3() if s3 is None else s3,
+        "azure": NoAzure() if azure is None else azure,
+    }
+    runs = Runs(wiring=wiring, spark=session, **stores)
+    return {"spark": session, **stores, "runs": runs}

@@ -1,0 +1,249 @@
+"""The options of a run: each with its default, its bounds and its name in settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from spark_core.clocks import MAX_CLOCK_SKEW
+
+# A century. A longer time is a typing error, and datetime cannot subtract it.
+_LONGEST_DAYS = 36_500
+
+_SECONDS = "_seconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """The declaration of an option; name, type and default are taken from `RunOptions`.
+
+    Attributes:
+        unit: The unit in which settings write a duration as a number.
+        setting: Its name in settings; left out, its own name and the unit.
+        words: The words of settings for False and for True, if they are others.
+        ge: Least number in settings ...
+        gt: ... or the number that it has to be above.
+        le: Largest number in settings.
+        decides: Whether it decides what may go, so that the verdict keeps it.
+        lifts: Checks whose refusal it lifts, or that refusal in words.
+    """
+
+    name: str = ""
+    type: Any = None
+    default: Any = None
+    unit: str = ""
+    setting: str = ""
+    words: tuple[str, str] | None = None
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    decides: bool = False
+    lifts: tuple[str, ...] = ()
+
+    def read(self, written: Any) -> Any:
+        """Return the option's value for a value in settings."""
+        if self.words:
+            return written == self.words[True]
+        return timedelta(**{self.unit: written}) if self.unit else written
+
+    def write(self, value: Any) -> Any:
+        """Return the value in settings for a value of the option."""
+        if self.words:
+            return self.words[value]
+        return value / timedelta(**{self.unit: 1}) if self.unit else value
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run may do and how far it goes; each value's default is the careful one.
+
+    The settings file takes names, types, bounds and defaults from here, and docs/settings.md these
+    sentences.
+
+    Attributes:
+        may_sweep: `mark` shows what would go, `sweep` also deletes it.
+        min_age: An object younger than this is never considered, nor one that is older by no more
+            than clocks may differ; at least the server's grace period.
+        allow_unsafe_min_age: Accept less than that; only for repositories that the list
+            `throwaway_repositories` names.
+        flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
+        tags_protect: Every tag keeps the commit it names.
+        clock_margin: How much more generous than the rules our own retention is, for time zones and
+            clocks.
+        twin_calls: Calls to the server that looking for hidden entries may take; left out, 1000 or
+            ten for each branch. What they do not reach is kept.
+        hidden_entries: `by_time` asks a branch only about objects that can have been staged since
+            its head was made; `ask_all` asks every branch about all, whenever they were uploaded.
+        longest_upload: How long an upload through the server may take: its object's name and date
+            are of its beginning.
+        branches_at_once: Branches that the server is asked about side by side.
+        strangers: What becomes of objects below `data/` whose names lakeFS did not give. An entry
+            that names one by another name of the store, such as an access point, does not keep it;
+            put a hold on those.
+        inherited: What becomes of objects that are older than the repository.
+        policies: `mark` shows in each mark what the repository's retention policy names, and lets
+            nothing of it go; `off` does not look at the policy.
+        max_policy_share: Warn when one rule of the policy names more than this share of the objects
+            or bytes, from `share_from_objects` on.
+        explain: What a report says of an object that only expired commits had: `full` its path, its
+            last commit and the rule that let it go; `short` that such a commit had it; `off`
+            nothing. Only words depend on it.
+        max_expired_share: Refuse when more than this share of the objects or bytes would go ...
+        max_missing_share: ... or when more than this share of what heads and staged entries reach
+            is not in the store ...
+        share_from_objects: ... but only from this many objects on.
+        max_sudden_drop: Refuse when objects, live objects or retained commits are fewer by more
+            than this share than at the last run that passed ...
+        max_expired_rise: ... or when this much more of the objects would go than then (0.25 means
+            25 points of a hundred).
+        max_clock_skew: Refuse when the clock of server or store is further from this machine's; it
+            cannot be raised.
+        max_mark_age: A mark whose reading began longer ago than this is not swept.
+        max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks
+            together; left out, as fast as the store takes it.
+        reread_every: How old the second look at what is referenced may be when a batch is deleted;
+            what is staged may be older where reading it takes longer than a quarter of that.
+        quarantine: Move objects to lakegc's own folder instead of deleting them; `lakegc restore`
+            brings them back.
+        quarantine_days: How long they stay there, counted from the end of the sweep; then they are
+            deleted for good.
+        repository_cache: How long the server may go on answering for a repository that was just
+            deleted.
+        range_partitions: Tasks of Spark for reading metaranges, ranges and slices, at most.
+        read_threads: Reads that one Spark task keeps under way.
+        write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that
+            job sweeps it unseen.
+        exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour
+            create-if-absent, too.
+        lease_ttl: How long the lease of a sweep is good for without a sign of life of its holder;
+            it is renewed three times in that time.
+        price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs` and
+            `status` then also say money.
+        keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports
+            stay.
+    """
+
+    may_sweep: Annotated[bool, Option(setting="mode", words=("mark", "sweep"))] = False
+    min_age: Annotated[
+        timedelta,
+        Option(
+            unit="hours",
+            ge=0,
+            le=_LONGEST_DAYS * 24,
+            decides=True,
+            lifts=("only_old_objects_expire",),
+        ),
+    ] = timedelta(hours=24)
+    allow_unsafe_min_age: Annotated[
+        bool, Option(decides=True, lifts=("a `min_age_hours` below the grace period",))
+    ] = False
+    flat: Annotated[bool, Option(decides=True)] = False
+    tags_protect: Annotated[bool, Option(decides=True)] = True
+    clock_margin: Annotated[
+        timedelta, Option(unit="minutes", ge=0, le=7 * 24 * 60, decides=True)
+    ] = timedelta(hours=1)
+    twin_calls: Annotated[int | None, Option(ge=0, lifts=("hidden_entries_were_asked",))] = None
+    hidden_entries: Annotated[Literal["by_time", "ask_all"], Option(decides=True)] = "by_time"
+    longest_upload: Annotated[
+        timedelta, Option(unit="days", ge=0, le=_LONGEST_DAYS, decides=True)
+    ] = timedelta(days=7)
+    branches_at_once: Annotated[int, Option(ge=1, le=256)] = 16
+    strangers: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
+    inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
+    policies: Literal["off", "mark"] = "off"
+    max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
+    explain: Literal["full", "short", "off"] = "full"
+    max_expired_share: Annotated[
+        float, Option(ge=0, le=1, lifts=("expired_share_is_plausible",))
+    ] = 0.5
+    max_missing_share: Annotated[float, Option(ge=0, le=1, lifts=("live_objects_are_listed",))] = (
+        0.01
+    )
+    share_from_objects: Annotated[
+        int,
+        Option(
+            ge=0,
+            lifts=(
+                "live_objects_are_listed",
+                "expired_share_is_plausible",
+                "nothing_changed_suddenly",
+            ),
+        ),
+    ] = 1_000
+    max_sudden_drop: Annotated[float, Option(ge=0, le=1, lifts=("nothing_changed_suddenly",))] = 0.5
+    max_expired_rise: Annotated[float, Option(ge=0, le=1, lifts=("nothing_changed_suddenly",))] = (
+        0.25
+    )
+    max_clock_skew: Annotated[
+        timedelta,
+        Option(unit="seconds", ge=5, le=MAX_CLOCK_SKEW.total_seconds(), lifts=("clocks_agree",)),
+    ] = MAX_CLOCK_SKEW
+    max_mark_age: Annotated[
+        timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS, lifts=("mark_is_recent",))
+    ] = timedelta(days=7)
+    max_deletes_per_second: Annotated[float | None, Option(gt=0)] = None
+    reread_every: Annotated[
+        timedelta, Option(unit="minutes", setting="reread_minutes", gt=0, le=10)
+    ] = timedelta(minutes=10)
+    quarantine: bool = False
+    quarantine_days: Annotated[float, Option(ge=1, le=_LONGEST_DAYS)] = 30
+    repository_cache: Annotated[timedelta, Option(unit="seconds", ge=0, le=3600)] = timedelta(
+        seconds=8
+    )
+    range_partitions: Annotated[int, Option(ge=1, le=100_000)] = 50
+    read_threads: Annotated[int, Option(ge=1, le=256)] = 8
+    write_reference_mark: bool = False
+    exclusive: Annotated[
+        bool, Option(lifts=("a store that does not keep the condition of a put",))
+    ] = False
+    lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
+    price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    keep_runs: Annotated[int, Option(ge=1, le=100_000)] = 14
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The options that decide what may go, as JSON: durations in `..._seconds`."""
+        found: dict[str, Any] = {}
+        for option in OPTIONS:
+            value = getattr(self, option.name)
+            if option.decides and option.unit:
+                found[f"{option.name}{_SECONDS}"] = value.total_seconds()
+            elif option.decides:
+                found[option.name] = value
+        return found
+
+    def as_decided(self, asked: Mapping[str, Any]) -> RunOptions:
+        """Return these options with the values that `deciding` kept, without former options."""
+        known = {option.name for option in OPTIONS}
+        decided: dict[str, Any] = {
+            name.removesuffix(_SECONDS): timedelta(seconds=value)
+            if name.endswith(_SECONDS)
+            else value
+            for name, value in asked.items()
+        }
+        return replace(self, **{name: value for name, value in decided.items() if name in known})
+
+    @property
+    def accepted_skew(self) -> timedelta:
+        """How far two clocks may differ without a refusal."""
+        return min(self.max_clock_skew, MAX_CLOCK_SKEW)
+
+
+def _declared() -> tuple[Option, ...]:
+    hints = get_type_hints(RunOptions, include_extras=True)
+    found = []
+    for each in fields(RunOptions):
+        kind, option = hints[each.name], Option()
+        if get_origin(kind) is Annotated:
+            kind, option = get_args(kind)
+        setting = option.setting or (f"{each.name}_{option.unit}" if option.unit else each.name)
+        found.append(
+            replace(option, name=each.name, type=kind, default=each.default, setting=setting)
+        )
+    return tuple(found)
+
+
+OPTIONS = _declared()
+"""Every option, in the order of `RunOptions`."""

@@ -1,0 +1,409 @@
+"""The executors' part of a sweep: recheck, intent, deletion and outcome, lot by lot.
+
+The objects of a batch are rechecked together. Some batches form a lot: one intent, their requests
+side by side, one outcome. So a journal has few parts, and a task need not wait after each request
+to a store that takes few keys in one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_core import schemas
+from spark_core.addresses.candidates import Limits
+from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.records.journal import Journal
+from spark_core.storage import ObjectStore
+from spark_core.storage.contract import Outcomes, Pace
+from spark_core.sweep.deadline import Clocks, Deadline, DeadlinePassedError, Timer
+from spark_core.sweep.pacing import Pacer
+from spark_core.sweep.plan import require_allowed
+from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
+
+# Rows that are looked at together.
+BATCH_ROWS = 1_000
+# Most rows of one intent.
+LOT_ROWS = 25_000
+# A lot that is older than this takes no more batches: the look at its first objects must not become
+# old.
+LOT_SECONDS = 10.0
+# Requests of a task that are under way at once, where deletions have no limit.
+REQUESTS_AT_ONCE = 4
+# Undeleted objects that a task names to the driver.
+NAMED = 20
+
+TALLY = pa.schema([pa.field("tally", pa.string(), nullable=False)])
+
+# Deletes objects as `ObjectStore.delete` does: one outcome per key, in the order given.
+Dispose: TypeAlias = Callable[[ObjectStore, Sequence[str], Pace], Outcomes]
+
+# What became of an object: its outcome, and the cause of one that is not wanted.
+_Answer = tuple[str, str | None]
+# An object as the mark listed it, and when it was last seen so.
+_Planned = tuple[Row, float]
+
+
+def delete(store: ObjectStore, addresses: Sequence[str], pace: Pace) -> Outcomes:
+    """Delete objects for good."""
+    return store.delete(addresses, pace=pace)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What the driver tells every task of a round.
+
+    Attributes:
+        journal: Where intents and outcomes are written. Objects are deleted in the journal's store.
+        limits: The limits that each address is compared with once more.
+        deadline: Until when requests may be sent.
+        sweep: Id of the process that sweeps.
+        round: Number of the round in that process.
+        deletes_per_second: Most deletions of each task per second; None: no limit.
+        threads: Objects that a task asks the store for at once.
+        dispose: Deletes objects, or moves them to quarantine.
+        batch_rows: Rows of one batch.
+        lot_rows: Rows of one lot.
+        requests_at_once: Requests of a task that are under way at once, where deletions have no
+            limit.
+        clocks: The executor's clocks; None means its own.
+    """
+
+    journal: Journal
+    limits: Limits
+    deadline: Deadline
+    sweep: str
+    round: int
+    deletes_per_second: float | None = None
+    threads: int = 8
+    dispose: Dispose = delete
+    batch_rows: int = BATCH_ROWS
+    lot_rows: int = LOT_ROWS
+    requests_at_once: int = REQUESTS_AT_ONCE
+    clocks: Clocks | None = None
+
+
+@dataclass
+class Tally:
+    """What tasks did, as far as the driver needs it.
+
+    Attributes:
+        objects: Number by outcome; `unsent` ones are left to the next round.
+        size_bytes: Bytes by outcome.
+        left: Some of the objects that the store did not delete: address, outcome and cause.
+        retries: Attempts at tasks that had an earlier attempt.
+    """
+
+    objects: Counter[str] = field(default_factory=Counter)
+    size_bytes: Counter[str] = field(default_factory=Counter)
+    left: list[tuple[str, str, str]] = field(default_factory=list)
+    retries: int = 0
+
+    def count(self, address: str, size: int, answer: _Answer) -> None:
+        """Add one object."""
+        outcome, error = answer
+        self.objects[outcome] += 1
+        self.size_bytes[outcome] += size
+        if outcome in {"refused", "failed"} and len(self.left) < NAMED:
+            self.left.append((address, outcome, error or ""))
+
+    def add(self, other: Tally) -> None:
+        """Add what another task did."""
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+        self.left = sorted([*self.left, *other.left])[:NAMED]
+        self.retries += other.retries
+
+    @property
+    def concluded(self) -> int:
+        """Number of objects that are not left to the next round."""
+        return self.objects.total() - self.objects["unsent"]
+
+    def to_json(self) -> str:
+        """Serialize it for the driver."""
+        return json.dumps([self.objects, self.size_bytes, self.left, self.retries])
+
+    @classmethod
+    def from_json(cls, text: str) -> Tally:
+        """Read it back."""
+        objects, size_bytes, left, retries = json.loads(text)
+        return cls(
+            Counter(objects),
+            Counter(size_bytes),
+            [(row[0], row[1], row[2]) for row in left],
+            retries,
+        )
+
+
+def run_task(orders: Orders, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Delete the objects of one Spark task until they are done or the deadline has passed.
+
+    Args:
+        orders: The driver's orders.
+        batches: Columns address, size_bytes, last_modified, and `why` (what references the object
+            now, else null); sorted by slice and address.
+
+    Yields:
+        One row with the task's tally.
+
+    Raises:
+        UnsafePlanError: If a row may not be deleted at all, or the store does not answer for each
+            object.
+    """
+    task = _Task(orders)
+    for rows in _rebatched(batches, orders.batch_rows):
+        require_allowed(rows, orders.limits)
+        task.take(rows)
+    task.delete_lot()
+    yield pa.record_batch([[task.tally.to_json()]], schema=TALLY)
+
+
+def _rebatched(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Cut batches to `size` rows, except the last one."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        begin = 0
+        while begin < batch.num_rows:
+            piece = batch.slice(begin, size - rows)
+            waiting.append(piece)
+            begin, rows = begin + piece.num_rows, rows + piece.num_rows
+            if rows == size:
+                yield pa.concat_batches(waiting)
+                waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+class _Task:
+    """One attempt at one Spark task."""
+
+    def __init__(self, orders: Orders) -> None:
+        self._orders = orders
+        self._store = orders.journal.store
+        self._timer: Timer = orders.deadline.start(self._store, orders.clocks)
+        self._examiner = Examiner(self._store, orders.threads, self._timer.clocks.monotonic)
+        self.tally = Tally()
+        self._lot: list[tuple[pa.RecordBatch, list[Seen]]] = []
+        self._lot_until = 0.0
+        self._number = 0
+        context = TaskContext.get()
+        # Unique among all attempts at all tasks of a session, including a second copy of the same
+        # task.
+        self._name = (
+            "0.0" if context is None else f"{context.partitionId()}.{context.taskAttemptId()}"
+        )
+        if context is not None and context.attemptNumber():
+            self.tally.retries = 1
+        self._pacer: Pacer | None = None
+        if orders.deletes_per_second is not None:
+            self._pacer = Pacer(orders.deletes_per_second, self._store.delete_batch_size)
+            if context is not None and context.attemptNumber() > 0:
+                self._pacer.hold_back()
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        """Look at a batch's objects and add them to the lot; delete a large or old lot."""
+        if self._timer.passed:
+            self._count(rows, {})
+            return
+        monotonic = self._timer.clocks.monotonic
+        if not self._lot:
+            left = (self._timer.instant - self._timer.now()).total_seconds()
+            # In a short round the objects must still be sent within it.
+            self._lot_until = monotonic() + min(LOT_SECONDS, left / 4)
+        self._lot.append((rows, self._examiner.examine(rows)))
+        if (
+            sum(rows.num_rows for rows, _ in self._lot) >= self._orders.lot_rows
+            or monotonic() >= self._lot_until
+        ):
+            self.delete_lot()
+
+    def delete_lot(self) -> None:
+        """Delete the lot, and write down the outcome."""
+        if not self._lot:
+            return
+        rows = pa.concat_batches([rows for rows, _ in self._lot])
+        seen = [state for _, states in self._lot for state in states]
+        self._lot = []
+        columns = [
+            rows.column(name).to_pylist() for name in ("address", "size_bytes", "last_modified")
+        ]
+        planned = dict(
+            zip(
+                columns[0],
+                zip(zip(*columns, strict=True), (one.at for one in seen), strict=True),
+                strict=True,
+            )
+        )
+        known = {
+            address: found
+            for address, reason, state in zip(
+                columns[0], rows.column("why").to_pylist(), seen, strict=True
+            )
+            if (found := _without_asking(reason, state)) is not None
+        }
+        asked = (
+            {}
+            if self._timer.passed
+            else {key: one for key, one in planned.items() if key not in known}
+        )
+        known |= self._delete(rows, asked, known)
+        self._count(rows, known)
+
+    def _count(self, rows: pa.RecordBatch, known: dict[str, _Answer]) -> None:
+        addresses, sizes = rows.column("address").to_pylist(), rows.column("size_bytes").to_pylist()
+        for address, size in zip(addresses, sizes, strict=True):
+            self.tally.count(address, size, known.get(address, ("unsent", None)))
+
+    def _delete(
+        self, rows: pa.RecordBatch, asked: Mapping[str, _Planned], known: Mapping[str, _Answer]
+    ) -> dict[str, _Answer]:
+        """Journal, delete and journal again; return the answers for the objects asked for."""
+        batch = f"{self._orders.sweep}.{self._orders.round}.{self._name}.{self._number}"
+        self._number += 1
+        journal, sizes = (
+            self._orders.journal,
+            dict(zip(*(rows.column(i).to_pylist() for i in (0, 1)), strict=True)),
+        )
+        if asked:
+            journal.intend(batch, self._entries(dict.fromkeys(asked, ("intended", None)), sizes))
+        answers, error = self._send(asked)
+        if known or answers:
+            journal.conclude(batch, self._entries({**known, **answers}, sizes))
+        if error is not None:
+            raise error
+        return answers
+
+    def _entries(self, known: dict[str, _Answer], sizes: dict[str, int]) -> pa.RecordBatch:
+        at = self._timer.now()
+        return pa.record_batch(
+            [
+                pa.array(known, pa.string()),
+                pa.array([sizes[address] for address in known], pa.int64()),
+                pa.array([outcome for outcome, _ in known.values()], pa.string()),
+                pa.array([error for _, error in known.values()], pa.string()),
+                pa.array([at] * len(known), schemas.INSTANT),
+            ],
+            schema=schemas.JOURNAL,
+        )
+
+    def _send(self, asked: Mapping[str, _Planned]) -> tuple[dict[str, _Answer], Exception | None]:
+        """Send requests, several at once without a limit, until one has no known outcome.
+
+        Returns:
+            The answer for each object, except those without a known outcome; and the error that
+            ended it.
+        """
+        size = self._store.delete_batch_size if self._pacer is None else self._pacer.batch_size
+        keys = list(asked)
+        requests = [
+            {key: asked[key] for key in keys[begin : begin + size]}
+            for begin in range(0, len(keys), size)
+        ]
+        at_once = (
+            1 if self._pacer is not None else min(self._orders.requests_at_once, len(requests))
+        )
+        if at_once <= 1:
+            answers: Iterator[dict[str, _Answer]] = map(self._answered, requests)
+            return _gathered(answers)
+        with ThreadPoolExecutor(at_once, thread_name_prefix="lakegc-delete") as pool:
+            return _gathered(pool.map(self._answered, requests))
+
+    def _answered(self, request: Mapping[str, _Planned]) -> dict[str, _Answer]:
+        known: dict[str, _Answer] = dict.fromkeys(request, ("unsent", None))
+        keys = [] if self._timer.passed else self._still_there(request)
+        # The deadline is also checked after the questions, because quarantine copies before it asks
+        # the pace.
+        if not keys or self._timer.passed:
+            return known
+        pace = _Pace(self._timer, self._pacer)
+        try:
+            known |= self._request(keys, pace)
+        except DeadlinePassedError:
+            if pace.sent:
+                # Nobody knows what a request under way has done. Its intent stays open, and the
+                # next round looks.
+                known = {key: one for key, one in known.items() if key not in set(keys)}
+        return known
+
+    def _still_there(self, request: Mapping[str, _Planned]) -> list[str]:
+        """Ask again for objects that were seen too long ago, and return those that are unchanged.
+
+        The others are left to the next round, which looks anew.
+        """
+        oldest = self._timer.clocks.monotonic() - SEEN_SECONDS
+        old = {key: row for key, (row, at) in request.items() if at < oldest}
+        seen = (
+            dict(zip(old, self._examiner.examine_again(list(old.values())), strict=True))
+            if old
+            else {}
+        )
+        return [key for key in request if key not in seen or seen[key].state == "there"]
+
+    def _request(self, keys: list[str], pace: Pace) -> dict[str, _Answer]:
+        try:
+            outcomes = self._orders.dispose(self._store, keys, pace)
+        except LakegcError as error:
+            return dict.fromkeys(keys, ("failed", str(error)))
+        answered = [outcome.key for outcome in outcomes]
+        if answered != keys:
+            raise UnsafePlanError(
+                f"the store answered for {len(answered)} of {len(keys)} objects of a batch; what "
+                "it did is unknown. Run the sweep again: it looks at each object."
+            )
+        # The object was there a moment ago, and lakegc asked for its deletion: a repeated request
+        # finds the result of the first one.
+        return {
+            outcome.key: (
+                "deleted" if outcome.outcome == "already_gone" else outcome.outcome,
+                outcome.error,
+            )
+            for outcome in outcomes
+        }
+
+
+@dataclass
+class _Pace:
+    """Waits for the limit, and stops every request after the deadline."""
+
+    timer: Timer
+    pacer: Pacer | None
+    sent: bool = False
+
+    def __call__(self) -> None:
+        self.timer.require()
+        if self.pacer is not None:
+            self.pacer()
+            self.timer.require()
+        self.sent = True
+
+
+def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer], Exception | None]:
+    """Collect answers up to the first error; nothing more is sent after it."""
+    known: dict[str, _Answer] = {}
+    try:
+        for answer in answers:
+            known |= answer
+    except Exception as error:  # noqa: BLE001 - raised again, behind what was answered before
+        return known, error
+    return known, None
+
+
+def _without_asking(why: str | None, seen: Seen) -> _Answer | None:
+    """Return an object's outcome if no deletion must or need be asked for; else None."""
+    if seen.state == "absent":
+        return "already_gone", None
+    if why is not None:
+        return "kept", f"referenced again: {why}"
+    if seen.state == "changed":
+        return "kept", seen.why
+    if seen.state == "unseen":
+        return "failed", seen.why
+    return None

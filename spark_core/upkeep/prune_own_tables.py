@@ -1,0 +1,485 @@
+"""House-keeping: delete lakegc's own tables of old runs; count what the server leaves behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_core import lakegc_keys, report, sweep
+from spark_core.checks import verdict
+from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
+from spark_core.lock import lease
+from spark_core.model import RunKey
+from spark_core.phases import keeping_house, phase
+from spark_core.records import tables
+from spark_core.records.figures import CommitsFigures, ListedFigures
+from spark_core.records.tables import (
+    DELETION_REPORT,
+    EXPIRED_ADDRESSES,
+    NAMESPACE_SLICES,
+    RETAINED_COMMITS,
+)
+from spark_core.report.values import bytes_text
+from spark_core.run import Run
+from spark_core.storage import ObjectStore
+from spark_core.storage.listings import listed_together
+from spark_core.sweep import quarantine
+from spark_core.upkeep import purge_quarantine, quarantine_days_over
+
+_RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
+# The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
+# what is gone.
+PRUNED_TABLES = (*tables.MARK_TABLES, *tables.OPTIONAL_TABLES)
+# Exactly what `tables.store_table`, the journal and a killed reading of diffs (`mark.uncommitted`)
+# write. Of the other names that begin with an underscore, manifests, verdicts and reports stay.
+_PARTS = re.compile(
+    rf"{re.escape(lakegc_keys.ROOT)}(?:"
+    rf"(?:{'|'.join(spec.folder for spec in PRUNED_TABLES)})/{_RUN}/{lakegc_keys.PART}"
+    rf"|{tables.UNCOMMITTED_ADDRESSES.folder}/{_RUN.replace('run>', 'diffs>')}/{lakegc_keys.DIFFS}"
+    rf"|{lakegc_keys.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
+    rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
+)
+_FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, lakegc_keys.JOURNAL)
+
+# Ids of the server's own runs (xid).
+_SERVER_RUN = r"[0-9a-v]{20}"
+
+
+@dataclass
+class Pruned:
+    """What one prune deleted; it counts as it goes, so an error leaves the counts of what was done.
+
+    Attributes:
+        runs: The runs whose tables are gone now.
+        objects: Files deleted ...
+        size_bytes: ... and their bytes.
+        left: Files that the store did not delete; the next time tries them again.
+        kept: Why runs older than those that are kept stay, by run key.
+        begun: Whether anything may have been deleted.
+        not_now: Why nothing was done at all; None if it was.
+        purged: What the end of quarantine deleted; None if nothing was due, or it was not begun.
+        not_purged: Why nothing in quarantine was deleted although it was due; None if it was, or
+            nothing was due.
+    """
+
+    runs: list[RunKey] = field(default_factory=list)
+    objects: int = 0
+    size_bytes: int = 0
+    left: int = 0
+    kept: dict[str, str] = field(default_factory=dict)
+    begun: bool = False
+    not_now: str | None = None
+    purged: purge_quarantine.Purged | None = None
+    not_purged: str | None = None
+
+    @property
+    def gone(self) -> int | None:
+        """Objects known to be gone, of old runs and of quarantine; None before deletion began."""
+        return (
+            self.objects + (self.purged.objects if self.purged is not None else 0)
+            if self.begun
+            else None
+        )
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the server wrote for collections and never deletes.
+
+    Attributes:
+        lists: Lists of retained commits.
+        list_bytes: Their bytes.
+        scans: Files of scans of staged entries.
+        scan_bytes: Their bytes.
+        dump_files: Tables of this run's dump of refs; they cannot be told from a repository's own
+            tables.
+        dump_bytes: Their bytes.
+    """
+
+    lists: int
+    list_bytes: int
+    scans: int
+    scan_bytes: int
+    dump_files: int = 0
+    dump_bytes: int = 0
+
+    @property
+    def objects(self) -> int:
+        """All files but dumps."""
+        return self.lists + self.scans
+
+    @property
+    def size_bytes(self) -> int:
+        """All bytes but those of dumps."""
+        return self.list_bytes + self.scan_bytes
+
+    def __str__(self) -> str:
+        return f"{self.objects:,} files, {bytes_text(self.size_bytes)}"
+
+
+@dataclass
+class _Files:
+    """The files of one run, by key."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    modified: dict[str, datetime] = field(default_factory=dict)
+
+    def add(self, key: str, size: int, modified: datetime) -> None:
+        self.sizes[key], self.modified[key] = size, modified
+
+    @property
+    def newest(self) -> datetime | None:
+        """When the newest file was written."""
+        return max(self.modified.values(), default=None)
+
+    def ended(self, report: str) -> bool:
+        """Say whether the last sweep ended: nothing was journaled after the report was stored."""
+        journaled = [self.modified[key] for key in self.parts if f"/{lakegc_keys.JOURNAL}/" in key]
+        return not journaled or (
+            report in self.modified and max(journaled) <= self.modified[report]
+        )
+
+    @property
+    def parts(self) -> list[str]:
+        """What may be pruned."""
+        return [key for key in self.sizes if _PARTS.fullmatch(key)]
+
+
+def prune(run: Run, done: Pruned) -> None:
+    """Delete the tables of old runs, and the objects whose quarantine days are over.
+
+    The tables and journals of the newest `keep_runs` runs stay. Verdicts, manifests, deletion
+    reports and the reports for people always stay. Everything also stays of a run:
+
+    - that has a file written within `max_mark_age`, because it may still be at work or be swept;
+    - whose sweep did not end;
+    - that has objects in quarantine;
+    - whose report cannot be made before its tables go.
+
+    A namespace that somebody else collects is left for the next time.
+
+    Args:
+        run: The run that has just ended; its own tables stay.
+        done: Counts what is done.
+
+    Raises:
+        LakegcError: If the store cannot be listed or written.
+    """
+    files, quarantined = _by_run(run.store), _quarantined(run.store)
+    old = sorted(files, reverse=True)[run.options.keep_runs :]
+    kept = {
+        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
+    }
+    chosen = [key for key in old if key not in kept and files[key].parts]
+    done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
+    for key in list(chosen):
+        try:
+            _keep_report(run, key, files[key])
+        except (LakegcError, PySparkException, Py4JJavaError) as problem:
+            chosen.remove(key)
+            done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+    is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
+    if not chosen and not is_over:
+        return
+    try:
+        with lease.held(run, "prune") as held:
+            done.begun = True
+            for key in chosen:
+                _remove(run.store, files[key], held, done)
+                done.runs.append(key)
+            if is_over:
+                done.purged = purge_quarantine.Purged()
+                done.not_purged = _purge(run, held, done.purged)
+    except LeaseHeldError as busy:
+        done.not_now = busy.found
+
+
+def _is_over(run: Run) -> tuple[bool, str | None]:
+    """Say whether something may be purged; if its days are over but it may not, say why."""
+    try:
+        over = quarantine_days_over.runs_due(run)
+    except LakegcError as unknown:
+        return False, unknown.found
+    if over and not run.options.may_sweep:
+        return (
+            False,
+            f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing",
+        )
+    return bool(over), None
+
+
+def _purge(run: Run, held: lease.Lease, done: purge_quarantine.Purged) -> str | None:
+    """Purge; return why it ended early.
+
+    The run has done its work, so only a lost lease ends house-keeping.
+    """
+    try:
+        purge_quarantine.purge(run, held, done)
+    except LeaseLostError:
+        raise
+    except LakegcError as unknown:
+        return unknown.found
+    except (PySparkException, Py4JJavaError) as failure:
+        return f"Spark failed: {type(failure).__name__}"
+    return None
+
+
+def left_by_server(store: ObjectStore, prefix: str) -> Left:
+    """Count what the server wrote when it prepared collections; nothing ever deletes it.
+
+    Dumps of refs are not counted: they are tables like a repository's own, named by their content.
+
+    Args:
+        store: Rooted at the namespace.
+        prefix: Where the server keeps its tables.
+
+    References:
+        `lakefs-facts` 5: prepare calls.
+    """
+    where = f"{prefix}/retention/gc/"
+    patterns = {
+        0: re.compile(rf"{re.escape(where)}commits/run_id={_SERVER_RUN}/.+"),
+        2: re.compile(rf"{re.escape(where)}uncommitted/{_SERVER_RUN}/.+"),
+    }
+    counts = [0, 0, 0, 0]
+    for key, size, _ in _listed(store, where, ("commits", "uncommitted")):
+        for number, pattern in patterns.items():
+            if pattern.fullmatch(key):
+                counts[number] += 1
+                counts[number + 1] += size
+    return Left(*counts)
+
+
+@dataclass(frozen=True)
+class House:
+    """What house-keeping did after a run, and what it found.
+
+    Attributes:
+        pruned: What was deleted.
+        left: What the server left; None if it could not be counted.
+        problem: The error that ended house-keeping; the run has done its work all the same.
+    """
+
+    pruned: Pruned
+    left: Left | None
+    problem: str | None = None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Both as figures; JSON values only."""
+        pruned, left = self.pruned, self.left
+        counted = (
+            {
+                "left_by_server_objects": left.objects,
+                "left_by_server_bytes": left.size_bytes,
+                "dump_files": left.dump_files,
+                "dump_bytes": left.dump_bytes,
+            }
+            if left is not None
+            else {}
+        )
+        return {
+            "pruned_runs": [str(key) for key in pruned.runs],
+            "pruned_objects": pruned.objects,
+            "pruned_bytes": pruned.size_bytes,
+            "not_pruned": dict(pruned.kept),
+            "not_now": pruned.not_now,
+            "purged": None if pruned.purged is None else asdict(pruned.purged),
+            "not_purged": pruned.not_purged,
+            "problem": self.problem,
+            **counted,
+        }
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        clauses = (
+            []
+            if self.left is None
+            else [f"the server keeps files of every collection: {self.left}"]
+        )
+        if self.left is not None and self.left.dump_files:
+            clauses.append(
+                f"and this one's dump of refs: {self.left.dump_files} files, "
+                f"{bytes_text(self.left.dump_bytes)}"
+            )
+        if self.pruned.objects:
+            clauses.append(
+                f"tables of {len(self.pruned.runs)} old runs pruned ({self.pruned.objects:,} "
+                f"files, {bytes_text(self.pruned.size_bytes)})"
+            )
+        if self.pruned.left:
+            clauses.append(f"{self.pruned.left} of their files are left for the next time")
+        clauses += self._quarantine_words()
+        if self.pruned.not_now is not None:
+            clauses.append(f"nothing pruned now: {self.pruned.not_now}")
+        if self.problem is not None:
+            clauses.append(f"not finished: {self.problem}")
+        return "; ".join(clauses)
+
+    def _quarantine_words(self) -> Iterator[str]:
+        purged = self.pruned.purged
+        if purged is not None and purged.objects:
+            where = (
+                f"listed in {purged.record}"
+                if purged.record is not None
+                else "of which no record could be written"
+            )
+            yield (
+                f"quarantine: {purged.objects:,} objects ({bytes_text(purged.size_bytes)}) "
+                f"deleted for good, {where}"
+            )
+        if purged is not None and purged.in_use:
+            yield (
+                f"{purged.in_use:,} objects stay in quarantine because something refers to them "
+                "or holds them, or may (`twin_calls`): `lakegc restore` brings back those that "
+                "are needed"
+            )
+        if purged is not None and purged.left:
+            yield f"{purged.left:,} of its objects are left for the next time"
+        if purged is not None and purged.unknown:
+            yield (
+                f"{purged.unknown:,} may be gone: nobody answered for their deletion, nor "
+                "whether they are there"
+            )
+        if purged is not None and purged.strangers:
+            yield f"{purged.strangers:,} keys in its folders were not put there by a sweep and stay"
+        if self.pruned.not_purged is not None:
+            yield f"the end of quarantine was not reached: {self.pruned.not_purged}"
+
+
+def keep_house(run: Run) -> House:
+    """Prune, and count what the server left, after a run has done its work; no error fails the run.
+
+    Args:
+        run: The run that has ended well.
+    """
+    left, pruned = None, Pruned()
+    try:
+        with phase(lambda: keeping_house(pruned.gone)):
+            dumped = CommitsFigures.of(run.load(RETAINED_COMMITS).manifest)
+            left = replace(
+                left_by_server(
+                    run.store, ListedFigures.of(run.load(NAMESPACE_SLICES).manifest).table_prefix
+                ),
+                dump_files=dumped.dump_files,
+                dump_bytes=dumped.dump_bytes,
+            )
+            prune(run, pruned)
+    except LakegcError as problem:
+        return House(pruned, left, str(problem))
+    except (PySparkException, Py4JJavaError) as failure:
+        return House(pruned, left, sentences(_cause(failure), keeping_house(pruned.gone)))
+    return House(pruned, left)
+
+
+def _cause(problem: Exception) -> str:
+    return (
+        problem.found
+        if isinstance(problem, LakegcError)
+        else f"Spark failed ({type(problem).__name__})"
+    )
+
+
+def after_run(run: Run) -> House:
+    """Keep house if this run has done its work; else do nothing, and say why.
+
+    The caller may have chosen this step alone, for any run. A run whose mark did not pass knows
+    nothing that may be acted on. A run that is still to be swept has not ended.
+
+    Args:
+        run: The run.
+    """
+    try:
+        why = _why_not_yet(run)
+    except LakegcError as unknown:
+        why = unknown.found
+    return keep_house(run) if why is None else House(Pruned(not_now=why), None)
+
+
+def _why_not_yet(run: Run) -> str | None:
+    found = verdict.load(run)
+    confirmed = verdict.confirmed_checks(run, found)
+    if failed := [str(check["name"]) for check in found.failed if check["name"] not in confirmed]:
+        return f"the mark of run {run.key} did not pass ({', '.join(failed)})"
+    verdict.require_recent(run, found)
+    if not run.options.may_sweep:
+        return None
+    if not run.store.exists(tables.manifest_key(DELETION_REPORT, run.key)):
+        return f"run {run.key} is not swept yet"
+    sweep.require_complete(run.load(DELETION_REPORT))
+    return None
+
+
+def _listed(
+    store: ObjectStore, parent: str, folders: Sequence[str]
+) -> Iterator[tuple[str, int, datetime]]:
+    for batch in listed_together(store, parent, folders):
+        columns = (
+            batch.column(name).to_pylist() for name in ("key", "size_bytes", "last_modified")
+        )
+        yield from zip(*columns, strict=True)
+
+
+def _by_run(store: ObjectStore) -> dict[RunKey, _Files]:
+    found: dict[RunKey, _Files] = {}
+    for key, size, modified in _listed(store, lakegc_keys.ROOT, _FOLDERS):
+        run = lakegc_keys.run_of(key)
+        if run is not None:
+            found.setdefault(run, _Files()).add(key, size, modified)
+    return found
+
+
+def _quarantined(store: ObjectStore) -> set[RunKey]:
+    """Return the runs with objects in quarantine; a file system keeps empty folders."""
+    return {
+        key
+        for key in quarantine.runs(store)
+        if any(batch.num_rows for batch in store.list(lakegc_keys.in_quarantine(key)))
+    }
+
+
+def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) -> str | None:
+    """Say why an old run's tables stay; None if they may go."""
+    if key == run.key:
+        return "it is this run"
+    if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
+        return f"something of it was written less than {run.options.max_mark_age} ago"
+    if not files.ended(tables.manifest_key(DELETION_REPORT, key)):
+        return "its sweep did not end"
+    if key in quarantined:
+        return "objects of it are in quarantine"
+    return None
+
+
+def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
+    """Make the report of a run that has none yet, while its tables are still there."""
+    if lakegc_keys.verdict_key(key) not in files.sizes:
+        return  # never marked to its end: there is nothing to report
+    swept = tables.manifest_key(DELETION_REPORT, key) in files.sizes
+    if lakegc_keys.report_keys(key, swept=swept)["json"] in files.sizes:
+        return
+    report.load(replace(run, key=key, known={}))
+
+
+def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:
+    """Delete the parts of one run."""
+    parts = files.parts
+    # The addresses go last: while they are there, the run counts as marked.
+    parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
+    for begin in range(0, len(parts), store.delete_batch_size):
+        held.beat()
+        for outcome in store.delete(parts[begin : begin + store.delete_batch_size]):
+            if outcome.outcome in ("deleted", "already_gone"):
+                done.objects, done.size_bytes = (
+                    done.objects + 1,
+                    done.size_bytes + files.sizes[outcome.key],
+                )
+            else:
+                done.left += 1

@@ -1,0 +1,259 @@
+"""Purge: delete objects for good once their quarantine days are over.
+
+Each object is looked at once more before that, to find whether something needs it. Executors list
+the quarantine and delete from it; the driver holds the tally of each task. The driver itself
+deletes a few objects, with the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.functions as sf
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from spark_core import lakegc_keys, schemas
+from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.lock.lease import Lease
+from spark_core.mark import holds
+from spark_core.mark.holds import Holds
+from spark_core.records.manifest import Part
+from spark_core.run import Run
+from spark_core.spark.tasks import tasks_for
+from spark_core.storage import ObjectStore
+from spark_core.undo import recorded
+from spark_core.undo.recorded import Gate, Orders, Rows, Tally
+from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
+from spark_core.upkeep.quarantine_days_over import list_due
+from spark_core.upkeep.quarantine_still_needed import Needed, needed_finder
+
+# Names with less than this share of their time left are looked for again before a new round.
+_WORTH_A_ROUND = 0.2
+
+
+@dataclass
+class Purged:
+    """What a purge did.
+
+    Attributes:
+        objects: Objects deleted for good ...
+        size_bytes: ... and their bytes.
+        left: Objects that the store did not delete, or that there was no time for; the next purge
+            takes them again.
+        unknown: Objects that may be gone: they were sent, or given to Spark, and their outcome is
+            not known.
+        strangers: Keys in a run's folder that are no address of an object. No sweep put them there,
+            and they stay.
+        in_use: Objects that stay because a hold keeps them, or because something refers or may
+            refer to them and they are not shown to be back in their place.
+        record: Folder of the tables of outcomes, columns of `schemas.PURGED`; None if nothing was
+            written down.
+    """
+
+    objects: int = 0
+    size_bytes: int = 0
+    left: int = 0
+    unknown: int = 0
+    strangers: int = 0
+    in_use: int = 0
+    record: str | None = None
+
+    def add(self, tally: Tally) -> None:
+        """Add what tasks did; objects that they had no time for stay in `left`."""
+        self.objects += tally.objects["purged"]
+        self.size_bytes += tally.size_bytes["purged"]
+        self.in_use += tally.objects["in_use"]
+        self.unknown += tally.objects["unknown"]
+        self.left -= tally.done - tally.objects["left"]
+
+
+def purge(run: Run, held: Lease, done: Purged) -> None:
+    """Delete for good what is in quarantine longer than its days; call it under the lease.
+
+    An object stays if a hold keeps it, by its key or by its old address. It stays if a later sweep
+    of its run moved it and left no report. An object that something refers to also stays, unless it
+    is back in its place and nothing refers to the copy. A look is good for as long as before a
+    deletion by a sweep (`reread_every`). Another look follows if objects are left when it is over.
+
+    Args:
+        run: A run that is marked; its options say how long.
+        held: The lease. It is beaten before each request that deletes, also when a client sends one
+            again. Tasks of Spark send no request shortly before it may run out. An error of the
+            lease, such as its loss, ends the purge.
+        done: Counts what is done, also when an error ends the purge. A refusal of the store is
+            counted in `left`, not raised: the objects are as dead the next time.
+
+    Raises:
+        LakegcError: If the folder cannot be listed, a report cannot be read, or nobody can tell
+            what is needed.
+    """
+    where = lakegc_keys.record(lakegc_keys.PURGES, run.key, run.now())
+    rows, count, strangers = list_due(run, f"{where}planned/")
+    done.strangers += strangers
+    if not count:
+        return
+    work = _Purge(run=run, held=held, where=where, rows=rows, count=count, done=done)
+    try:
+        work.go()
+    finally:
+        work.note_left()
+
+
+@dataclass
+class _Purge:
+    """One purge: rounds over what is left, each under a look and a lease that are still good.
+
+    Attributes:
+        run: A run that is marked.
+        held: The lease.
+        where: Folder of the record.
+        rows: What is to be purged, columns of `quarantine_days_over.OVER`.
+        count: How many of them have no outcome yet.
+        done: Counts what is done.
+    """
+
+    _: KW_ONLY
+    run: Run
+    held: Lease
+    where: str
+    rows: Rows
+    count: int
+    done: Purged
+    _parts: list[Part] = field(default_factory=list)
+    # The outcome that the rest gets if this ends early; None: nothing was asked of the store yet.
+    _rest: Literal["left", "unknown"] | None = None
+
+    def go(self) -> None:
+        """Work in rounds until each object has an outcome, or a round does nothing any more."""
+        run, every, find = self.run, self.run.options.reread_every, needed_finder(self.run)
+        needed, kept, until = None, holds.NONE, run.now()
+        while self.count:
+            rows = self._left()
+            if needed is None or until - run.now() < every * _WORTH_A_ROUND:
+                kept = holds.load(run.store)
+                needed = find(rows, self.count)
+                # They must also cover a request that is under way.
+                until = needed.began + every - min(run.store.options.retry_timeout, every / 2)
+            if self._rest is None:
+                self._rest, self.done.left = "left", self.count
+            tally = self._round(_flagged(rows, needed), kept, until)
+            if self.count and not tally.cut:
+                raise IncompleteReadError(
+                    f"repository {run.repository.id}: Spark lost {self.count} objects in "
+                    "quarantine that were to be purged. Run again; if it stays, report it with "
+                    "this text and Spark's version."
+                )
+            if not tally.done:
+                return
+
+    def _left(self) -> Rows:
+        return recorded.without(
+            self.run, self.rows, self._parts, schemas.PURGED, ["run", "address"]
+        )
+
+    def _round(self, flagged: Rows, kept: Holds, until: datetime) -> Tally:
+        """Delete what nothing refers to, then what is back in its place.
+
+        The slow part comes last, so that it cannot keep the others for ever.
+        """
+        total = Tally()
+        parts, release = _in_turn(flagged)
+        try:
+            for some, count in parts:
+                total.add(self._work_on(some, count, kept, until))
+        finally:
+            release()
+        return total
+
+    def _work_on(self, some: Rows, count: int, kept: Holds, until: datetime) -> Tally:
+        run, limit = self.run, self.run.options.max_deletes_per_second
+        tasks = 1 if isinstance(some, pa.Table) else tasks_for(run.spark, count)
+        share = None if limit is None else limit / tasks
+        tally = self._recorded(some, count, Purging(kept, run.options.read_threads, share), until)
+        self.done.add(tally)
+        self.count -= tally.done
+        if tally.problem is not None:
+            if tally.lost:
+                self._rest = "unknown"
+            raise tally.problem
+        return tally
+
+    def _recorded(
+        self, some: Rows, count: int, work: recorded.Work, until: datetime | None
+    ) -> Tally:
+        held = None if until is None else self.held
+        orders = Orders(self.run.store, work, schemas.PURGED, self.where)
+        tally = recorded.work_on(self.run, some, count, orders, held=held, until=until)
+        self._parts += tally.parts
+        if tally.parts or tally.lost:
+            self.done.record = self.where
+        return tally
+
+    def note_left(self) -> None:
+        """Write down the objects without an outcome, however this ended.
+
+        If the store does not take it, only the tally has them.
+        """
+        if self._rest is None or not self.count:
+            return
+        if self._rest == "unknown":
+            self.done.left, self.done.unknown = (
+                self.done.left - self.count,
+                self.done.unknown + self.count,
+            )
+        with suppress(LakegcError, PySparkException, Py4JJavaError):
+            self._recorded(self._left(), self.count, _Noting(self._rest), None)
+
+
+def _flagged(rows: Any, needed: Needed) -> Rows:
+    """Add key_needed and address_needed: whether something refers to a copy, and to its object."""
+    if isinstance(needed.names, frozenset):
+        names = pa.array(sorted(needed.names), pa.string())
+        for name in ("key", "address"):
+            rows = rows.append_column(f"{name}_needed", pc.is_in(rows[name], value_set=names))
+        return rows
+    for name in ("key", "address"):
+        found = needed.names.select(
+            sf.col("address").alias(name), sf.lit(True).alias(f"{name}_needed")
+        )
+        rows = rows.join(found, on=name, how="left").fillna(False, [f"{name}_needed"])
+    return rows
+
+
+def _in_turn(flagged: Rows) -> tuple[list[tuple[Rows, int]], Callable[[], object]]:
+    """Split the objects into those to compare and the rest; with counts and a release function."""
+    if isinstance(flagged, pa.Table):
+        compared = pc.and_(flagged["address_needed"], pc.invert(flagged["key_needed"]))
+        halves = [flagged.filter(pc.invert(compared)), flagged.filter(compared)]
+        return [(half, half.num_rows) for half in halves if half.num_rows], lambda: None
+    is_compared = sf.col("address_needed") & ~sf.col("key_needed")
+    held = flagged.withColumn("is_compared", is_compared).persist()
+    counts = {
+        row["is_compared"]: row["count"] for row in held.groupBy("is_compared").count().collect()
+    }
+    return [
+        (held.where(sf.col("is_compared") == sf.lit(half)), counts[half]) for half in sorted(counts)
+    ], held.unpersist
+
+
+@dataclass(frozen=True)
+class _Noting:
+    """Gives each object the same outcome, and asks for nothing."""
+
+    outcome: str
+
+    def __call__(
+        self,
+        store: ObjectStore,  # noqa: ARG002 - the signature of all work
+        gate: Gate,
+        batches: Iterator[pa.RecordBatch],
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield rows_of([(row, self.outcome) for row in batch.to_pylist()], gate.now())

@@ -1,0 +1,120 @@
+"""Which objects in quarantine something refers to: they stay when their days are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
+
+from spark_core.checks import verdict
+from spark_core.errors import IncompleteReadError
+from spark_core.records import tables
+from spark_core.run import Run
+from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import frame_of
+from spark_core.sweep import references_now
+from spark_core.undo.recorded import Rows
+
+_NAMES = pa.schema(
+    [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())]
+)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The part of the quarantine that something refers to.
+
+    Attributes:
+        began: The time by the run's clock before the first byte of moving data was read.
+        names: Addresses of objects, and keys of copies, that something refers to: a set if few were
+            asked about, else a frame of one column, address.
+    """
+
+    began: datetime
+    names: frozenset[str] | DataFrame
+
+
+# Finds which of these objects are needed. The second argument is their number.
+FindNeeded: TypeAlias = Callable[[Rows, int], Needed]
+
+
+def needed_finder(run: Run) -> FindNeeded:
+    """Return the function that finds which objects are needed.
+
+    An object is needed if the mark reached it, or if it is referenced by what is read again now, as
+    before a sweep. Both names of each object are looked for, because somebody may refer to the copy
+    where it lies. The function remembers the mark's tables for one purge: what the mark reached
+    never changes, so its tables are read once.
+
+    Args:
+        run: A run that is marked.
+    """
+    again = references_now.reader_of_references()
+    reached: list[DataFrame] = []
+
+    @surfacing_errors()
+    def find(some: Rows, count: int) -> Needed:
+        """Find which of these objects are needed.
+
+        Raises:
+            ChainError: If the run has no mark.
+            LakegcError: If anything could not be read to its end; then nothing is known, and
+                nothing may be purged.
+        """
+        mark = verdict.load_mark(run)
+        # The rows are counted and compared, and both must see the same rows.
+        names = _names(run, some).persist()
+        try:
+            # Nobody would find that an object is needed if it were missing from this frame.
+            if (held := names.count()) != 2 * count:
+                raise IncompleteReadError(
+                    f"repository {run.repository.id}: of {2 * count} names of objects in "
+                    f"quarantine, about which was to be asked, Spark holds {held}",
+                    "Run again; if it stays, report it with this text and Spark's version.",
+                )
+            # One address may have copies of several runs.
+            plan = names.distinct()
+            if not reached:
+                of_mark = (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
+                reached.append(
+                    _reached(
+                        plan, [mark[name].frame(run.spark, ["address_hash"]) for name in of_mark]
+                    )
+                )
+            found = again(run, plan, mark)
+            needed = reached[0].unionByName(found.frame.select("address")).distinct()
+            # Read to its end while its sources are held.
+            if isinstance(some, pa.Table):
+                held_names = frozenset(needed.toArrow()["address"].to_pylist())
+                return Needed(found.began, held_names)
+            return Needed(found.began, needed.localCheckpoint())
+        finally:
+            names.unpersist()
+
+    return find
+
+
+def _names(run: Run, some: Rows) -> DataFrame:
+    """Return columns address and size_bytes, two rows per object: its address and its key."""
+    if isinstance(some, pa.Table):
+        both = [
+            some.select([name, "size_bytes"]).rename_columns(_NAMES.names)
+            for name in ("address", "key")
+        ]
+        return frame_of(run.spark, pa.concat_tables(both).cast(_NAMES))
+    return some.select(sf.explode(sf.array("address", "key")).alias("address"), "size_bytes")
+
+
+def _reached(plan: DataFrame, alive: Sequence[DataFrame]) -> DataFrame:
+    hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
+    # Read to its end now, so that the plan of the next look is smaller.
+    return (
+        hashed.join(alive[0].unionByName(alive[1]), on="address_hash", how="left_semi")
+        .select("address")
+        .localCheckpoint()
+    )

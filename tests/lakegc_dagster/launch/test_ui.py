@@ -1,0 +1,167 @@
+"""`lakegc ui`: Dagster's UI on the command line's home, with the sandbox beside it, both ended by
+Ctrl-C.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import urllib3
+
+from lakegc_dagster.launch import ui
+from lakegc_dagster.launch.home import CODE_LOCATION
+from lakegc_dagster.settings import load_settings
+from spark_core.errors import LakegcError, SettingsError
+
+ASSETS = {
+    "namespace_slices",
+    "uncommitted_addresses",
+    "retained_commits",
+    "committed_addresses",
+    "policy_expirations",
+    "expired_addresses",
+    "verdict",
+    "deletion_report",
+    "house_keeping",
+    "repositories",
+    "what_if",
+}
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    file = tmp_path / "lakegc.toml"
+    file.write_text('[server]\nendpoint = "http://127.0.0.1:1"\n[dagster]\nhome = "home"\n')
+    return load_settings(file, env={})
+
+
+def test_the_ui_is_on_loopback_and_sees_the_same_home_and_settings_and_sends_nothing(
+    settings, tmp_path
+):
+    words = ui.command(tmp_path / "workspace.yaml", 3055)
+    assert words[words.index("-h") + 1] == "127.0.0.1"
+    assert words[words.index("-p") + 1] == "3055"
+    seen = ui.environment(settings, {"LAKEGC_CONFIG": "another.toml", "PATH": "/bin"})
+    assert seen == {
+        "PATH": "/bin",
+        "LAKEGC_CONFIG": str(tmp_path / "lakegc.toml"),
+        "DAGSTER_HOME": str(tmp_path / "home"),
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+    }
+
+
+def test_another_host_is_named_to_the_ui_and_a_taken_port_there_is_named(settings, tmp_path):
+    words = ui.command(tmp_path / "workspace.yaml", 3055, "0.0.0.0")
+    assert words[words.index("-h") + 1] == "0.0.0.0"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"port {port} on 0\.0\.0\.0 cannot be used"):
+            ui.serve(settings, port, "0.0.0.0")
+    with pytest.raises(SettingsError, match=r"on 192\.0\.2\.1 cannot be used"):
+        ui.serve(settings, _free_port(), "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "only_here"),
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("collector.example.com", False),
+    ],
+)
+def test_only_loopback_addresses_need_no_warning(host, only_here):
+    assert ui.is_loopback(host) == only_here
+
+
+def test_a_taken_port_is_named_and_nothing_is_started(settings):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(SettingsError, match=rf"port {port} on 127\.0\.0\.1 cannot be used "):
+            ui.serve(settings, port)
+    assert not settings.dagster_home.exists()
+
+
+def test_a_ui_that_ends_by_itself_is_an_error(settings, monkeypatch):
+    monkeypatch.setattr(ui, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
+    with pytest.raises(LakegcError, match=r"the UI ended with exit code 3"):
+        ui.serve(settings, _free_port())
+
+
+def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monkeypatch):
+    script = "import os, signal, time\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(30)"
+    monkeypatch.setattr(ui, "command", lambda *_: [sys.executable, "-c", script])
+    before = signal.getsignal(signal.SIGTERM)
+    began = time.monotonic()
+    ui.serve(settings, _free_port())
+    assert time.monotonic() - began < 20
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def _answer(url, **request):
+    try:
+        return urllib3.request(
+            "GET" if not request else "POST", url, retries=False, timeout=10, **request
+        )
+    except urllib3.exceptions.HTTPError:
+        return None
+
+
+def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_path):
+    port = _free_port()
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LAKEGC", "DAGSTER_HOME"))
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lakegc_dagster.cli.main", "ui", "--sandbox", "--port", str(port)],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 200
+        while _answer(f"http://127.0.0.1:{port}/server_info") is None:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        query = {"query": "{ assetNodes { assetKey { path } } }"}
+        nodes = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]["assetNodes"]
+        assert {node["assetKey"]["path"][0] for node in nodes} == ASSETS
+        query = {"query": "{ locationStatusesOrError { ... on WorkspaceLocationStatusEntries "
+                          "{ entries { name } } } }"}  # fmt: skip
+        found = _answer(f"http://127.0.0.1:{port}/graphql", json=query).json()["data"]
+        assert found["locationStatusesOrError"]["entries"] == [{"name": CODE_LOCATION}]
+        endpoint = load_settings(tmp_path / ".sandbox" / "lakegc.toml", env={}).server.endpoint
+        assert _answer(f"{endpoint}/api/v1/healthcheck").status == 204
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            output, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    assert process.returncode == 0, output
+    assert "superseded" not in output
+    assert _answer(f"{endpoint}/api/v1/healthcheck") is None
+    assert _answer(f"http://127.0.0.1:{port}/server_info") is None

@@ -1,0 +1,355 @@
+"""What people are told, over which ways, and that no secret is in it."""
+
+import email
+import json
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.notices.messages import Message, of_checks, of_error, of_status, send, tell
+from lakegc_dagster.notices.sensors import due_messages, message_of
+from lakegc_dagster.overview import Past
+from lakegc_dagster.settings import Settings, load_settings
+from spark_core.errors import LakegcError, SettingsError, UnsafePlanError
+from spark_core.report.status import RepositoryStatus
+from tests.lakegc_dagster.conftest import new_key
+from tests.support.listeners import http_listener, smtp_listener
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
+REFUSED = Message(
+    "refused", "repo", "2026-11-20T02-00-00Z", "Too much <b> & more.", "lakegc report"
+)
+SHARE = "expired_share_is_plausible"
+WAITING = RepositoryStatus(
+    "repo",
+    waiting=(2, 20),
+    waiting_run="2026-11-20T01-00-00Z",
+    waits_for=f"confirmation of {SHARE}",
+    next_step=f"lakegc confirm repo {SHARE} --run 2026-11-20T01-00-00Z",
+    refused=((SHARE, "61% would go."),),
+)
+OVERDUE = RepositoryStatus("repo", overdue="no mark of it ever passed")
+
+
+@pytest.fixture
+def web():
+    with http_listener() as server:
+        yield server
+
+
+@pytest.fixture
+def mail():
+    with smtp_listener() as server:
+        yield server
+
+
+def settings(env=None, repositories=None, **notify_table):
+    made = Settings.model_validate(
+        {
+            "server": {"endpoint": "http://127.0.0.1:9"},
+            "notify": notify_table,
+            "repositories": repositories or {"repo": {}},
+        }
+    )
+    made._env = env or {}
+    return made
+
+
+def by_mail(port, **more):
+    return {
+        "mail_to": ["a@example.com", "b@example.com"],
+        "mail_from": "lakegc@example.com",
+        "smtp_host": "127.0.0.1",
+        "smtp_port": port,
+        "smtp_tls": "none",
+        **more,
+    }
+
+
+def test_the_webhook_gets_the_message_as_json(web):
+    made = settings({"HOOK": f"{web.url}/in?token=s3cret"}, webhook_env="HOOK")
+    assert tell(made, REFUSED) == ["the webhook"]
+    ((path, body),) = web.got
+    assert path == "/in?token=s3cret"
+    assert body == {
+        "event": "refused",
+        "repository": "repo",
+        "run": "2026-11-20T02-00-00Z",
+        "text": "Too much <b> & more.",
+        "next_step": "lakegc report",
+        "title": "lakegc: repo was refused, run 2026-11-20T02-00-00Z",
+    }
+
+
+def test_slack_gets_one_text_in_which_nothing_is_a_link(web):
+    assert tell(settings({"SLACK": web.url}, slack_webhook_env="SLACK"), REFUSED) == ["Slack"]
+    ((_, body),) = web.got
+    assert body == {
+        "text": "lakegc: repo was refused, run 2026-11-20T02-00-00Z\n"
+        "Too much &lt;b&gt; &amp; more.\nNext: lakegc report"
+    }
+
+
+def test_the_mail_has_a_subject_and_the_whole_message(mail):
+    assert tell(settings(**by_mail(mail.port)), REFUSED) == ["a@example.com, b@example.com"]
+    (got,) = mail.got
+    found = email.message_from_string(got)
+    assert found["Subject"] == "lakegc: repo was refused, run 2026-11-20T02-00-00Z"
+    assert (found["From"], found["To"]) == ("lakegc@example.com", "a@example.com, b@example.com")
+    assert "Too much <b> & more.\nNext: lakegc report" in found.get_payload()
+
+
+def test_a_way_that_fails_keeps_no_other_from_its_message_and_shows_no_secret(web, mail):
+    web.status = 500
+    made = settings({"HOOK": f"{web.url}/s3cret"}, webhook_env="HOOK", **by_mail(mail.port))
+    with pytest.raises(LakegcError) as raised:
+        tell(made, REFUSED)
+    assert "the webhook: the URL of [notify] webhook_env answers HTTP 500" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+    assert len(mail.got) == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ({}, "names HOOK, and that environment variable is not set"),
+        ({"HOOK": "s3cret"}, "holds no URL"),
+        ({"HOOK": "http://127.0.0.1:9/s3cret"}, "does not answer"),
+        ({"HOOK": "http://[s3cret"}, "does not answer"),
+    ],
+)
+def test_a_webhook_that_cannot_be_told_is_named_by_its_setting(env, text):
+    with pytest.raises(LakegcError) as raised:
+        send(settings(env, webhook_env="HOOK"), REFUSED)
+    assert text in str(raised.value)
+    assert "[notify] webhook_env" in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_mail_server_that_is_not_there_is_named():
+    with pytest.raises(LakegcError, match=r"the mail server 127\.0\.0\.1:9 did not take"):
+        send(settings(**by_mail(9)), REFUSED)
+
+
+def test_an_event_that_nobody_asked_for_is_not_told(web):
+    made = settings({"HOOK": web.url}, webhook_env="HOOK", events=["failed"])
+    assert tell(made, REFUSED) == []
+    assert web.got == []
+
+
+def test_a_refusal_and_a_failure_are_two_events():
+    refusal = UnsafePlanError("too much", "Raise it.")
+    assert of_error("repo", "k", refusal) == Message("refused", "repo", "k", "too much. Raise it.")
+    assert of_error("repo", "k", LakegcError("gone")).event == "failed"
+
+
+def test_checks_that_a_person_may_confirm_lead_to_the_confirmation():
+    one = of_checks("repo", "k", {SHARE: "61% would go."})
+    assert one.text == f"{SHARE}: 61% would go. No sweep began."
+    assert one.next_step == f"lakegc confirm repo {SHARE} --run k"
+    assert of_checks("repo", "k", {SHARE: "", "clocks_agree": "no"}).next_step == (
+        "lakegc report repo --run k"
+    )
+
+
+def test_control_characters_of_a_message_reach_nobody():
+    words = Message("failed", "repo", "k", "bad\x1b[2J name\nsecond line").words
+    assert "\x1b" not in words
+    assert "second line" in words.splitlines()[-1]
+
+
+def test_what_is_overdue_is_told_once_a_day_and_what_waits_once_for_a_run():
+    assert list(due_messages([WAITING, OVERDUE], NOW)) == [
+        "waiting|repo|2026-11-20T01-00-00Z",
+        "overdue|repo|2026-11-20",
+    ]
+    (waits,) = of_status(WAITING)
+    assert (
+        waits.text
+        == f"2 objects, 20 bytes, wait for confirmation of {SHARE}. {SHARE}: 61% would go."
+    )
+    assert waits.next_step == WAITING.next_step
+    (late,) = of_status(OVERDUE)
+    assert (late.text, late.next_step) == ("No mark of it ever passed.", "lakegc runs repo")
+
+
+def test_a_repository_in_order_has_nothing_to_tell():
+    assert due_messages([RepositoryStatus("repo", waits_for="a sweep", waiting=(1, 1))], NOW) == {}
+
+
+def sensors(made):
+    return {sensor.name: sensor for sensor in build_defs(made).sensors}
+
+
+def test_without_anybody_to_tell_there_are_no_sensors():
+    assert set(sensors(settings())) == {"configured_repositories", "requested_runs"}
+    on = sensors(settings(webhook_env="HOOK"))
+    assert set(on) == {
+        "configured_repositories",
+        "requested_runs",
+        "tell_of_failed_and_refused_runs",
+        "tell_of_overdue_and_waiting_repositories",
+    }
+    assert {each.default_status for each in on.values()} == {dg.DefaultSensorStatus.RUNNING}
+
+
+def test_the_sensor_tells_what_is_new_and_remembers_it(web, monkeypatch):
+    shown = [WAITING]
+    monkeypatch.setattr(
+        "lakegc_dagster.overview.overview",
+        lambda _settings, newest: [Past(each.repository, (), each) for each in shown],
+    )
+    sensor = sensors(settings({"HOOK": web.url}, webhook_env="HOOK"))[
+        "tell_of_overdue_and_waiting_repositories"
+    ]
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = sensor.evaluate_tick(dg.build_sensor_context(instance=instance))
+        assert "1 messages" in first.skip_message
+        shown.append(OVERDUE)
+        again = sensor.evaluate_tick(
+            dg.build_sensor_context(instance=instance, cursor=first.cursor)
+        )
+        assert "1 messages" in again.skip_message
+    assert [body["event"] for _, body in web.got] == ["waiting", "overdue"]
+
+
+def failed_run(ground, result):
+    """The context in which Dagster calls the sensor after a failed run."""
+    (event,) = [each for each in result.all_events if each.is_run_failure]
+    return dg.build_run_status_sensor_context(
+        sensor_name="tell_of_failed_and_refused_runs",
+        dagster_event=event,
+        dagster_instance=ground.instance,
+        dagster_run=ground.instance.get_run_by_id(result.run_id),
+    ).for_run_failure()
+
+
+@pytest.mark.spark
+def test_the_sensor_tells_of_a_mark_that_a_check_refuses(ground, web):
+    strict = ground.with_settings(share_from_objects=1, max_expired_share=0.0)
+    key = new_key()
+    result = strict.job("mark", key)
+    assert not result.success
+    made = settings({"HOOK": web.url}, webhook_env="HOOK")
+    sensor = sensors(made)["tell_of_failed_and_refused_runs"]
+    sensor(failed_run(ground, result))
+    ((_, body),) = web.got
+    assert (body["event"], body["repository"], body["run"]) == (
+        "refused", ground.repository_id, str(key),
+    )  # fmt: skip
+    assert body["text"].startswith(f"{SHARE}: ")
+    assert body["text"].endswith("No sweep began.")
+    assert body["next_step"] == f"lakegc confirm {ground.repository_id} {SHARE} --run {key}"
+
+
+@pytest.mark.spark
+def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
+    key = new_key(ago=-timedelta(days=2))
+    # A wrong request of a person is canceled, and nobody is told.
+    scheduled = {"dagster/schedule_name": "nightly_mark"}
+    message = message_of(failed_run(ground, ground.job("mark", key, tags=scheduled)))
+    assert (message.event, message.run) == ("refused", str(key))
+    assert message.text.startswith(f"run key {key} lies in the future")
+    assert message.text.endswith("Nothing was deleted.")
+
+
+@pytest.mark.spark
+def test_a_run_of_the_command_line_and_one_of_somebody_else_are_not_told_by_the_sensor(ground):
+    key = new_key(ago=-timedelta(days=2))
+    tags = {"lakegc/from": "command line", "dagster/schedule_name": "nightly_mark"}
+    assert message_of(failed_run(ground, ground.job("mark", key, tags=tags))) is None
+
+    @dg.job
+    def theirs():
+        @dg.op
+        def breaks():
+            raise ValueError("not ours")
+
+        breaks()
+
+    result = theirs.execute_in_process(instance=ground.instance, raise_on_error=False)
+    assert message_of(failed_run(ground, result)) is None
+
+
+CONFIG = """\
+[server]
+endpoint = "http://127.0.0.1:9"
+[notify]
+{table}
+[repositories.repo]
+"""
+
+
+def lakegc(tmp_path, table, *words, **env):
+    (tmp_path / "lakegc.toml").write_text(CONFIG.format(table=table))
+    given = {"LAKEGC_CONFIG": str(tmp_path / "lakegc.toml"), "LAKEGC_ACCESS_KEY_ID": "a"}
+    return CliRunner().invoke(main, words, env={**given, "LAKEGC_SECRET_ACCESS_KEY": "b", **env})
+
+
+def test_a_test_message_goes_to_everybody_and_asks_no_server(web, tmp_path):
+    answer = lakegc(tmp_path, 'webhook_env = "HOOK"', "notify", "--test", HOOK=web.url)
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout == "told     the webhook\n"
+    assert web.got[0][1]["title"] == "lakegc: a test"
+
+
+def test_without_anybody_to_tell_the_command_says_how(tmp_path):
+    answer = lakegc(tmp_path, "", "notify")
+    assert answer.exit_code == 2
+    assert "[notify] names nobody to tell" in answer.stderr
+
+
+def test_the_command_tells_what_is_overdue(web, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "lakegc_dagster.overview.overview",
+        lambda _settings, _repositories: [Past("repo", (), OVERDUE)],
+    )
+    answer = lakegc(tmp_path, 'webhook_env = "HOOK"', "notify", HOOK=web.url)
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout == "lakegc: repo is overdue: told the webhook\n"
+    assert web.got[0][1]["event"] == "overdue"
+
+
+# The run is tried again twice, half a minute later each time.
+@pytest.mark.deep
+@pytest.mark.spark
+@pytest.mark.usefixtures("no_home")
+def test_a_run_of_the_command_line_that_fails_is_told(web, tmp_path):
+    # Nobody answers at the endpoint.
+    answer = lakegc(
+        tmp_path,
+        'webhook_env = "HOOK"',
+        "mark",
+        "repo",
+        HOOK=web.url,
+        LAKEGC__SERVER__LONGEST_OUTAGE_SECONDS="0",
+    )
+    assert answer.exit_code == 1
+    ((_, body),) = web.got
+    assert (body["event"], body["repository"]) == ("failed", "repo")
+    assert json.loads(json.dumps(body["text"])) in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ('webhook = "https://x/secret"', "webhook is not a setting"),
+        ('mail_to = ["a@example.com"]', "mail_from beside mail_to"),
+        ('smtp_user = "me"', "smtp_user and smtp_password_env together"),
+        ('smtp_password = "x"', "is a secret"),
+        ('events = ["everything"]', "'failed', 'refused', 'overdue' or 'waiting'"),
+        (
+            'smtp_user = "me"\nsmtp_password_env = "P"\nsmtp_tls = "none"',
+            "smtp_tls for a mail server that gets a password",
+        ),
+    ],
+)
+def test_wrong_settings_are_refused(tmp_path, table, text):
+    (tmp_path / "lakegc.toml").write_text(CONFIG.format(table=table))
+    with pytest.raises(SettingsError) as raised:
+        load_settings(tmp_path / "lakegc.toml", {})
+    assert text in str(raised.value)
