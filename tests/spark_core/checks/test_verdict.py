@@ -242,7 +242,8 @@ def test_the_age_of_a_mark_counts_from_its_first_reading_and_not_from_its_verdic
         verdict.require_sweepable(late)
         return
     with pytest.raises(
-        VerdictError, match=r"the mark of run .* is .* old, the limit \(max_mark_age\) is 7 days"
+        VerdictError,
+        match=r"the mark of run .* is .* old, the limit \(max_mark_age_days\) is 7 days",
     ):
         verdict.require_sweepable(late)
 

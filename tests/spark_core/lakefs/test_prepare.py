@@ -261,7 +261,7 @@ def test_a_page_that_takes_longer_than_the_read_timeout_names_the_setting(client
     server, _ = client(slow, read_timeout=timedelta(seconds=0.1))
     with pytest.raises(
         TransientError,
-        match=r"prepare_uncommitted of .* within read_timeout = 0.1 s.*up to a minute",
+        match=r"prepare_uncommitted of .* within read_timeout_seconds = 0.1\b.*up to a minute",
     ):
         server.prepare_uncommitted(NAME)
     server, _ = client(slow, read_timeout=timedelta(seconds=5))

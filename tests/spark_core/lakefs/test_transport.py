@@ -222,7 +222,8 @@ def test_a_slow_answer_names_the_setting(client: Client) -> None:
         client,
         Reply(200, FOUND, delay_seconds=0.5),
         TransientError,
-        r"http://127.0.0.1:\d+ did not answer within read_timeout = 0.1 s.*raise read_timeout",
+        r"http://127.0.0.1:\d+ did not answer within read_timeout_seconds = 0.1\b.*"
+        r"raise read_timeout_seconds",
         read_timeout=timedelta(seconds=0.1),
     )
 
