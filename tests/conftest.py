@@ -100,8 +100,9 @@ def pytest_terminal_summary(terminalreporter):
 def spark():
     """The one session of the process; whatever asks for a session later gets this one."""
     from spark_core.spark.session import spark_config, start_session
-    from tests.support.small_spark import SMALL_SPARK
+    from tests.support.small_spark import SMALL_SPARK, remember_java_names
 
+    remember_java_names()
     session = start_session(spark_config(master="local[2]", extra=SMALL_SPARK))
     yield session
     session.stop()

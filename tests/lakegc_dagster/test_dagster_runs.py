@@ -75,6 +75,7 @@ def test_mark_and_sweep_deletes_the_garbage_and_dagster_shows_every_step(ground)
     assert "Its report stands; use a new run key" in failure(swept_again)
 
 
+@pytest.mark.deep
 def test_a_repository_whose_mode_is_mark_is_not_swept_until_its_mode_says_so(ground):
     key = new_key()
     marked = ground.with_settings(mode="mark").job("mark_and_sweep", key)

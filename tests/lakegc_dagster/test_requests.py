@@ -5,8 +5,8 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster import launch as launching
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import partition_key
 from lakegc_dagster.resources import SparkResource

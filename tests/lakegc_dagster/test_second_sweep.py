@@ -69,6 +69,7 @@ def test_a_second_sweep_that_waited_until_the_first_had_ended_ends_well_with_its
     assert stored.rows == len(ground.garbage)
 
 
+@pytest.mark.deep
 def test_the_lease_of_another_marks_sweep_fails_a_sweep_at_once(ground):
     other, key = new_key(ago=timedelta(hours=1)), new_key()
     assert ground.job("mark", key).success

@@ -101,7 +101,9 @@ def test_36_the_parts_of_an_upload_that_went_on_for_days_were_taken_for_garbage(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seconds", [-1, 0, 1, 298])
+@pytest.mark.parametrize(
+    "seconds", [0, 1, *(pytest.param(each, marks=pytest.mark.deep) for each in (-1, 298))]
+)
 def test_37_a_link_was_taken_at_the_end_of_its_24_hours_by_a_server_whose_clock_was_behind(
     place: Place, spark: Any, seconds: int
 ) -> None:
@@ -161,7 +163,7 @@ def test_38_a_mark_read_long_before_its_verdict_was_swept(tmp_path: Path) -> Non
     run.environment.clock.sleep(timedelta(days=6).total_seconds())
     assert verdict.conclude(run)[0].passed
     run.environment.clock.sleep(timedelta(days=6).total_seconds())
-    with pytest.raises(VerdictError, match=r"is 12 days, .* old, the limit \(max_mark_age\)"):
+    with pytest.raises(VerdictError, match=r"is 12 days old, the limit \(max_mark_age_days\)"):
         verdict.require_sweepable(run)
 
 

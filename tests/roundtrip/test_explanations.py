@@ -89,7 +89,7 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
     assert all(named[address] == found[address]["explanation"] for address in explained)
 
 
-@pytest.mark.parametrize("words", ["short", "off"])
+@pytest.mark.parametrize("words", ["off", pytest.param("short", marks=pytest.mark.deep)])
 def test_shorter_words_change_reasons_and_no_object(sandbox, spark, story, words):
     run = open_sandbox_run(sandbox, "repo", spark, NOW, explain=words)
     expired = mark_only(run).expired
@@ -257,6 +257,7 @@ def test_where_the_expired_commits_are_not_those_of_the_mark_nothing_is_explaine
     assert reasons == {UNREACHABLE}, "nobody says that no commit had an object"
 
 
+@pytest.mark.deep
 def test_an_explanation_follows_what_was_confirmed_held_killed_and_restored_since(
     sandbox, spark, story
 ):

@@ -90,6 +90,7 @@ def test_logs_and_scratch_are_named_when_they_are_due_and_nothing_else_is(told):
     assert set(told.named(*rules, order=("main", "users"))) == {logs, scratch, young}
 
 
+@pytest.mark.deep
 def test_an_object_is_due_an_hour_and_the_skew_of_clocks_later_than_its_period_says(told):
     logs = told.committed("main", "logs/a")
     margin = timedelta(hours=1, minutes=5) / DAY
@@ -135,6 +136,7 @@ def test_an_object_with_two_paths_goes_only_under_both(told):
     assert set(told.named(rule("main/logs/", 1), rule("main/data/", 1))) == {first}
 
 
+@pytest.mark.deep
 def test_what_is_staged_as_well_is_not_named(told):
     told.committed("main", "logs/a")
     told.repository.branch("dev")

@@ -76,6 +76,7 @@ def test_what_a_tag_keeps_and_what_is_referenced_again_is_kept_and_named(officia
     assert len(run.load(tables.REFERENCE_ADDRESSES).frame(spark).collect()) == 86
 
 
+@pytest.mark.deep
 def test_of_strange_addresses_none_goes_and_each_has_its_reason(official, spark):
     """The job reported a file at the root and one that it made up.
 

@@ -288,6 +288,6 @@ def test_a_sweep_of_a_mark_that_is_too_old(case):
     mark_only(run)
     verdict.conclude(run)
     run.environment.clock.sleep(timedelta(days=8).total_seconds())
-    with pytest.raises(VerdictError, match=r"the limit \(max_mark_age\) is 7 days"):
+    with pytest.raises(VerdictError, match=r"the limit \(max_mark_age_days\) is 7 days"):
         sweep_only(run)
     case.nothing_was_deleted()

@@ -98,6 +98,7 @@ def test_without_rules_only_uncommitted_garbage_goes(sandbox, spark):
     assert _stored(run) == {kept, head, staged}
 
 
+@pytest.mark.deep
 def test_a_twin_that_the_budget_does_not_reach_is_kept_and_reported(sandbox, spark):
     with sandbox.core.lock, sandbox.clock.at(NOW - timedelta(days=40)):
         _fresh(sandbox)

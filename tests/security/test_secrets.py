@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.launch.run_job import run_job
+from lakegc_dagster.launch import run_job
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.settings import load_settings
 from spark_core.addresses.namespace import Namespace

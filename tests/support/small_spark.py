@@ -1,5 +1,7 @@
 """Spark properties of the sessions that tests share."""
 
+from py4j.java_gateway import JavaClass, JavaMember, JVMView
+
 # On a few rows, compiling a query and starting a task cost more than what is computed. Runs of the
 # command line in processes of their own have the product's settings.
 SMALL_SPARK = {
@@ -16,3 +18,17 @@ SMALL_SPARK = {
 }
 # Of the executors of a cluster on this machine, which the product leaves to the operator.
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def remember_java_names():
+    """Let py4j ask Java once what a name is: a mark names the same functions some 300 times."""
+    for asked in (JVMView, JavaClass):
+        look_up = asked.__getattr__
+
+        def remembered(self, name, look_up=look_up):
+            found = look_up(self, name)
+            if isinstance(found, JavaClass | JavaMember):
+                self.__dict__[name] = found
+            return found
+
+        asked.__getattr__ = remembered

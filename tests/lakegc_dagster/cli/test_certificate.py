@@ -275,6 +275,7 @@ def test_what_is_no_certificate_or_no_key_is_named(place, tmp_path, keys):
     assert place.certify("--key", keys[0][1])[0].exit_code == 2
 
 
+@pytest.mark.deep
 def test_a_run_that_was_only_marked_has_nothing_to_certify(place):
     marked = place.lakegc("mark", "repo")
     key = re.search(r"run (\d{4}-\S+Z)", marked.stdout)[1]

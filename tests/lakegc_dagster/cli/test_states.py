@@ -106,6 +106,7 @@ def test_a_403_on_the_journals_outcome_does_not_say_that_nothing_was_deleted(pla
     assert place.left() == {file.address for file in place.story.kept}
 
 
+@pytest.mark.deep
 def test_a_damaged_journal_is_lakegcs_own_and_what_was_deleted_stands(place, monkeypatch):
     key = place.mark()
     monkeypatch.setattr(spark_core.run.run, "open_store", DamagedOutcomes)
@@ -129,6 +130,7 @@ def test_a_failure_that_is_none_of_lakegcs_ends_a_sweep_with_what_it_had_done(pl
     assert "nothing was deleted" not in shown
 
 
+@pytest.mark.deep
 def test_a_damaged_lease_is_lakegcs_own_and_this_sweep_deleted_nothing(place):
     key = place.mark()
     folder = place.root / LEASE / f"{1:010d}"

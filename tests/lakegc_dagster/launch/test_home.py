@@ -45,5 +45,5 @@ def test_what_one_process_adds_another_sees(tmp_path):
 def test_each_way_to_start_the_ui_has_the_same_code_location_under_the_same_name(tmp_path):
     mine = yaml.safe_load(write_workspace(tmp_path).read_text())["load_from"][0]["python_module"]
     assert mine == {"module_name": MODULE, "location_name": CODE_LOCATION}
-    clone = yaml.safe_load((Path(__file__).parents[2] / "workspace.yaml").read_text())
+    clone = yaml.safe_load((Path(__file__).parents[3] / "workspace.yaml").read_text())
     assert mine.items() <= clone["load_from"][0]["python_module"].items()

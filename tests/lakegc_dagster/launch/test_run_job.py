@@ -41,6 +41,7 @@ def home(tmp_path, ground):
 
 
 @pytest.mark.usefixtures("no_home")
+@pytest.mark.deep
 def test_a_mark_of_the_reference_job_is_verified_and_ours_is_written_for_it(home, ground):
     """It names what is alive beside what is dead.
 

@@ -124,6 +124,7 @@ def _answer(url, **request):
         return None
 
 
+@pytest.mark.deep
 def test_the_ui_of_the_sandbox_opens_shows_the_assets_and_ends_with_ctrl_c(tmp_path):
     port = _free_port()
     env = {

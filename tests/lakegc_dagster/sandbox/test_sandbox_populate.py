@@ -15,7 +15,8 @@ NOW = datetime(2026, 11, 20, 2, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("objects", "commits", "branches"), [(900, 30, 7), (60, 2, 0), (100, 100, 3), (503, 17, 40)]
+    ("objects", "commits", "branches"),
+    [(900, 30, 7), (60, 2, 0), pytest.param(100, 100, 3, marks=pytest.mark.deep), (503, 17, 40)],
 )
 def test_a_population_expires_as_many_objects_as_it_says(sandbox, objects, commits, branches):
     told = populate(

@@ -260,6 +260,7 @@ def test_a_look_that_takes_longer_than_it_is_good_for_is_followed_by_deletions_a
 
 
 @pytest.mark.spark
+@pytest.mark.deep
 def test_a_renewal_reads_quick_branches_again_and_the_slow_one_when_it_is_as_old_as_it_takes(
     slow,
 ):

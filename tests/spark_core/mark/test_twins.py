@@ -230,7 +230,7 @@ def _world(spark, seed):
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 6))]
+    "seed", [3, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 1, 6))]
 )
 def test_what_hides_is_kept_whatever_may_be_asked_and_all_else_goes_where_that_suffices(
     spark, seed
@@ -271,7 +271,10 @@ def in_small_lots(monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("in_small_lots")
-@pytest.mark.parametrize(("seed", "held"), [(28, 0), (6, 5)])
+@pytest.mark.parametrize(
+    ("seed", "held"),
+    [(11, 5), *(pytest.param(*case, marks=pytest.mark.deep) for case in [(28, 0), (6, 5)])],
+)
 def test_many_and_few_paths_are_asked_alike(spark, seed, held, monkeypatch):
     monkeypatch.setattr(twins, "HELD", held)
     _require(spark, seed)

@@ -53,7 +53,7 @@ def test_a_mark_whose_tables_are_old_is_never_written_for_that_job(tmp_path):
         )
 
     found, _ = verdict.conclude(later(days=6))
-    with pytest.raises(VerdictError, match=r"is 8 days, 0:00:00 old, the limit \(max_mark_age\)"):
+    with pytest.raises(VerdictError, match=r"is 8 days old, the limit \(max_mark_age_days\)"):
         write_if_asked(later(days=8), found)
     assert list(run.store.list(ROOT)) == []
 

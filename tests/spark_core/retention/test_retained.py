@@ -373,7 +373,7 @@ def test_a_long_history_under_many_branches_takes_seconds_not_a_walk_for_each() 
         str(number): Commit(str(number), (str(number - 1),) if number else (), created[number], "")
         for number in range(size)
     }
-    branches = tuple(Branch(f"b{number}", str(size - 1 - number * 100)) for number in range(1_000))
+    branches = tuple(Branch(f"b{number}", str(size - 1 - number * 50)) for number in range(1_000))
     rules = RetentionRules(30, {f"b{number}": number % 90 for number in range(1_000)})
     started = time.monotonic()
     retained = retained_commits(Refs(commits, branches, ()), rules, NOW)

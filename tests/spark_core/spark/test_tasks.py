@@ -173,6 +173,7 @@ def _fails_at_first(folder, number, task):
 
 
 @pytest.mark.spark
+@pytest.mark.deep
 def test_a_task_that_is_run_again_is_counted_once(tmp_path):
     """An accumulator would have both tries; the receipt that comes back is of the last."""
     master = "local[1,3]"

@@ -251,6 +251,7 @@ def test_a_listing_that_breaks_off_is_begun_anew_by_the_next_batch():
     assert store.requests["list"] == 2
 
 
+@pytest.mark.deep
 def test_a_task_holds_one_page_of_a_folder_and_not_the_folder():
     store = Store(())
     pages, page = 40, names(10_000)
