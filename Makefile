@@ -72,8 +72,9 @@ $(BIN)/mkdocs: $(READY)
 	@.ci/setup $(VENV) dev,docs
 	@touch $@
 
+# With --quiet mkdocs counts no warnings, and --strict lets broken links pass.
 docs: $(BIN)/mkdocs ## build the documentation into site/; a broken link fails
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
 format: $(READY) ## put the code into its form

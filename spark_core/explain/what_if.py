@@ -25,7 +25,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.mark import holds
 from spark_core.mark.commits import read_commits, tables_prefix
 from spark_core.mark.committed import TableReader, read_whole, resolved, tasks_of
-from spark_core.mark.explanations import UNREADABLE
+from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
 from spark_core.run import Run
@@ -40,7 +40,7 @@ TOP = 10
 _METARANGES_OF_A_TASK = 32
 # Sums that the driver takes: folders at the top times answers. Beyond them folders are not told.
 _MOST_SUMS, _TOO_MANY = 200_000, "(more than can be told)"
-NEVER_COMMITTED, AT_THE_TOP, NO_BRANCH = "(never committed)", "(no folder)", "(no branch)"
+NEVER_COMMITTED = "(never committed)"
 
 _KEEPER, _FOLDER, _BRANCH = "keeper", "folder", "branch"
 # Later than any date that a rule of now can keep a commit to.

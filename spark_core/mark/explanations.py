@@ -6,6 +6,7 @@ costs words alone, and what is not read is not explained.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,7 +22,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import CommitsFigures
+from spark_core.records.figures import CommitsFigures, Groups
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
@@ -48,8 +49,14 @@ ENTRIES = pa.schema(
 # Failures to read what only words need.
 UNREADABLE = (ChainError, CorruptTableError, NotFoundError)
 
-_ADDRESS = pa.schema([schemas.EXPIRED_ADDRESSES.field("address")])
-_FOUND = ["address", "path", "newest"]
+# Names of groups of objects without a folder and without a branch; one for what is left over.
+AT_THE_TOP, NO_BRANCH, OTHERS = "(no folder)", "(no branch)", "(others)"
+# Groups of each kind that are told, and those that a task tells the driver of. Rows come to tasks
+# by a hash, so a group that is among the first of all is among the first of each.
+TOP, _OF_A_TASK = 10, 200
+
+_LET_GO = pa.schema([schemas.EXPIRED_ADDRESSES.field(name) for name in ("address", "size_bytes")])
+_FOUND = ["address", "size_bytes", "path", "newest"]
 _OBJECTS_OF_A_TASK = 100_000
 # Characters of a commit's id that tell it from the others for a reader.
 _ID_SHOWN = 12
@@ -130,6 +137,60 @@ class Explained:
     named: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
 
 
+@dataclass
+class GroupSums:
+    """Objects and bytes by name."""
+
+    objects: Counter[str] = field(default_factory=Counter)
+    size_bytes: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, names: pa.ChunkedArray, sizes: pa.ChunkedArray) -> GroupSums:
+        """Sum up the rows of a task."""
+        summed = (
+            pa.table({"name": names, "size": sizes})
+            .group_by("name")
+            .aggregate([("size", "sum"), ([], "count_all")])
+        )
+        found = cls()
+        for row in summed.to_pylist():
+            found.objects[row["name"]] = row["count_all"]
+            found.size_bytes[row["name"]] = row["size_sum"]
+        return found.first(_OF_A_TASK)
+
+    def merge(self, other: GroupSums) -> None:
+        """Add the sums of another task."""
+        self.objects.update(other.objects)
+        self.size_bytes.update(other.size_bytes)
+
+    def first(self, count: int) -> GroupSums:
+        """Keep the names with most bytes; the others become one."""
+        by_size = sorted(
+            self.objects, key=lambda name: (name == OTHERS, -self.size_bytes[name], name)
+        )
+        kept = GroupSums()
+        for at, name in enumerate(by_size):
+            told = name if at < count else OTHERS
+            kept.objects[told] += self.objects[name]
+            kept.size_bytes[told] += self.size_bytes[name]
+        return kept
+
+    @property
+    def groups(self) -> Groups:
+        """Name, objects and bytes, in the order of the names."""
+        return tuple((name, self.objects[name], self.size_bytes[name]) for name in self.objects)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a task tells the driver: its receipt, what it was asked for by name, and its sums."""
+
+    receipt: Receipt
+    named: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    by_prefix: GroupSums = field(default_factory=GroupSums)
+    by_branch: GroupSums = field(default_factory=GroupSums)
+
+
 def store(
     run: Run,
     expired: Sequence[Part],
@@ -171,11 +232,11 @@ def _stored(
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPLANATIONS)
     orders = _Orders(target, commits, run.key.instant, named)
 
-    def write() -> list[tuple[Receipt, Mapping[str, tuple[str, str, str]]]]:
+    def write() -> list[_Told]:
         if reading.are_small(expired) and reading.are_small(entries):
-            joined = _joined(_held(run, _ADDRESS, expired), _held(run, ENTRIES, entries))
+            joined = _joined(_held(run, _LET_GO, expired), _held(run, ENTRIES, entries))
             return [_explain(orders, 0, iter(joined.to_batches()))]
-        addresses = reading.frame_of_parts(run.spark, run.store, _ADDRESS, expired)
+        addresses = reading.frame_of_parts(run.spark, run.store, _LET_GO, expired)
         known = reading.frame_of_parts(run.spark, run.store, ENTRIES, entries)
         tasks = -(-sum(part.rows for part in expired) // _OBJECTS_OF_A_TASK)
         joined = (
@@ -190,17 +251,23 @@ def _stored(
     stored = run.keep(
         Draft(
             tables.EXPLANATIONS,
-            Written(target.attempt, [receipt for receipt, _ in told]),
+            Written(target.attempt, [one.receipt for one in told]),
             began,
             parents=[table.manifest for table in mark],
         )
     )
+    by_prefix, by_branch = GroupSums(), GroupSums()
+    for one in told:
+        by_prefix.merge(one.by_prefix)
+        by_branch.merge(one.by_branch)
     return Explained(
         {
             "explained_objects": stored.manifest.rows,
             "explanations_manifest": stored.manifest.sha256,
+            "explained_by_prefix": by_prefix.first(TOP).groups,
+            "explained_by_branch": by_branch.first(TOP).groups,
         },
-        {address: words for _, some in told for address, words in some.items()},
+        {address: words for one in told for address, words in one.named.items()},
     )
 
 
@@ -210,7 +277,7 @@ def _held(run: Run, schema: pa.Schema, parts: Sequence[Part]) -> pa.Table:
 
 
 def _joined(addresses: pa.Table, entries: pa.Table) -> pa.Table:
-    """Join few addresses with few entries: columns address, path and newest."""
+    """Join few addresses with few entries: columns address, size_bytes, path and newest."""
     hashes = hashed(addresses.combine_chunks()["address"].combine_chunks())
     return (
         addresses.append_column("address_hash", hashes)
@@ -229,20 +296,21 @@ class _Orders:
     named: frozenset[str]
 
 
-def _explain(
-    orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]
-) -> tuple[Receipt, Mapping[str, tuple[str, str, str]]]:
+def _explain(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> _Told:
     """Write a row for each address of a task; its rows are all in this task."""
     # A mark that read no paths, under another setting, explains nothing.
     whole = (batch.select(_FOUND).drop_null() for batch in batches)
     rows = [batch for batch in whole if batch.num_rows]
     if not rows:
-        return writing.write_parts(orders.target, number, iter(())), {}
+        return _Told(writing.write_parts(orders.target, number, iter(())))
     found = (
         pa.Table.from_batches(rows)
         .sort_by([("address", "ascending"), ("newest", "ascending"), ("path", "ascending")])
         .group_by("address", use_threads=False)
-        .aggregate([("path", "first"), ("path", "count_distinct"), ("newest", "first")])
+        .aggregate(
+            [(name, "first") for name in ("size_bytes", "path", "newest")]
+            + [("path", "count_distinct")]
+        )
     )
     of_commit = orders.commits.take(found["newest_first"])
     paths = pa.array([path.decode(errors="replace") for path in found["path_first"].to_pylist()])
@@ -262,8 +330,24 @@ def _explain(
     whole = table.append_column("explanation", pa.array(texts, pa.string()))
     told = zip(texts, whole["path"].to_pylist(), whole["commit_id"].to_pylist(), strict=True)
     explained = dict(zip(whole["address"].to_pylist(), told, strict=True))
-    receipt = writing.write_parts(orders.target, number, iter(whole.to_batches()))
-    return receipt, {address: explained[address] for address in orders.named & explained.keys()}
+    sizes = found["size_bytes_first"]
+    return _Told(
+        writing.write_parts(orders.target, number, iter(whole.to_batches())),
+        {address: explained[address] for address in orders.named & explained.keys()},
+        GroupSums.of(folders(whole["path"]), sizes),
+        GroupSums.of(pc.fill_null(whole["branch"], NO_BRANCH), sizes),
+    )
+
+
+def folders(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Name the folder at the top of each path.
+
+    Examples:
+        >>> folders(pa.chunked_array([["logs/2026/a.csv", "readme", "/b"]])).to_pylist()
+        ['logs/', '(no folder)', '/']
+    """
+    split = pc.extract_regex(paths, r"(?s)^(?P<folder>[^/]*/)")
+    return pc.fill_null(pc.struct_field(split, "folder"), AT_THE_TOP)
 
 
 def in_words(row: Mapping[str, Any], instant: datetime) -> str:

@@ -465,6 +465,9 @@ class ExpiredFigures(SumFigures):
         missing_manifest: sha256 of its manifest; None for none.
         explained_objects: Objects that the table of explanations is about; None for no such table.
         explanations_manifest: sha256 of that table's manifest; None for none.
+        explained_by_prefix: Its objects by folder at the top, most bytes first, with a last row for
+            the others; None: for no such table, and an earlier lakegc did not add them up.
+        explained_by_branch: The same by branch.
         other_sizes: Entries that give another size than the store.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
@@ -485,6 +488,8 @@ class ExpiredFigures(SumFigures):
     missing_manifest: str | None = field(default=None, metadata=_LEFT_OUT)
     explained_objects: int | None = field(default=None, metadata=_LEFT_OUT)
     explanations_manifest: str | None = field(default=None, metadata=_LEFT_OUT)
+    explained_by_prefix: Groups | None = field(default=None, metadata=_LEFT_OUT)
+    explained_by_branch: Groups | None = field(default=None, metadata=_LEFT_OUT)
     other_sizes: int
     twins: TwinFigures = TwinFigures()
     reference: ReferenceFigures | None = field(default=None, metadata=_LEFT_OUT)

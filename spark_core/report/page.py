@@ -12,13 +12,19 @@ from spark_core.plain_text import escape, money_text
 from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
 from spark_core.report.page_style import POLICY, SCRIPT, STYLE
 from spark_core.report.trend import Point
-from spark_core.report.values import Group, Named, Report, bytes_text
+from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Named, Report, bytes_text
 from spark_core.report.what_if import WhatIfCurve
 
 # Characters of a commit's id that tell it from the others for a reader.
 _ID_SHOWN = 12
 # Stands for bytes of a path that are no UTF-8: no link leads to such a path.
 _NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
+
+_OF_THE_LAST_COMMIT = "Folder and branch are those of the last commit that had the object."
+_WHY_NOT_KNOWN = (
+    "Not known is what no commit has that was read for its path; <code>explain = &quot;full&quot;"
+    "</code> in the settings reads the most."
+)
 
 
 def page(
@@ -208,12 +214,26 @@ def _charts(report: Report) -> str:
         for title, groups, of, colour in (
             ("What may go, and why", report.by_reason, goes, "goes"),
             ("What may go, by age", report.by_age, goes, "goes"),
+            ("What may go, by folder", report.by_prefix, goes, "goes"),
+            ("What may go, by branch", report.by_branch, goes, "goes"),
             ("What may go, by slice", report.by_slice, goes, "goes"),
             ("What is kept, and why", report.kept, all_of_it, "keeps"),
         )
         if groups
     ]
-    return f'<h2>Objects and bytes</h2><div class="charts">{"".join(drawn)}</div>' if drawn else ""
+    if not drawn:
+        return ""
+    return f'<h2>Objects and bytes</h2><div class="charts">{"".join(drawn)}</div>{_notes(report)}'
+
+
+def _notes(report: Report) -> str:
+    """Say what folder and branch of an object mean, and why some are not known."""
+    names = {group.name for group in report.by_prefix}
+    notes = [
+        *([_OF_THE_LAST_COMMIT] if names - {NO_COMMIT, NOT_KNOWN} else []),
+        *([_WHY_NOT_KNOWN] if NOT_KNOWN in names else []),
+    ]
+    return f'<p class="soft">{" ".join(notes)}</p>' if notes else ""
 
 
 def _what_if(curve: WhatIfCurve | None, report: Report, price: float | None) -> str:

@@ -17,6 +17,7 @@ from spark_core.checks.plan import waiting_words
 from spark_core.checks.result import ADVISORY
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark import fates
+from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
 from spark_core.records import tables
 from spark_core.records.figures import (
@@ -32,6 +33,8 @@ from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words
 from spark_core.report.values import (
     KEPT_BY_SETTING,
+    NO_COMMIT,
+    NOT_KNOWN,
     Check,
     FailedObject,
     Group,
@@ -118,6 +121,8 @@ def of_mark(run: Run) -> Report:
         cautions=cautions(listed, commits, figures),
         reference=of_reference(run, stored),
         rules=_rules(run, commits),
+        by_prefix=explained(figures, figures.explained_by_prefix),
+        by_branch=explained(figures, figures.explained_by_branch),
     )
 
 
@@ -262,6 +267,27 @@ def _top_slices(figures: ExpiredFigures) -> tuple[Group, ...]:
     shown = _total("", top)
     rest = (figures.expired_objects - shown.objects, figures.expired_bytes - shown.size_bytes)
     return (*top, Group(f"{others} other slices", *rest))
+
+
+def explained(figures: ExpiredFigures, groups: Groups | None) -> tuple[Group, ...]:
+    """Return groups of the explained objects, and after them the rest of what may go.
+
+    Args:
+        figures: The figures of table 5.
+        groups: Those of its groups that are wanted; None where nothing was explained.
+    """
+    told = [Group(*row) for row in groups or ()]
+    never = _of(figures.by_reason).get(NEVER_COMMITTED, Group("", 0, 0))
+    told.append(replace(never, name=NO_COMMIT))
+    known = _total("", told)
+    told.append(
+        Group(
+            NOT_KNOWN,
+            figures.expired_objects - known.objects,
+            figures.expired_bytes - known.size_bytes,
+        )
+    )
+    return tuple(group for group in told if group.objects)
 
 
 def _commits(retained: StoredTable) -> dict[str, int]:

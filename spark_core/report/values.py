@@ -36,6 +36,9 @@ _WAY_ON = (
     "it, and it is made again from the run's tables (`lakegc report`)."
 )
 
+# Groups of `by_prefix` and `by_branch` that have neither path nor branch.
+NO_COMMIT, NOT_KNOWN = "(never committed)", "(not known)"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -210,6 +213,10 @@ class Report:
         checks: Every check of the verdict with its limit; empty without one.
         undo: How what a sweep deleted comes back, in sentences; empty where it does not.
         rules: The rules that the mark was made under; None in a report of an earlier lakegc.
+        by_prefix: Objects that may go, by folder at the top of the path in the last commit that had
+            them, most bytes first; then the others, what was never committed and what is not known.
+            Empty in a report of an earlier lakegc.
+        by_branch: The same by the branch of that commit.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -241,6 +248,8 @@ class Report:
     undo: str = ""
     waiting: str = ""
     rules: Rules | None = None
+    by_prefix: tuple[Group, ...] = ()
+    by_branch: tuple[Group, ...] = ()
 
     @property
     def swept(self) -> bool:
@@ -276,6 +285,8 @@ class Report:
                 document[field] = Group(**document[field])
             for field in ("by_reason", "by_age", "by_slice", "kept"):
                 document[field] = _groups(document[field])
+            for field in ("by_prefix", "by_branch"):
+                document[field] = _groups(document.get(field, ()))
             document["outcomes"] = (
                 None if document["outcomes"] is None else _groups(document["outcomes"])
             )

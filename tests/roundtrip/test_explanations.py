@@ -1,6 +1,7 @@
 """What a mark says of an object that may go, and what `explain` says, as the story tells it."""
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +20,7 @@ from spark_core.explain import (
     let_go_under,
     what_if,
 )
-from spark_core.mark import holds
+from spark_core.mark import explanations, holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
 from spark_core.records.writing import Draft
@@ -87,6 +88,20 @@ def test_each_object_is_explained_by_the_last_commit_that_had_it(
     explained = {address for address in named if address in found}
     assert explained
     assert all(named[address] == found[address]["explanation"] for address in explained)
+    parts = marked.expired.batches(["address", "size_bytes"])
+    sizes = {row["address"]: row["size_bytes"] for part in parts for row in part.to_pylist()}
+    for figure, name_of in (
+        ("explained_by_prefix", lambda row: re.match("([^/]*/)?", row["path"])[0] or "(no folder)"),
+        ("explained_by_branch", lambda row: row["branch"] or "(no branch)"),
+    ):
+        wanted = defaultdict(list)
+        for address, row in found.items():
+            wanted[name_of(row)].append(sizes[address])
+        groups = marked.expired.manifest.facts[figure]
+        assert sum(objects for _, objects, _ in groups) == len(found)
+        named = [tuple(group) for group in groups if group[0] != explanations.OTHERS]
+        assert named == [(name, len(wanted[name]), sum(wanted[name])) for name, *_ in named]
+        assert len(named) == min(len(wanted), explanations.TOP)
 
 
 @pytest.mark.parametrize("words", ["off", pytest.param("short", marks=pytest.mark.deep)])

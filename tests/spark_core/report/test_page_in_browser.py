@@ -25,7 +25,8 @@ LARGEST = (
     report.Named("data/s/large", 10_000, AT, "logs/a.csv: replaced", "logs/a.csv", "c0ffee" * 10),
     report.Named("=cmd|'/c calc'!A1", 200, AT, 'says "quoted", twice'),
 )
-SHOWN = replace(REPORT, largest=LARGEST, by_slice=(report.Group("s" * 300, 1, 5),))
+LONG = (report.Group("s" * 300, 1, 5), report.Group("(not known)", 1, 5))
+SHOWN = replace(REPORT, largest=LARGEST, by_slice=LONG, by_prefix=LONG, by_branch=LONG)
 PAST = [Point(f"2026-11-{day}T02-00-00Z", 9_000, 5_000, 4_000, 0) for day in (18, 19, 20)]
 
 

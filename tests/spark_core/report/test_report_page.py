@@ -10,6 +10,7 @@ from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
 
+import pyarrow as pa
 import pytest
 
 from lakegc_dagster.console import console, show_report
@@ -17,10 +18,12 @@ from spark_core import report
 from spark_core.addresses.candidates import INHERITED, STRANGER
 from spark_core.errors import CorruptTableError
 from spark_core.lakefs import ServerOptions
+from spark_core.mark.explanations import GroupSums
 from spark_core.records.figures import CommitsFigures, ExpiredFigures, ListedFigures
 from spark_core.report import Check, Group, Named, Report, Rules
 from spark_core.report.cautions import cautions
 from spark_core.report.page_style import SCRIPT
+from spark_core.report.summary import explained
 from spark_core.report.trend import Point
 from spark_core.report.values import KEPT_BY_SETTING
 from spark_core.report.what_if import WhatIfCurve
@@ -181,6 +184,51 @@ def test_an_answer_of_another_format_is_passed_over():
     for broken in (b"{}", b"[", kept.replace(b'"format": 1', b'"format": 2')):
         with pytest.raises(CorruptTableError):
             WhatIfCurve.from_json(broken, name="x")
+
+
+EXPLAINED = read(
+    ExpiredFigures,
+    expired_objects=12,
+    expired_bytes=1_000,
+    by_reason=(("in no commit, and not staged", 3, 200), ("only in commits", 9, 800)),
+    explained_by_prefix=(("logs/", 4, 500), ("(others)", 2, 100)),
+    explained_by_branch=(("<b>dev", 6, 600),),
+)
+
+
+def test_what_may_go_is_drawn_by_folder_and_by_branch_with_what_is_not_known_of_it():
+    by_prefix = explained(EXPLAINED, EXPLAINED.explained_by_prefix)
+    rest = (Group("(never committed)", 3, 200), Group("(not known)", 3, 200))
+    assert by_prefix == (Group("logs/", 4, 500), Group("(others)", 2, 100), *rest)
+    by_branch = explained(EXPLAINED, EXPLAINED.explained_by_branch)
+    assert by_branch == (Group("<b>dev", 6, 600), *rest)
+    told = replace(REPORT, by_prefix=by_prefix, by_branch=by_branch)
+    assert Report.from_json(told.to_json(), name="r") == told
+    page = report.page(told)
+    assert "<figcaption>What may go, by folder</figcaption>" in page
+    assert '<span>&lt;b&gt;dev</span><span class="n">6 objects, 600 bytes</span>' in page
+    assert "those of the last commit that had the object. Not known is" in page
+
+
+def test_where_nothing_was_explained_the_page_says_what_no_commit_had_and_what_is_not_known():
+    unknown = explained(EXPLAINED, None)
+    assert unknown == (Group("(never committed)", 3, 200), Group("(not known)", 9, 800))
+    page = report.page(replace(REPORT, by_prefix=unknown, by_branch=unknown))
+    assert "last commit that had" not in page
+    assert "Not known is" in page
+    assert "Not known is" not in report.page(replace(REPORT, by_prefix=unknown[:1]))
+    earlier = json.loads(REPORT.to_json())
+    del earlier["by_prefix"], earlier["by_branch"]
+    assert "by folder" not in report.page(Report.from_json(json.dumps(earlier).encode(), name="r"))
+
+
+def test_the_groups_with_most_bytes_are_named_and_the_others_are_one():
+    names = pa.chunked_array([[*"abcde", *"abc"]])
+    sums = GroupSums.of(names, pa.chunked_array([[1, 2, 3, 4, 5, 10, 10, 0]]))
+    assert sums.first(2).groups == (("b", 2, 12), ("a", 2, 11), ("(others)", 4, 12))
+    more = sums.first(2)
+    more.merge(sums.first(4))
+    assert more.first(2).groups == (("b", 4, 24), ("a", 4, 22), ("(others)", 8, 24))
 
 
 def test_slices_beyond_the_first_eight_are_folded():
