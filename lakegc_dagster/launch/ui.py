@@ -34,6 +34,8 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
     """
     _require_free(port, host)
     workspace = write_workspace(prepare_home(settings.dagster_home))
+    # Behind `&` of a script SIGINT is ignored, which the UI would inherit: nothing could end it.
+    of_sigint = signal.signal(signal.SIGINT, signal.default_int_handler)
     # A session of its own: Ctrl-C reaches the UI only through this process, so the sandbox outlives
     # the UI and not the reverse.
     process = subprocess.Popen(
@@ -46,6 +48,7 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
         process.send_signal(signal.SIGINT)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    before[signal.SIGINT] = of_sigint
     try:
         code = process.wait()
     finally:

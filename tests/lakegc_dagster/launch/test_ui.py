@@ -105,14 +105,21 @@ def test_a_ui_that_ends_by_itself_is_an_error(settings, monkeypatch):
         ui.serve(settings, _free_port())
 
 
-def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monkeypatch):
+@pytest.mark.parametrize("of_sigint", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_ui_that_is_ended_is_none_and_the_signals_are_as_before(settings, monkeypatch, of_sigint):
+    """A shell's script starts what stands before `&` with SIGINT ignored."""
     script = "import os, signal, time\nos.kill(os.getppid(), signal.SIGTERM)\ntime.sleep(30)"
     monkeypatch.setattr(ui, "command", lambda *_: [sys.executable, "-c", script])
-    before = signal.getsignal(signal.SIGTERM)
-    began = time.monotonic()
-    ui.serve(settings, _free_port())
-    assert time.monotonic() - began < 20
-    assert signal.getsignal(signal.SIGTERM) is before
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    original = signal.signal(signal.SIGINT, of_sigint)
+    try:
+        before = [signal.getsignal(number) for number in numbers]
+        began = time.monotonic()
+        ui.serve(settings, _free_port())
+        assert time.monotonic() - began < 20
+        assert [signal.getsignal(number) for number in numbers] == before
+    finally:
+        signal.signal(signal.SIGINT, original)
 
 
 def _answer(url, **request):
