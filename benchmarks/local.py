@@ -55,17 +55,24 @@ class Shape:
     sizes: int
 
     @classmethod
-    def of(cls, objects: int, *, slices: int = 3) -> Shape:
+    def of(
+        cls,
+        objects: int,
+        *,
+        slices: int = 3,
+        commits: int | None = None,
+        branches: int | None = None,
+    ) -> Shape:
         """Return the shape for a number of objects.
 
-        105,000 objects are in 250 commits and 100 branches, 300 in 10 and 5.
+        By default 105,000 objects are in 250 commits and 100 branches, 300 in 10 and 5.
         """
         large = objects >= 10_000
         staged = objects * 3 // 100
         return cls(
             objects=objects,
-            commits=250 if large else 10,
-            branches=100 if large else 5,
+            commits=commits or (250 if large else 10),
+            branches=branches or (100 if large else 5),
             slices=slices,
             garbage=objects // 10,
             staged=staged,

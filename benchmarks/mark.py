@@ -1,6 +1,7 @@
 """Measure `lakegc mark` and `lakegc sweep` as an operator runs them, with all their processes.
 
     python -m benchmarks.mark [--objects 300] [--objects 105000] [--runs 3] [--sweep]
+    python -m benchmarks.mark --objects 105000 --commits 1000 --commits 10000 --runs 0
     python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.  # two versions
     python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3
     python -m benchmarks.mark --latency-s3 40 --latency-api 15 --json now.json --compare before.json
@@ -26,19 +27,25 @@ def main() -> None:
     """Measure, print, store and compare."""
     asked = _arguments()
     with runs.measuring(asked) as measurement:
-        for objects, slices in product(asked.objects or [300, 105_000], asked.slices or [3]):
-            shape = local.Shape.of(objects, slices=slices)
+        for objects, slices, commits, branches in product(
+            asked.objects or [300, 105_000],
+            asked.slices or [3],
+            asked.commits or [None],
+            asked.branches or [None],
+        ):
+            shape = local.Shape.of(objects, slices=slices, commits=commits, branches=branches)
             where = " on a remote store" if asked.store else ""
-            name = f"{objects:,} objects in {slices} slices{where}"
+            name = (
+                f"{objects:,} objects in {slices} slices, {shape.commits:,} commits and "
+                f"{shape.branches:,} branches{where}"
+            )
             began = time.monotonic()
             found = local.made(measurement.scratch, shape)
             serve = (
                 _remote(asked, found) if asked.store else _local(asked, found, measurement.scratch)
             )
             measurement.console.print(
-                f"\n{name}: {shape.commits} commits, {shape.branches} branches, {found.expired:,} "
-                "to go "
-                f"(made in {time.monotonic() - began:.0f} s)"
+                f"\n{name}: {found.expired:,} to go (made in {time.monotonic() - began:.0f} s)"
             )
             measurement.case(name, shape, serve)
 
@@ -70,6 +77,13 @@ def _arguments() -> argparse.Namespace:
         action="append",
         help="slices that its objects lie in (3); may be repeated",
     )
+    for what, usual in (("commits", "10, or 250"), ("branches", "5, or 100")):
+        add(
+            f"--{what}",
+            type=int,
+            action="append",
+            help=f"{what} of a repository ({usual} from 10,000 objects on); may be repeated",
+        )
     add("--store", metavar="s3://BUCKET/PREFIX", help="a remote store instead of local files")
     add("--server", metavar="URL", help="the lakeFS server of that store")
     add(
