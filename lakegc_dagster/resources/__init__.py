@@ -24,7 +24,7 @@ from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.settings import Settings, no_settings
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
-from spark_core.errors import LakegcError, TransientError
+from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -203,7 +203,7 @@ class Runs(dg.ConfigurableResource[Any]):
 
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
-            if job is not None and not isinstance(error, TransientError):
+            if job is not None:
                 self._cancel_if_wrong(partition_key, run, job, error)
 
         try:
@@ -232,8 +232,8 @@ class Runs(dg.ConfigurableResource[Any]):
         instance = None if self._dagster is None else self._dagster.instance
         if asked is None or instance is None or "dagster/schedule_name" in asked.tags:
             return
-        wiring = self.wiring
-        if engine.requests.was_wrong(wiring.settings, partition_key, run, job, wiring.clock.now()):
+        settings, now = self.wiring.settings, self.wiring.clock.now()
+        if engine.requests.was_wrong(error, settings, partition_key, run, job=job, now=now):
             instance.report_run_canceling(asked, message=str(error))
 
     def longest_kept(self, at_least: int) -> int:

@@ -5,14 +5,25 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
+from lakegc_dagster import requests
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import partition_key
-from lakegc_dagster.resources import SparkResource
+from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.start_run import NAME, RequestConfig, checked
-from spark_core import lakegc_keys
-from spark_core.errors import ClosedPartitionError, NotFoundError, SettingsError, UnsafePlanError
+from spark_core import lakegc_keys, mark_and_sweep
+from spark_core.errors import (
+    ClosedPartitionError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    SameWorkError,
+    SettingsError,
+    UnsafePlanError,
+)
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, ended
+from spark_core.run import open_run
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
 FUTURE = timedelta(hours=-1)
@@ -73,12 +84,69 @@ def test_a_wrong_request_in_the_ui_is_canceled_and_says_why_and_a_scheduled_one_
         assert bare.instance.get_run_by_id(result.run_id).status is status
 
 
+def test_the_sweep_of_an_unknown_run_in_the_ui_is_canceled(bare):
+    result = bare.job("sweep", new_key())
+    assert "has no verdict" in failure(result)
+    assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.CANCELED
+
+
 def test_what_is_wrong_with_the_repository_fails_and_is_not_canceled(bare, monkeypatch):
     wrong = bare.with_settings()
     wrong.settings._env = {"LAKEGC_ACCESS_KEY_ID": "wrong", "LAKEGC_SECRET_ACCESS_KEY": "wrong"}
     result = wrong.job("mark", new_key())
     assert failure(result).startswith("PermissionDeniedError")
     assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+def raises(error):
+    def broken(*_words, **_more):
+        raise error
+
+    return broken
+
+
+@pytest.fixture
+def swept_meanwhile(monkeypatch):
+    """Another process ends the same sweep before this one's request is looked at again."""
+    monkeypatch.setattr(requests, "require_known", lambda *_: None)
+    monkeypatch.setattr(requests, "require_unfinished", raises(ClosedPartitionError("swept")))
+
+
+@pytest.mark.usefixtures("swept_meanwhile")
+def test_a_sweep_that_another_one_overtook_fails_and_is_not_canceled(bare, monkeypatch):
+    tries = iter([SameWorkError("at work"), ended(LeaseLostError("it ran out"), "Some are gone.")])
+    monkeypatch.setattr(mark_and_sweep, "delete", lambda *_, **__: raises(next(tries))())
+    result = bare.job("sweep", new_key())
+    assert failure(result) == "LeaseLostError: it ran out. Some are gone."
+    assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
+    canceling = dg.DagsterEventType.RUN_CANCELING
+    assert not bare.instance.all_logs(result.run_id, of_type=canceling)
+
+
+@pytest.mark.usefixtures("swept_meanwhile")
+@pytest.mark.parametrize(
+    ("error", "state", "wrong"),
+    [
+        (ClosedPartitionError("swept"), NOTHING_BY_THIS_SWEEP, True),
+        (ClosedPartitionError("swept"), "Deletions had begun.", False),
+        (UnsafePlanError("another matter"), NOTHING_BY_THIS_SWEEP, False),
+        (LeaseHeldError("busy"), NOTHING_BY_THIS_SWEEP, False),
+        (SameWorkError("busy"), NOTHING_BY_THIS_SWEEP, False),
+    ],
+)
+def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
+    bare, error, state, wrong
+):
+    key = new_key()
+    run = open_run(
+        build_resources(Wiring(bare.settings))["runs"].environment,
+        "bare",
+        key,
+        bare.settings.run_options("bare"),
+    )
+    asked = (bare.settings, partition_key("bare", key), run)
+    found = requests.was_wrong(ended(error, state), *asked, job="sweep", now=run.now())
+    assert found is wrong
 
 
 def test_a_request_without_a_repository_is_told_which_there_are(bare):
