@@ -73,10 +73,11 @@ def test_a_mark_that_is_done_is_no_request_any_more(bare):
     bare.store.delete([lakegc_keys.verdict_key(key)])
 
 
-def test_a_wrong_request_in_the_ui_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
+def test_a_wrong_request_of_a_person_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
     key = new_key(ago=FUTURE)
     for tags, status in (
         ({}, dg.DagsterRunStatus.CANCELED),
+        ({"dagster/sensor_name": "requested_runs"}, dg.DagsterRunStatus.CANCELED),
         ({"dagster/schedule_name": "nightly_mark"}, dg.DagsterRunStatus.FAILURE),
     ):
         result = bare.job("mark", key, tags=tags)
