@@ -24,7 +24,7 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.model import RunKey
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended_a_command
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended, ended_a_command
 from spark_core.records import tables
 from spark_core.records.writing import require_open
 from spark_core.report.past_runs import require_known
@@ -77,7 +77,7 @@ def wrong_request(
         options = settings.run_options(repository_id)
         require_past(key, wiring.clock.now())
     except LakegcError as error:
-        return ended_a_command(error)
+        return _ended(error, job)
     try:
         environment = build_resources(wiring)["runs"].environment
         run = open_run(environment, repository_id, key, options)
@@ -87,8 +87,15 @@ def wrong_request(
     try:
         require_possible(run, job)
     except LakegcError as error:
-        return ended_a_command(error) if isinstance(error, _WRONG) else None
+        return _ended(error, job) if isinstance(error, _WRONG) else None
     return None
+
+
+def _ended(error: LakegcError, job: JobName) -> LakegcError:
+    """Say what the request did; the run that it asks to sweep may have been swept before."""
+    if job == "sweep" and not isinstance(error, SettingsError):
+        return ended(error, NOTHING_BY_THIS_SWEEP)
+    return ended_a_command(error)
 
 
 def was_wrong(

@@ -22,7 +22,7 @@ from spark_core.errors import (
     SettingsError,
     UnsafePlanError,
 )
-from spark_core.phases import NOTHING_BY_THIS_SWEEP, ended
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, ended
 from spark_core.run import open_run
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
@@ -50,16 +50,16 @@ def started(ground, **asked):
 
 def test_the_command_line_gives_dagster_no_run_of_a_wrong_request(bare, monkeypatch):
     monkeypatch.setattr(launching, "open_instance", lambda _home: pytest.fail("a run was made"))
-    for job, key, kind, words in (
-        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future"),
-        ("sweep", new_key(), NotFoundError, "it has no runs yet"),
+    for job, key, kind, words, state in (
+        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future", NOTHING_DELETED),
+        ("sweep", new_key(), NotFoundError, "it has no runs yet", NOTHING_BY_THIS_SWEEP),
     ):
         result = launch(bare.settings, job, "bare", key)
         assert not result.success
         assert result.dagster_run_id == ""
         assert isinstance(result.error, kind)
         assert words in result.message
-        assert result.message.endswith("Nothing was deleted.")
+        assert result.message.endswith(state)
     only_marked = bare.with_settings(mode="mark")
     refused = launch(only_marked.settings, "mark_and_sweep", "bare", new_key())
     assert refused.message.startswith("deleting is switched off for bare")
@@ -150,6 +150,13 @@ def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
     assert found is wrong
 
 
+@pytest.mark.usefixtures("swept_meanwhile")
+def test_the_request_to_sweep_a_swept_run_does_not_say_that_nothing_was_deleted(bare):
+    wrong = requests.wrong_request(Wiring(bare.settings), "sweep", "bare", new_key())
+    assert isinstance(wrong, ClosedPartitionError)
+    assert str(wrong) == f"swept. {NOTHING_BY_THIS_SWEEP}"
+
+
 def test_a_request_without_a_repository_is_told_which_there_are(bare):
     document = bare.settings.model_dump(exclude_unset=True)
     document["repositories"]["other"] = {}
@@ -172,7 +179,7 @@ def test_a_wrong_request_of_a_person_makes_no_partition(bare, asked, kind):
     before = bare.instance.get_dynamic_partitions("run")
     result = started(bare, **asked)
     assert failure(result).startswith(kind.__name__)
-    assert failure(result).endswith(("Nothing was started.", "Nothing was deleted."))
+    assert failure(result).endswith((NOTHING_STARTED, NOTHING_DELETED, NOTHING_BY_THIS_SWEEP))
     assert bare.instance.get_dynamic_partitions("run") == before
 
 
