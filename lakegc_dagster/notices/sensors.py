@@ -27,7 +27,7 @@ FROM_TAG = "lakegc/from"
 COMMAND_LINE = "command line"
 
 _JOBS = frozenset(job.name for job in JOBS)
-# Enough to find the last good mark, and few enough for the time that a sensor has.
+# Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
 
 
