@@ -162,10 +162,13 @@ def of_repositories(statuses: Sequence[RepositoryStatus]) -> Metadata:
     """
     waiting = [one for one in statuses if one.waits_for]
     late = [one.repository for one in statuses if one.overdue]
-    reclaimed = sum(one.reclaimed_lately[1] for one in statuses)
+    reclaimed = _lately(
+        sum(one.reclaimed_lately[1] for one in statuses),
+        is_whole=all(one.lately_is_whole for one in statuses),
+    )
     waits = bytes_text(sum(one.waiting[1] for one in waiting))
     words = [
-        f"**{bytes_text(reclaimed)} reclaimed in 30 days**",
+        f"**{reclaimed} reclaimed in 30 days**",
         f"in {len(statuses)} repositor{'y' if len(statuses) == 1 else 'ies'}.",
         f"{waits} wait in {len(waiting)} of them." if waiting else "Nothing waits.",
         f"Overdue: {', '.join(map(escaped, late))}." if late else "Nothing is overdue.",
@@ -343,16 +346,21 @@ _STATUS = _schema(
 
 def _status(one: RepositoryStatus) -> dg.TableRecord:
     waits = f"{bytes_text(one.waiting[1])}: {one.waits_for}" if one.waits_for else ""
+    none = "none" if one.only_newest is None else f"none of the newest {one.only_newest}"
     return dg.TableRecord(
         {
             "repository": one.repository,
-            "last good mark": one.last_mark or "none",
-            "last sweep": one.last_sweep or "none",
-            "reclaimed in 30 days": bytes_text(one.reclaimed_lately[1]),
+            "last good mark": one.last_mark or none,
+            "last sweep": one.last_sweep or none,
+            "reclaimed in 30 days": _lately(one.reclaimed_lately[1], is_whole=one.lately_is_whole),
             "waits": visible(waits),
             "overdue": visible(one.problem or one.overdue),
         }
     )
+
+
+def _lately(size: int, *, is_whole: bool) -> str:
+    return bytes_text(size) if is_whole else f"at least {bytes_text(size)}"
 
 
 _BY_TABLE = {

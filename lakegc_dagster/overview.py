@@ -71,12 +71,15 @@ def overview(
         options = settings.run_options(repository_id)
         now = clock.now()
         try:
-            runs = past_runs(opened(settings, environment, repository_id, now).store, newest=newest)
+            store = opened(settings, environment, repository_id, now).store
+            # One more tells whether there are older runs.
+            found = past_runs(store, newest=None if newest is None else newest + 1)
         except LakegcError as error:
             yield Past(
                 repository_id, (), RepositoryStatus(repository_id, problem=error.message), error
             )
             continue
+        runs = found[:newest]
         yield Past(
             repository_id,
             runs,
@@ -87,6 +90,8 @@ def overview(
                 pause=pause,
                 may_sweep=options.may_sweep,
                 price_per_gb_month=options.price_per_gb_month,
+                max_mark_age=options.max_mark_age,
+                are_all=len(runs) == len(found),
             ),
         )
 

@@ -6,6 +6,7 @@ An upgrade may break any of these: `tests/lakegc_dagster/test_private_doors.py` 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +17,19 @@ from dagster._core.remote_origin import (
     ManagedGrpcPythonEnvCodeLocationOrigin,
     RemoteRepositoryOrigin,
 )
-from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._core.storage.tags import (
+    AUTO_MATERIALIZE_TAG,
+    AUTOMATION_CONDITION_TAG,
+    BACKFILL_ID_TAG,
+    REPOSITORY_LABEL_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+)
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._utils.error import serializable_error_info_from_exc_info
 from dagster_shared.error import SerializableErrorInfo
+
+from lakegc_dagster.job_names import REQUESTED_RUNS
 
 NO_LOG_FILES = {
     "module": "dagster._core.storage.noop_compute_log_manager",
@@ -28,6 +38,30 @@ NO_LOG_FILES = {
 
 # Dagster's name for the definitions of a code location that declares no repository.
 _REPOSITORY = "__repository__"
+
+# The tags of a run that Dagster starts by itself.
+_STARTED_BY_DAGSTER = frozenset(
+    {
+        SCHEDULE_NAME_TAG,
+        SENSOR_NAME_TAG,
+        BACKFILL_ID_TAG,
+        AUTO_MATERIALIZE_TAG,
+        AUTOMATION_CONDITION_TAG,
+    }
+)
+
+
+def started_by_a_person(tags: Mapping[str, str]) -> bool:
+    """Say whether a person started a run and looks at it, as its tags tell.
+
+    There is no public list of these tags.
+
+    Args:
+        tags: The run's tags.
+    """
+    if tags.get(SENSOR_NAME_TAG) == REQUESTED_RUNS:
+        return True
+    return not _STARTED_BY_DAGSTER & tags.keys()
 
 
 def instance_without_log_files(home: Path) -> dg.DagsterInstance:

@@ -24,7 +24,7 @@ from spark_core.errors import (
     VerdictError,
 )
 from spark_core.model import RunKey
-from spark_core.phases import ended_a_command
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended, ended_a_command
 from spark_core.records import tables
 from spark_core.records.writing import require_open
 from spark_core.report.past_runs import require_known
@@ -34,6 +34,7 @@ from spark_core.sweep.plan import require_unfinished
 # What the checks below raise of a wrong request. A server that is silent, a damaged table and the
 # like are no matter of the request.
 _WRONG = (SettingsError, UnsafePlanError, ClosedPartitionError, VerdictError, NotFoundError)
+_NOTHING = (NOTHING_DELETED, NOTHING_BY_THIS_SWEEP)
 
 
 def require_possible(run: Run, job: JobName) -> None:
@@ -76,7 +77,7 @@ def wrong_request(
         options = settings.run_options(repository_id)
         require_past(key, wiring.clock.now())
     except LakegcError as error:
-        return ended_a_command(error)
+        return _ended(error, job)
     try:
         environment = build_resources(wiring)["runs"].environment
         run = open_run(environment, repository_id, key, options)
@@ -86,22 +87,42 @@ def wrong_request(
     try:
         require_possible(run, job)
     except LakegcError as error:
-        return ended_a_command(error) if isinstance(error, _WRONG) else None
+        return _ended(error, job) if isinstance(error, _WRONG) else None
     return None
 
 
+def _ended(error: LakegcError, job: JobName) -> LakegcError:
+    """Say what the request did; the run that it asks to sweep may have been swept before."""
+    if job == "sweep" and not isinstance(error, SettingsError):
+        return ended(error, NOTHING_BY_THIS_SWEEP)
+    return ended_a_command(error)
+
+
 def was_wrong(
-    settings: Settings | None, partition_key: str, run: Run | None, job: JobName, now: datetime
+    error: LakegcError,
+    settings: Settings | None,
+    partition_key: str,
+    run: Run | None,
+    *,
+    job: JobName,
+    now: datetime,
 ) -> bool:
     """Say of a request whose run failed whether it was wrong from the beginning.
 
+    A request may be wrong by now and have been right when its run began: another process ended the
+    same sweep, for example. So the request must be wrong in the way that the run says, and the run
+    must have deleted nothing.
+
     Args:
+        error: What ended the run, with its state.
         settings: The settings; None when there are none.
         partition_key: Repository and run key, as a person chose them.
         run: The run; None if it could not be opened.
         job: What was asked of it.
         now: The time.
     """
+    if type(error) not in _WRONG or error.state not in _NOTHING:
+        return False
     try:
         repository_id, key = parse_partition_key(partition_key)
         if settings is not None:
@@ -109,6 +130,8 @@ def was_wrong(
         require_past(key, now)
         if run is not None:
             require_possible(run, job)
-    except LakegcError as error:
-        return isinstance(error, _WRONG)
+    except LakegcError as wrong:
+        # The request looks for the run to sweep; the sweep itself looks for the run's verdict.
+        said = VerdictError if isinstance(wrong, NotFoundError) else type(wrong)
+        return type(error) is said
     return False

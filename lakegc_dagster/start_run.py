@@ -12,6 +12,7 @@ from pydantic import Field
 
 from lakegc_dagster import engine
 from lakegc_dagster.failures import raising_failures
+from lakegc_dagster.job_names import REQUESTED_RUNS
 from lakegc_dagster.jobs import mark, mark_and_sweep, sweep
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring
@@ -84,7 +85,7 @@ def build_start_run(
 
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
-        name="requested_runs",
+        name=REQUESTED_RUNS,
         monitored_jobs=[start_run],
         request_jobs=[mark, mark_and_sweep, sweep],
         minimum_interval_seconds=5,

@@ -14,7 +14,8 @@ from lakegc_dagster.settings import Settings
 from spark_core.phases import NOTHING_DELETED, phase
 
 NAME = "repositories"
-# Enough for the sums of the last 30 days, and few enough to be read every hour.
+# Enough for the sums of the last 30 days where a night has a run, and few enough to be read every
+# hour. Where there are more, the words say so.
 _NEWEST = 60
 
 

@@ -27,7 +27,7 @@ FROM_TAG = "lakegc/from"
 COMMAND_LINE = "command line"
 
 _JOBS = frozenset(job.name for job in JOBS)
-# Enough to find the last good mark, and few enough for the time that a sensor has.
+# Mostly enough to find the last good mark, and few enough for the time that a sensor has.
 _NEWEST = 30
 
 
@@ -58,7 +58,9 @@ def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
     run = context.dagster_run
     partition = run.tags.get("dagster/partition", "")
     ours = run.job_name in _JOBS or "lakegc/repository" in run.tags
-    if not ours or "|" not in partition or run.tags.get(FROM_TAG) == COMMAND_LINE:
+    # Somebody may execute it again in the UI, which copies the tags; no command line tells of that.
+    told = run.tags.get(FROM_TAG) == COMMAND_LINE and run.parent_run_id is None
+    if not ours or "|" not in partition or told:
         return None
     try:
         repository_id, key = (str(part) for part in parse_partition_key(partition))

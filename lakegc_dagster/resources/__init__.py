@@ -18,13 +18,14 @@ from lakegc_dagster.environment import environment_of
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
+from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.settings import Settings, no_settings
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
-from spark_core.errors import LakegcError, TransientError
+from spark_core.errors import LakegcError
 from spark_core.model import RunKey
 from spark_core.phases import (
     NOTHING_BY_HOUSE_KEEPING,
@@ -203,7 +204,7 @@ class Runs(dg.ConfigurableResource[Any]):
 
         def tell(error: LakegcError) -> None:
             self.observer.failed(step, error)
-            if job is not None and not isinstance(error, TransientError):
+            if job is not None:
                 self._cancel_if_wrong(partition_key, run, job, error)
 
         try:
@@ -226,14 +227,15 @@ class Runs(dg.ConfigurableResource[Any]):
         """Let a person's wrong request end as canceled.
 
         Dagster shows every table and check that a failed run had planned as failed, also those that
-        an earlier run of the same key made. A run of a schedule fails, because nobody looks at it.
+        an earlier run of the same key made. A run that Dagster started by itself fails, because
+        nobody looks at it.
         """
         asked = None if self._dagster is None else self._dagster.run
         instance = None if self._dagster is None else self._dagster.instance
-        if asked is None or instance is None or "dagster/schedule_name" in asked.tags:
+        if asked is None or instance is None or not started_by_a_person(asked.tags):
             return
-        wiring = self.wiring
-        if engine.requests.was_wrong(wiring.settings, partition_key, run, job, wiring.clock.now()):
+        settings, now = self.wiring.settings, self.wiring.clock.now()
+        if engine.requests.was_wrong(error, settings, partition_key, run, job=job, now=now):
             instance.report_run_canceling(asked, message=str(error))
 
     def longest_kept(self, at_least: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from spark_core.model import RunKey
 from spark_core.report.past_runs import PastRun
 
 LATELY = timedelta(days=30)
@@ -20,7 +21,8 @@ class RepositoryStatus:
 
     Attributes:
         repository: Repository id.
-        runs: How many runs it has.
+        runs: How many runs it has, or how many of the newest were read.
+        only_newest: That number, where older runs were not read; None if all were.
         last_mark: Run key of the newest mark that passed or was confirmed ...
         last_marked_at: ... and when it ended.
         last_sweep: Run key of the newest sweep that left a report ...
@@ -28,6 +30,7 @@ class RepositoryStatus:
         newest: Run key of the newest run, whatever became of it ...
         newest_state: ... and what did.
         reclaimed_lately: Objects and bytes that sweeps of the last 30 days took from their places.
+        lately_is_whole: Whether it has all of those sweeps; else some may be among older runs.
         reclaimed: The same of all sweeps. What was restored is not counted.
         in_quarantine: Those of them that lie in quarantine, and take up space.
         waiting: Objects and bytes that the newest mark names and nobody has swept ...
@@ -42,6 +45,7 @@ class RepositoryStatus:
 
     repository: str
     runs: int = 0
+    only_newest: int | None = None
     last_mark: str | None = None
     last_marked_at: datetime | None = None
     last_sweep: str | None = None
@@ -49,6 +53,7 @@ class RepositoryStatus:
     newest: str | None = None
     newest_state: str | None = None
     reclaimed_lately: tuple[int, int] = (0, 0)
+    lately_is_whole: bool = True
     reclaimed: tuple[int, int] = (0, 0)
     in_quarantine: tuple[int, int] = (0, 0)
     waiting: tuple[int, int] = (0, 0)
@@ -76,6 +81,8 @@ def status_of(
     pause: timedelta,
     may_sweep: bool,
     price_per_gb_month: float | None = None,
+    max_mark_age: timedelta = timedelta(0),
+    are_all: bool = True,
 ) -> RepositoryStatus:
     """Sum up the runs of a repository.
 
@@ -86,6 +93,8 @@ def status_of(
         pause: The longest time between two runs of the schedule.
         may_sweep: Whether the repository's mode is `sweep`.
         price_per_gb_month: As the settings have it.
+        max_mark_age: How long after its mark a sweep may begin.
+        are_all: Whether the repository has no older runs than these.
     """
     good = next((run for run in runs if run.passed), None)
     sweep = next((run for run in runs if run.swept), None)
@@ -95,6 +104,7 @@ def status_of(
     return RepositoryStatus(
         repository_id,
         runs=len(runs),
+        only_newest=None if are_all else len(runs),
         last_mark=None if good is None else good.run,
         last_marked_at=None if good is None else good.concluded_at,
         last_sweep=None if sweep is None else sweep.run,
@@ -104,6 +114,7 @@ def status_of(
         reclaimed_lately=_reclaimed(
             [run for run in runs if run.swept_at is not None and run.swept_at > now - LATELY]
         ),
+        lately_is_whole=are_all or _began_before(runs, now - LATELY - max_mark_age),
         reclaimed=_reclaimed(runs),
         in_quarantine=_reclaimed([run for run in runs if run.in_quarantine]),
         waiting=(concluded.expired_objects or 0, concluded.expired_bytes or 0)
@@ -113,7 +124,7 @@ def status_of(
         waits_for=waits_for,
         next_step=next_step,
         refused=() if concluded is None else tuple(concluded.refused.items()),
-        overdue=_overdue(good, newest, now, pause),
+        overdue=_overdue(good, runs, now, pause, are_all=are_all),
         price_per_gb_month=price_per_gb_month,
     )
 
@@ -142,11 +153,21 @@ def _waits_for(repository_id: str, run: PastRun | None, *, may_sweep: bool) -> t
     return begun, f"lakegc sweep {named}"
 
 
-def _overdue(good: PastRun | None, newest: PastRun | None, now: datetime, pause: timedelta) -> str:
-    if newest is None:
+def _began_before(runs: Sequence[PastRun], instant: datetime) -> bool:
+    return bool(runs) and RunKey.parse(runs[-1].run).instant <= instant
+
+
+def _overdue(
+    good: PastRun | None, runs: Sequence[PastRun], now: datetime, pause: timedelta, *, are_all: bool
+) -> str:
+    if not runs:
         return "it was never marked"
     if good is None or good.concluded_at is None:
-        return "no mark of it ever passed"
+        return (
+            "no mark of it ever passed"
+            if are_all
+            else f"no mark of its newest {len(runs)} runs passed"
+        )
     late = now - good.concluded_at
     if late > _LATE_AFTER * pause:
         return f"the last good mark ended {_long(late)} ago, and one is due every {_long(pause)}"

@@ -107,6 +107,18 @@ def test_the_figures_of_each_repository_have_its_name_so_that_each_has_a_plot_of
     ]
 
 
+def test_what_only_the_newest_runs_tell_is_told_as_theirs():
+    cut = RepositoryStatus(
+        "hourly", only_newest=60, reclaimed_lately=(1, 1_000), lately_is_whole=False
+    )
+    told = headlines.of_repositories([cut, RepositoryStatus("nightly")])
+    assert told["headline"].value.startswith("**at least 1.0 kB reclaimed in 30 days**")
+    hourly, nightly = records(told["repositories"])
+    assert hourly["last good mark"] == hourly["last sweep"] == "none of the newest 60"
+    assert hourly["reclaimed in 30 days"] == "at least 1.0 kB"
+    assert (nightly["last sweep"], nightly["reclaimed in 30 days"]) == ("none", "0 bytes")
+
+
 def test_what_other_rules_would_free_is_told_as_a_table_and_in_figures_to_be_plotted():
     told = headlines.of_what_if(CURVE)
     assert told["headline"].value.split("  \n") == [

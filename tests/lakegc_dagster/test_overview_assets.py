@@ -1,10 +1,13 @@
 """The assets beside the tables: how all repositories stand, and what other rules would free."""
 
+from datetime import timedelta
+
 import pytest
 
 from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.overview import overview
 from lakegc_dagster.resources import SparkResource
-from spark_core import explain, report
+from spark_core import explain, lakegc_keys, report
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 from tests.spark_core.report.test_report_page import CURVE
 
@@ -35,6 +38,17 @@ def test_how_each_repository_stands_is_read_from_its_store_without_spark(bare, m
     (row,) = shown["repositories"].records
     assert (row.data["repository"], row.data["last good mark"]) == ("overviewed", "none")
     assert shown["overviewed: bytes waiting"].value == 0
+
+
+def test_the_overview_tells_the_newest_runs_from_all_runs(bare):
+    keys = [lakegc_keys.verdict_key(new_key(ago=timedelta(hours=hours))) for hours in (1, 2)]
+    for key in keys:
+        bare.store.put(key, b"{")
+    (some,), (all_of_them,) = (overview(bare.settings, newest=newest) for newest in (1, 2))
+    bare.store.delete(keys)
+    assert [len(each.runs) for each in (some, all_of_them)] == [1, 2]
+    assert (some.status.only_newest, all_of_them.status.only_newest) == (1, None)
+    assert some.status.overdue == "no mark of its newest 1 runs passed"
 
 
 def test_the_schedule_of_the_overview_is_on_where_that_of_the_nights_is(bare):

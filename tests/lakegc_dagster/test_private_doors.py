@@ -18,7 +18,12 @@ CLOSED = (
         ("dagster._core.instance", "InstanceRef"),
         ("dagster._core.remote_origin", "ManagedGrpcPythonEnvCodeLocationOrigin"),
         ("dagster._core.remote_origin", "RemoteRepositoryOrigin"),
+        ("dagster._core.storage.tags", "AUTO_MATERIALIZE_TAG"),
+        ("dagster._core.storage.tags", "AUTOMATION_CONDITION_TAG"),
+        ("dagster._core.storage.tags", "BACKFILL_ID_TAG"),
         ("dagster._core.storage.tags", "REPOSITORY_LABEL_TAG"),
+        ("dagster._core.storage.tags", "SCHEDULE_NAME_TAG"),
+        ("dagster._core.storage.tags", "SENSOR_NAME_TAG"),
         ("dagster._core.types.loadable_target_origin", "LoadableTargetOrigin"),
         ("dagster._core.storage.noop_compute_log_manager", "NoOpComputeLogManager"),
     ],
@@ -68,6 +73,25 @@ def test_a_run_of_this_process_belongs_to_the_job_of_a_code_location():
     )
     assert (origin.job_name, origin.location_name) == ("idle", "here")
     assert run.tags[".dagster/repository"] == "__repository__@here"
+
+
+@pytest.mark.parametrize(
+    ("tags", "by_a_person"),
+    [
+        ({}, True),
+        ({"dagster/partition": "repo|key", "lakegc/repository": "repo"}, True),
+        ({"dagster/sensor_name": "requested_runs"}, True),
+        ({"dagster/sensor_name": "theirs"}, False),
+        ({"dagster/schedule_name": "nightly_mark"}, False),
+        ({"dagster/backfill": "abc"}, False),
+        ({"dagster/auto_materialize": "true"}, False),
+        ({"dagster/from_automation_condition": "true"}, False),
+    ],
+)
+def test_a_run_that_dagster_started_by_itself_is_known_by_its_tags(tags, by_a_person):
+    from lakegc_dagster.private_doors import started_by_a_person
+
+    assert started_by_a_person(tags) is by_a_person, CLOSED.format("tag of that name")
 
 
 def test_a_failure_with_a_sentence_is_shown_without_dagsters_stack():

@@ -5,14 +5,25 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
+from lakegc_dagster import requests
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.partitions import partition_key
-from lakegc_dagster.resources import SparkResource
+from lakegc_dagster.resources import SparkResource, Wiring, build_resources
 from lakegc_dagster.start_run import NAME, RequestConfig, checked
-from spark_core import lakegc_keys
-from spark_core.errors import ClosedPartitionError, NotFoundError, SettingsError, UnsafePlanError
+from spark_core import lakegc_keys, mark_and_sweep
+from spark_core.errors import (
+    ClosedPartitionError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    SameWorkError,
+    SettingsError,
+    UnsafePlanError,
+)
+from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, NOTHING_STARTED, ended
+from spark_core.run import open_run
 from tests.lakegc_dagster.conftest import failure, ground_on, new_key
 
 FUTURE = timedelta(hours=-1)
@@ -39,16 +50,16 @@ def started(ground, **asked):
 
 def test_the_command_line_gives_dagster_no_run_of_a_wrong_request(bare, monkeypatch):
     monkeypatch.setattr(launching, "open_instance", lambda _home: pytest.fail("a run was made"))
-    for job, key, kind, words in (
-        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future"),
-        ("sweep", new_key(), NotFoundError, "it has no runs yet"),
+    for job, key, kind, words, state in (
+        ("mark", new_key(ago=FUTURE), UnsafePlanError, "lies in the future", NOTHING_DELETED),
+        ("sweep", new_key(), NotFoundError, "it has no runs yet", NOTHING_BY_THIS_SWEEP),
     ):
         result = launch(bare.settings, job, "bare", key)
         assert not result.success
         assert result.dagster_run_id == ""
         assert isinstance(result.error, kind)
         assert words in result.message
-        assert result.message.endswith("Nothing was deleted.")
+        assert result.message.endswith(state)
     only_marked = bare.with_settings(mode="mark")
     refused = launch(only_marked.settings, "mark_and_sweep", "bare", new_key())
     assert refused.message.startswith("deleting is switched off for bare")
@@ -62,15 +73,22 @@ def test_a_mark_that_is_done_is_no_request_any_more(bare):
     bare.store.delete([lakegc_keys.verdict_key(key)])
 
 
-def test_a_wrong_request_in_the_ui_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
+def test_a_wrong_request_of_a_person_is_canceled_and_says_why_and_a_scheduled_one_fails(bare):
     key = new_key(ago=FUTURE)
     for tags, status in (
         ({}, dg.DagsterRunStatus.CANCELED),
+        ({"dagster/sensor_name": "requested_runs"}, dg.DagsterRunStatus.CANCELED),
         ({"dagster/schedule_name": "nightly_mark"}, dg.DagsterRunStatus.FAILURE),
     ):
         result = bare.job("mark", key, tags=tags)
         assert "lies in the future" in failure(result)
         assert bare.instance.get_run_by_id(result.run_id).status is status
+
+
+def test_the_sweep_of_an_unknown_run_in_the_ui_is_canceled(bare):
+    result = bare.job("sweep", new_key())
+    assert "has no verdict" in failure(result)
+    assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.CANCELED
 
 
 def test_what_is_wrong_with_the_repository_fails_and_is_not_canceled(bare, monkeypatch):
@@ -79,6 +97,64 @@ def test_what_is_wrong_with_the_repository_fails_and_is_not_canceled(bare, monke
     result = wrong.job("mark", new_key())
     assert failure(result).startswith("PermissionDeniedError")
     assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+def raises(error):
+    def broken(*_words, **_more):
+        raise error
+
+    return broken
+
+
+@pytest.fixture
+def swept_meanwhile(monkeypatch):
+    """Another process ends the same sweep before this one's request is looked at again."""
+    monkeypatch.setattr(requests, "require_known", lambda *_: None)
+    monkeypatch.setattr(requests, "require_unfinished", raises(ClosedPartitionError("swept")))
+
+
+@pytest.mark.usefixtures("swept_meanwhile")
+def test_a_sweep_that_another_one_overtook_fails_and_is_not_canceled(bare, monkeypatch):
+    tries = iter([SameWorkError("at work"), ended(LeaseLostError("it ran out"), "Some are gone.")])
+    monkeypatch.setattr(mark_and_sweep, "delete", lambda *_, **__: raises(next(tries))())
+    result = bare.job("sweep", new_key())
+    assert failure(result) == "LeaseLostError: it ran out. Some are gone."
+    assert bare.instance.get_run_by_id(result.run_id).status is dg.DagsterRunStatus.FAILURE
+    canceling = dg.DagsterEventType.RUN_CANCELING
+    assert not bare.instance.all_logs(result.run_id, of_type=canceling)
+
+
+@pytest.mark.usefixtures("swept_meanwhile")
+@pytest.mark.parametrize(
+    ("error", "state", "wrong"),
+    [
+        (ClosedPartitionError("swept"), NOTHING_BY_THIS_SWEEP, True),
+        (ClosedPartitionError("swept"), "Deletions had begun.", False),
+        (UnsafePlanError("another matter"), NOTHING_BY_THIS_SWEEP, False),
+        (LeaseHeldError("busy"), NOTHING_BY_THIS_SWEEP, False),
+        (SameWorkError("busy"), NOTHING_BY_THIS_SWEEP, False),
+    ],
+)
+def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
+    bare, error, state, wrong
+):
+    key = new_key()
+    run = open_run(
+        build_resources(Wiring(bare.settings))["runs"].environment,
+        "bare",
+        key,
+        bare.settings.run_options("bare"),
+    )
+    asked = (bare.settings, partition_key("bare", key), run)
+    found = requests.was_wrong(ended(error, state), *asked, job="sweep", now=run.now())
+    assert found is wrong
+
+
+@pytest.mark.usefixtures("swept_meanwhile")
+def test_the_request_to_sweep_a_swept_run_does_not_say_that_nothing_was_deleted(bare):
+    wrong = requests.wrong_request(Wiring(bare.settings), "sweep", "bare", new_key())
+    assert isinstance(wrong, ClosedPartitionError)
+    assert str(wrong) == f"swept. {NOTHING_BY_THIS_SWEEP}"
 
 
 def test_a_request_without_a_repository_is_told_which_there_are(bare):
@@ -103,7 +179,7 @@ def test_a_wrong_request_of_a_person_makes_no_partition(bare, asked, kind):
     before = bare.instance.get_dynamic_partitions("run")
     result = started(bare, **asked)
     assert failure(result).startswith(kind.__name__)
-    assert failure(result).endswith(("Nothing was started.", "Nothing was deleted."))
+    assert failure(result).endswith((NOTHING_STARTED, NOTHING_DELETED, NOTHING_BY_THIS_SWEEP))
     assert bare.instance.get_dynamic_partitions("run") == before
 
 

@@ -217,14 +217,15 @@ def test_the_sensor_tells_what_is_new_and_remembers_it(web, monkeypatch):
     assert [body["event"] for _, body in web.got] == ["waiting", "overdue"]
 
 
-def failed_run(ground, result):
+def failed_run(ground, result, **changed):
     """The context in which Dagster calls the sensor after a failed run."""
+    run = ground.instance.get_run_by_id(result.run_id)
     (event,) = [each for each in result.all_events if each.is_run_failure]
     return dg.build_run_status_sensor_context(
         sensor_name="tell_of_failed_and_refused_runs",
         dagster_event=event,
         dagster_instance=ground.instance,
-        dagster_run=ground.instance.get_run_by_id(result.run_id),
+        dagster_run=run._replace(**changed),
     ).for_run_failure()
 
 
@@ -261,7 +262,11 @@ def test_the_sensor_tells_of_a_run_that_an_error_ends_in_its_own_words(ground):
 def test_a_run_of_the_command_line_and_one_of_somebody_else_are_not_told_by_the_sensor(ground):
     key = new_key(ago=-timedelta(days=2))
     tags = {"lakegc/from": "command line", "dagster/schedule_name": "nightly_mark"}
-    assert message_of(failed_run(ground, ground.job("mark", key, tags=tags))) is None
+    result = ground.job("mark", key, tags=tags)
+    assert message_of(failed_run(ground, result)) is None
+    # Dagster copies the tags to a run that somebody executes again in the UI.
+    again = message_of(failed_run(ground, result, parent_run_id="a", root_run_id="a"))
+    assert (again.event, again.run) == ("refused", str(key))
 
     @dg.job
     def theirs():

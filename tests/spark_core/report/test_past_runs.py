@@ -12,7 +12,7 @@ from spark_core.checks.confirmation import Confirmation
 from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
-from spark_core.report.past_runs import past_runs, refusals, require_known
+from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
 from spark_core.report.status import status_of
 from tests.support.written_run import NOW, OLD, Written, written_run
 
@@ -168,6 +168,16 @@ def test_a_repository_that_was_never_marked_or_never_passed_is_overdue(written):
     assert status(written).overdue == "it was never marked"
     marked(written, live_objects_are_listed="gone")
     assert status(written).overdue == "no mark of it ever passed"
+
+
+@pytest.mark.parametrize(("days", "whole"), [(36, False), (37, True)])
+def test_of_the_newest_runs_alone_nothing_is_said_to_have_never_been(days, whole):
+    runs = [PastRun(str(RunKey.at(NOW - timedelta(days=ago))), "refused") for ago in (1, days)]
+    found = status_of(
+        "repo", runs, NOW, pause=DAY, may_sweep=True, max_mark_age=7 * DAY, are_all=False
+    )
+    assert found.overdue == "no mark of its newest 2 runs passed"
+    assert (found.only_newest, found.lately_is_whole) == (2, whole)
 
 
 @pytest.mark.parametrize(
