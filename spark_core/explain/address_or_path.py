@@ -150,8 +150,10 @@ def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
             "newest path it was",
             f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
         )
+    found = f"{wanted}: run {run.key} let nothing go whose newest path is below that folder"
+    missed = not_on_record(run, wanted)
     return NotFoundError(
-        f"{wanted}: run {run.key} let nothing go whose newest path is below that folder",
+        f"{found}; {missed}" if missed else found,
         f"`lakegc explain {run.repository.id} PATH` says what became of one object.",
     )
 
@@ -185,6 +187,57 @@ def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError
         f"Name the objects by their addresses, which the tables in {report} list, or leave out "
         "--address: everything that the run deleted comes back then.",
     )
+
+
+def not_on_record(run: Run, wanted: str) -> str:
+    """Say what may have lain below a folder although the run's explanations do not know it there.
+
+    Explanations have one path of an object, the newest, and none of what no commit had or of what
+    was not explained.
+
+    Args:
+        run: A run with explanations.
+        wanted: As for `deleted_addresses`.
+
+    Returns:
+        A sentence without its full stop; empty if the explanations know all, or if no folder was
+        named.
+    """
+    if not (wanted.startswith(_SCHEME) and wanted.endswith("/")):
+        return ""
+    _, path = _ref_and_path(run, wanted)
+    let_go = run.load(tables.EXPIRED_ADDRESSES).manifest.rows
+    unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
+    elsewhere = _elsewhere(run, path)
+    clauses = []
+    if unnamed > 0:
+        has = "has" if unnamed == 1 else "have"
+        clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
+    if elsewhere:
+        clauses.append(
+            f"{_objects(elsewhere)} that it let go had other paths before a newer one elsewhere"
+        )
+    if not clauses:
+        return ""
+    return f"{', and '.join(clauses)}; without --address everything that it deleted comes back"
+
+
+def _objects(count: int) -> str:
+    return f"{count:,} object{'' if count == 1 else 's'}"
+
+
+@surfacing_errors()
+def _elsewhere(run: Run, folder: str) -> int:
+    """Count the objects of several paths whose newest one is not below a folder."""
+    stored, columns = run.load(tables.EXPLANATIONS), ["path", "other_paths"]
+    if not stored.is_small:
+        outside = ~sf.col("path").startswith(folder) & (sf.col("other_paths") > 0)
+        return stored.frame(run.spark, columns).where(outside).count()
+    found = 0
+    for batch in stored.batches(columns):
+        outside = pc.invert(pc.starts_with(batch.column("path"), folder))
+        found += pc.sum(pc.and_(outside, pc.greater(batch.column("other_paths"), 0))).as_py() or 0
+    return found
 
 
 @surfacing_errors()

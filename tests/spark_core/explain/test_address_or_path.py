@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core.errors import AddressError, NotFoundError
-from spark_core.explain import addresses_of, deleted_addresses
+from spark_core.explain import addresses_of, deleted_addresses, not_on_record
 from spark_core.lakefs.answer_types import EntriesPage
 from spark_core.model import RunKey
 from spark_core.records import tables
@@ -138,3 +138,25 @@ def test_an_import_in_its_place_does_not_hide_what_a_path_was(run, server):
     assert addresses_of(run, PATH) == ["data/s/a"]
     with pytest.raises(AddressError, match="it is imported or linked"):
         addresses_of(run, "lakefs://repo/main/tables/two")
+
+
+def test_a_folder_tells_of_what_no_path_on_record_leads_to(run):
+    explained = {
+        "data/s/a": ("tables/one", 3),
+        "data/s/b": ("other/two", 1),
+        "data/s/c": ("other/three", 0),
+    }
+    then = swept(run, 1, explained, unexplained=["data/s/d", "data/s/e"])
+    folder = "lakefs://repo/main/tables/"
+    assert deleted_addresses(then, folder) == ["data/s/a"]
+    assert not_on_record(then, folder) == (
+        f"2 objects that run {then.key} let go have no path on record, and 1 object that it let go "
+        "had other paths before a newer one elsewhere; without --address everything that it "
+        "deleted comes back"
+    )
+    for one in (PATH, "data/s/a"):
+        assert not_on_record(then, one) == ""
+    with pytest.raises(NotFoundError, match="below that folder; 2 objects that run"):
+        deleted_addresses(then, "lakefs://repo/main/never/")
+    known = swept(run, 2, {"data/s/a": ("tables/one", 0)})
+    assert not_on_record(known, folder) == ""
