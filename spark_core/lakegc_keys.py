@@ -42,6 +42,8 @@ CLOCK = f"{PROBE}clock"
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
 PART = r"(?:part|_expired)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
+# Names of files that are made anew whenever somebody asks: they do not say that a run is at work.
+FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html|png))"
 
 _OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
 

@@ -64,7 +64,8 @@ def restore(
     only if all requested objects are back.
 
     A path names the object that REF has there, if RUN let it go, else every object that RUN let go
-    and whose newest path it was, whatever REF has there now.
+    and whose newest path it was, whatever REF has there now. What may have lain below a folder
+    although no path on record says so is counted, and comes back without --address.
 
     \b
     Examples:
@@ -75,15 +76,17 @@ def restore(
         --address data/gp0n1l7d77pn0cke6jjg/cpe2e9n7pnpe0r8n4hdg
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster.stored_runs import open_known
-    from spark_core.explain import deleted_addresses
+    from spark_core.explain import deleted_addresses, not_on_record
     from spark_core.undo import restore as undoing
 
     with ExitStack() as stack:
         opened = open_known(read_settings(config, stack), repository, run)
         opened = replace(opened, take_over=None if take_over is None else str(take_over))
         wanted = [one for named in addresses for one in deleted_addresses(opened, named)]
+        missed = dict.fromkeys(not_on_record(opened, named) for named in addresses)
         done = undoing.restore(opened, wanted or None, dry_run=dry_run)
         _show(opened, done, wanted, dry_run=dry_run)
+        _show_missed([sentence for sentence in missed if sentence])
     return 0 if done.complete else FAILED
 
 
@@ -148,3 +151,11 @@ def _show(run: Run, done: Restored, addresses: Sequence[str], *, dry_run: bool) 
             markup=False,
             soft_wrap=True,
         )
+
+
+def _show_missed(sentences: Sequence[str]) -> None:
+    """Say what a folder may have had although no path on record says so."""
+    from lakegc_dagster import console
+
+    for sentence in sentences:
+        console.console().print(f"{sentence}.", style="yellow", markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,11 +13,13 @@ import click
 from lakegc_dagster.cli import rules_document
 from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.rules import LONGEST_DAYS
+from spark_core.errors import LakegcError
 from spark_core.plain_text import bytes_text, money_text
 
 if TYPE_CHECKING:
     from spark_core.explain import WhatIf
     from spark_core.model import RunKey
+    from spark_core.run import Run
 
 # Where a line has room for a bar.
 _BAR, _WIDE = 20, 110
@@ -83,6 +86,8 @@ def what_if(
 
     An object counts for the branch whose commits keep it longest under the rules of now.
 
+    The answer is kept beside the run for its page. If it cannot be kept, a warning says why.
+
     \b
     Examples:
       lakegc what-if my-repo
@@ -104,8 +109,27 @@ def what_if(
         else:
             _show(found)
         # After the answer: a store that takes no file keeps nobody from it.
-        explain.keep_answer(run, found, days)
+        _keep(run, found, days, as_json=as_json)
     return 0
+
+
+def _keep(run: Run, found: WhatIf, days: Sequence[int], *, as_json: bool) -> None:
+    """Keep the answer for the page of the run; what prevents it is a warning."""
+    from lakegc_dagster import console
+    from spark_core import explain
+
+    try:
+        explain.keep_answer(run, found, days)
+    except LakegcError as problem:
+        console.console(sys.stderr).print(
+            f"lakegc: the page of run {run.key} does not show this answer: {problem}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+    else:
+        if not as_json:
+            console.console().print("The page of the run shows the curve (`lakegc report`).")
 
 
 def _show(found: WhatIf) -> None:
@@ -168,10 +192,7 @@ def _not_shown(found: WhatIf) -> list[str]:
     said = [f"{_count(found.never_committed)} of each row were never committed."]
     if found.swept[0]:
         said.append(f"{_count(found.swept)} of the listing were swept since, and are in no row.")
-    return [
-        *said,
-        "No rule and no object was changed; the page of the run shows the curve (`lakegc report`).",
-    ]
+    return [*said, "No rule and no object was changed."]
 
 
 def _count(figures: tuple[int, int]) -> str:

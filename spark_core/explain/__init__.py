@@ -8,6 +8,7 @@ from spark_core.explain.address_or_path import (
     addresses_of,
     deleted_addresses,
     let_go_under,
+    not_on_record,
 )
 from spark_core.explain.kept_answer import keep_answer
 from spark_core.explain.what_if import DAYS, WhatIf, what_if
@@ -26,5 +27,6 @@ __all__ = [
     "instant_in_words",
     "keep_answer",
     "let_go_under",
+    "not_on_record",
     "what_if",
 ]

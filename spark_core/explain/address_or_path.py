@@ -10,7 +10,7 @@ import pyspark.sql.functions as sf
 
 from spark_core import lakegc_keys
 from spark_core.addresses.namespace import AddressType
-from spark_core.errors import AddressError, NotFoundError, SettingsError
+from spark_core.errors import AddressError, ChainError, LakegcError, NotFoundError, SettingsError
 from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.mark.explanations import UNREADABLE
@@ -48,7 +48,7 @@ def address_of(run: Run, wanted: str) -> str:
     physical = next((address for shown, address in found if shown == path), None)
     if physical is None:
         raise NotFoundError(
-            f"{wanted}: {ref} has no such path, and no stored run let an object of that path go",
+            f"{wanted}: {ref} has no such path",
             f"Ask by its address; `lakegc report {run.repository.id}` names the largest objects.",
         )
     inside = run.namespace.relative(physical, AddressType.FULL)
@@ -64,7 +64,8 @@ def address_of(run: Run, wanted: str) -> str:
 def addresses_of(run: Run, wanted: str) -> list[str]:
     """Return the relative addresses of what somebody asks about; see `address_of`.
 
-    What had a path before is looked for in the explanations of the stored runs.
+    What had a path before is looked for in the explanations of the stored runs. A run whose
+    explanations were pruned or are damaged is passed over.
 
     Args:
         run: The run; its server is asked about a path.
@@ -80,18 +81,31 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
     if not wanted.startswith(_SCHEME):
         return [address_of(run, wanted)]
     _, path = _ref_and_path(run, wanted)
-    earlier = [
-        address
-        for key in tables.runs(run.store, lakegc_keys.EXPLANATIONS)
-        for address in let_go_under(replace(run, key=key), path)
-    ]
+    earlier, unread = list[str](), 0
+    for key in tables.runs(run.store, lakegc_keys.EXPLANATIONS):
+        try:
+            earlier += let_go_under(replace(run, key=key), path)
+        except UNREADABLE:
+            unread += 1
     try:
         found = [address_of(run, wanted), *earlier]
-    except NotFoundError:
+    except NotFoundError as unknown:
+        if not earlier:
+            raise _known_to_no_run(unknown, unread) from unknown
+        found = earlier
+    except AddressError:
+        # What the ref has there is imported or linked, and may have taken the place of an object.
         if not earlier:
             raise
         found = earlier
     return list(dict.fromkeys(found))
+
+
+def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:
+    found = f"{unknown.found}, and no stored run let an object of that path go"
+    if unread:
+        found += f", as far as is known: the explanations of {unread} runs are pruned or damaged"
+    return NotFoundError(found, unknown.next_step)
 
 
 def deleted_addresses(run: Run, wanted: str) -> list[str]:
@@ -107,23 +121,122 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
         that the run let go under the path.
 
     Raises:
-        LakegcError: As `address_of`; NotFoundError if the run let nothing go under the path.
+        LakegcError: As `address_of`; NotFoundError if the run let nothing go under the path, or if
+            its explanations cannot be read.
     """
     if not wanted.startswith(_SCHEME):
         return [wanted]
     ref, path = _ref_and_path(run, wanted)
     if not path.endswith("/"):
-        with suppress(NotFoundError):
+        at_ref = None
+        # An import or a link may have taken the place of the object that is wanted back.
+        with suppress(NotFoundError, AddressError):
             at_ref = address_of(run, wanted)
-            if rows_of(run, tables.EXPIRED_ADDRESSES, [at_ref]):
-                return [at_ref]
-    found = let_go_under(run, path)
+        if at_ref is not None and _let_go(run, at_ref):
+            return [at_ref]
+    try:
+        found = let_go_under(run, path)
+    except UNREADABLE as problem:
+        raise _without_paths(run, wanted, problem) from problem
     if not found:
-        raise NotFoundError(
+        raise _nothing_there(run, wanted, ref)
+    return found
+
+
+def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
+    if not wanted.endswith("/"):
+        return NotFoundError(
             f"{wanted}: run {run.key} let nothing go that {ref} has there, and nothing whose "
             "newest path it was",
             f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
         )
+    found = f"{wanted}: run {run.key} let nothing go whose newest path is below that folder"
+    missed = not_on_record(run, wanted)
+    return NotFoundError(
+        f"{found}; {missed}" if missed else found,
+        f"`lakegc explain {run.repository.id} PATH` says what became of one object.",
+    )
+
+
+def _let_go(run: Run, address: str) -> bool:
+    """Say whether a run let an object go; a pruned run knows it by its deletion report."""
+    for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT):
+        with suppress(*UNREADABLE):
+            return bool(rows_of(run, spec, [address]))
+    return False
+
+
+def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError:
+    """Say that a run knows no paths, why, and how its objects are named without them."""
+    if isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError):
+        why = (
+            'was explained there: `explain` was not "full", or no commit is known to have had '
+            "anything that the run let go"
+        )
+        found = f"{wanted}: nothing of run {run.key} {why}"
+    elif isinstance(problem, NotFoundError):
+        found = (
+            f"{wanted}: the explanations of run {run.key} are pruned (`keep_runs`), so it knows "
+            "no paths any more"
+        )
+    else:
+        found = f"{wanted}: the explanations of run {run.key} cannot be read ({problem.found})"
+    report = f"{run.store.root}{tables.folder(tables.DELETION_REPORT, run.key)}"
+    return NotFoundError(
+        found,
+        f"Name the objects by their addresses, which the tables in {report} list, or leave out "
+        "--address: everything that the run deleted comes back then.",
+    )
+
+
+def not_on_record(run: Run, wanted: str) -> str:
+    """Say what may have lain below a folder although the run's explanations do not know it there.
+
+    Explanations have one path of an object, the newest, and none of what no commit had or of what
+    was not explained.
+
+    Args:
+        run: A run with explanations.
+        wanted: As for `deleted_addresses`.
+
+    Returns:
+        A sentence without its full stop; empty if the explanations know all, or if no folder was
+        named.
+    """
+    if not (wanted.startswith(_SCHEME) and wanted.endswith("/")):
+        return ""
+    _, path = _ref_and_path(run, wanted)
+    let_go = run.load(tables.EXPIRED_ADDRESSES).manifest.rows
+    unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
+    elsewhere = _elsewhere(run, path)
+    clauses = []
+    if unnamed > 0:
+        has = "has" if unnamed == 1 else "have"
+        clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
+    if elsewhere:
+        clauses.append(
+            f"{_objects(elsewhere)} that it let go had other paths before a newer one elsewhere"
+        )
+    if not clauses:
+        return ""
+    return f"{', and '.join(clauses)}; without --address everything that it deleted comes back"
+
+
+def _objects(count: int) -> str:
+    return f"{count:,} object{'' if count == 1 else 's'}"
+
+
+@surfacing_errors()
+def _elsewhere(run: Run, folder: str) -> int:
+    """Count the objects of several paths whose newest one is not below a folder."""
+    stored, columns = run.load(tables.EXPLANATIONS), ["path", "other_paths"]
+    if not stored.is_small:
+        outside = ~sf.col("path").startswith(folder) & (sf.col("other_paths") > 0)
+        return stored.frame(run.spark, columns).where(outside).count()
+    found = 0
+    for batch in stored.batches(columns):
+        outside = pc.invert(pc.starts_with(batch.column("path"), folder))
+        found += pc.sum(pc.and_(outside, pc.greater(batch.column("other_paths"), 0))).as_py() or 0
     return found
 
 
@@ -138,12 +251,14 @@ def let_go_under(run: Run, path: str) -> list[str]:
         path: A path of the repository; one that ends in a slash names everything below it.
 
     Returns:
-        Relative addresses, that of the newest commit first; none where the run explained nothing.
+        Relative addresses, that of the newest commit first.
+
+    Raises:
+        ChainError: If the run explained nothing.
+        NotFoundError: If its explanations were pruned.
+        CorruptTableError: If a file of them is damaged.
     """
-    try:
-        stored = run.load(tables.EXPLANATIONS)
-    except UNREADABLE:
-        return []
+    stored = run.load(tables.EXPLANATIONS)
     columns = ["address", "path", "committed_at"]
     is_folder = path.endswith("/")
     if stored.is_small:

@@ -78,6 +78,7 @@ class WhatIf:
         swept: Objects and bytes of the listing that sweeps have deleted since; in no answer.
         answers: One for each question, in the order asked.
         price_per_gb_month: Of the settings; None if they have none.
+        asked_at: Before the refs, the commits and the reports of sweeps were read.
     """
 
     repository: str
@@ -85,11 +86,12 @@ class WhatIf:
     never_committed: tuple[int, int]
     swept: tuple[int, int]
     answers: tuple[Freed, ...]
-    price_per_gb_month: float | None = None
+    price_per_gb_month: float | None
+    asked_at: datetime
 
     def to_json(self) -> str:
         """Return it as one JSON object."""
-        return json.dumps(asdict(self), indent=2)
+        return json.dumps(asdict(self), indent=2, default=datetime.isoformat)
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         ChainError: If the run has no mark.
         CorruptTableError: If a table of lakeFS cannot be read whole.
     """
+    asked_at = run.now()
     slices = run.load(tables.NAMESPACE_SLICES)
     prefix = tables_prefix(run)
     found = read_commits(run, prefix)
@@ -143,7 +146,7 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     entries = _entries(run, reader, ranges, len(questions))
     found_sums = _sums(listed, entries, len(questions), len(names))
     swept = (0, 0) if deleted is None else _swept(candidates, deleted)
-    return _answers(run, found_sums, questions, names, swept)
+    return _answers(run, found_sums, questions, names, swept, asked_at=asked_at)
 
 
 def _deleted_since(run: Run) -> DataFrame | None:
@@ -380,6 +383,8 @@ def _answers(
     questions: Sequence[_Question],
     branches: Sequence[str],
     swept: tuple[int, int],
+    *,
+    asked_at: datetime,
 ) -> WhatIf:
     by_folder, by_branch = (
         sums.filter(pc.equal(sums["kind"], kind)) for kind in (_FOLDER, _BRANCH)
@@ -402,6 +407,7 @@ def _answers(
         swept,
         tuple(answers),
         run.options.price_per_gb_month,
+        asked_at,
     )
 
 

@@ -32,6 +32,7 @@ def page(
     *,
     past: Sequence[Point] = (),
     what_if: WhatIfCurve | None = None,
+    asked_before_sweep: bool = False,
     server: str = "",
     price_per_gb_month: float | None = None,
 ) -> str:
@@ -41,6 +42,7 @@ def page(
         report: What to show.
         past: The runs up to this one, oldest first; drawn from two runs on.
         what_if: What other rules would free; None where nobody asked.
+        asked_before_sweep: What the sweep deleted is part of that answer.
         server: URL of the lakeFS server, for links; empty for none.
         price_per_gb_month: What a GB costs in a month; None to leave money out.
 
@@ -61,7 +63,7 @@ def page(
         _tiles(report),
         _outcomes(report),
         _charts(report),
-        _what_if(what_if, report, price_per_gb_month),
+        _what_if(what_if, report, price_per_gb_month, asked_before_sweep=asked_before_sweep),
         _trend(past),
         _rules(report),
         _reference(report),
@@ -236,15 +238,23 @@ def _notes(report: Report) -> str:
     return f'<p class="soft">{" ".join(notes)}</p>' if notes else ""
 
 
-def _what_if(curve: WhatIfCurve | None, report: Report, price: float | None) -> str:
+def _what_if(
+    curve: WhatIfCurve | None, report: Report, price: float | None, *, asked_before_sweep: bool
+) -> str:
     """Show what other rules would free, or the command that finds out."""
     title = "<h2>What if the rules were others</h2>"
+    command = escape(f"lakegc what-if {report.repository} --run {report.run}")
     if curve is None:
-        command = f"lakegc what-if {report.repository} --run {report.run}"
         return (
             f'{title}<p class="soft">Nobody asked of this run. It costs about as much as a mark: '
-            f"<code>{escape(command)}</code></p>"
+            f"<code>{command}</code></p>"
         )
+    before = (
+        "<p>This was asked before the sweep of this run ended, so what the sweep deleted may be "
+        f"part of each figure. Ask again: <code>{command}</code></p>"
+        if asked_before_sweep
+        else ""
+    )
     rows = [
         (group.name, f"{group.objects:,}", bytes_text(group.size_bytes), *_money(group, price))
         for group in (*curve.free, *curve.now)
@@ -252,7 +262,7 @@ def _what_if(curve: WhatIfCurve | None, report: Report, price: float | None) -> 
     header = ("if", "objects", "bytes", *(("costs",) if price is not None else ()))
     today = bars("Under the rules of now", curve.now, report.listed.size_bytes, "goes")
     return (
-        f'{title}<div class="charts">{what_if_line(curve)}{today}</div>'
+        f'{title}{before}<div class="charts">{what_if_line(curve)}{today}</div>'
         f'<p class="soft">By the refs of {curve.asked_at:%Y-%m-%d %H:%M} UTC and the listing of '
         f"this run. Each is an upper bound. {curve.never_committed} of each were never "
         "committed.</p>"

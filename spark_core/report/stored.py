@@ -34,11 +34,16 @@ def save(run: Run, report: Report) -> dict[str, str]:
     Returns:
         The keys, as `lakegc_keys.report_keys` gives them.
     """
-    where = lakegc_keys.report_keys(RunKey.parse(report.run), swept=report.swept)
+    key = RunKey.parse(report.run)
+    where = lakegc_keys.report_keys(key, swept=report.swept)
+    what_if = load_curve(run.store, key)
     shown = page(
         report,
         past=trend(run.store, report),
-        what_if=load_curve(run.store, RunKey.parse(report.run)),
+        what_if=what_if,
+        asked_before_sweep=what_if is not None
+        and report.swept
+        and what_if.asked_at < run.load(DELETION_REPORT).manifest.reading_ended,
         server=run.server.url,
         price_per_gb_month=run.options.price_per_gb_month,
     )

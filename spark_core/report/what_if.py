@@ -25,7 +25,7 @@ class WhatIfCurve:
     """The objects that would be free under other rules.
 
     Attributes:
-        asked_at: When the refs and commits were read.
+        asked_at: Before the refs, the commits and the reports of sweeps were read.
         days: Days that every branch would keep, fewest first ...
         free: ... and what would be free then, one for each.
         now: What is free under the rules of now, today and later.

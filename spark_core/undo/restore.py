@@ -45,7 +45,7 @@ from spark_core.records.tables import (
 from spark_core.run import Run
 from spark_core.schemas import RESTORATIONS
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import read_partitions
+from spark_core.spark.tasks import frame_of, read_partitions
 from spark_core.storage import ObjectStore
 from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brought_back
 from spark_core.sweep import quarantine
@@ -59,6 +59,8 @@ BACK = ("restored", "already_there")
 _AT_ONCE = 500
 # Rounds that bring nothing back before the restore gives up.
 _IDLE_ROUNDS = 3
+# Addresses that travel with a plan of Spark and with each task; more of them are a frame.
+_FEW = 2_000
 # The result names at most this many objects that are not back.
 _NAMED = 1_000
 
@@ -330,8 +332,10 @@ class _Deleted:
             )
         else:
             frame = self._frame(run, wanted)
+            # The join leaves out what is not wanted; a filter only saves rows on the way to it.
+            filtered = None if wanted is None or not _are_few(wanted) else wanted
             for column in (modified, checksums):
-                frame = frame.join(column.frame(run, wanted), on="address", how="left")
+                frame = frame.join(column.frame(run, filtered), on="address", how="left")
             if wanted is None:
                 return frame.persist(), self._count(run)
             # No more rows than the caller holds.
@@ -373,8 +377,11 @@ class _Deleted:
         if self.journal is not None:
             frames.append(self.journal.frame(run.spark, self.intents).select(*_DELETED.names))
         found = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        if wanted is not None:
+        if wanted is not None and _are_few(wanted):
             found = found.where(sf.col("address").isin(*wanted))
+        elif wanted is not None:
+            named = frame_of(run.spark, pa.table({"address": pa.array(wanted, pa.string())}))
+            found = found.join(named, on="address", how="left_semi")
         # The address is the key of a report. An address in two batches of a journal, or in both
         # records, is one object.
         return (
@@ -434,6 +441,10 @@ class _Column:
             with suppress(NotFoundError, CorruptTableError):
                 for batch in reading.read_part(self.store, self.schema, part):
                     yield _only(batch, wanted)
+
+
+def _are_few(wanted: Sequence[str]) -> bool:
+    return len(wanted) <= _FEW
 
 
 def _only(rows: Any, wanted: Sequence[str] | None) -> Any:

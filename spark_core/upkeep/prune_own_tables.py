@@ -45,6 +45,7 @@ _PARTS = re.compile(
     rf"|{lakegc_keys.JOURNAL}/{_RUN.replace('run>', 'journal>')}/(?:intent|outcome)-"
     rf"[0-9a-f]+(?:\.\d+){{4}}-\d+-[0-9a-f]{{64}}\.parquet)"
 )
+_FOR_READERS = re.compile(rf"/{lakegc_keys.FOR_READERS}\Z")
 _FOLDERS = (*(spec.folder for spec in PRUNED_TABLES), DELETION_REPORT.folder, lakegc_keys.JOURNAL)
 
 # Ids of the server's own runs (xid).
@@ -135,8 +136,9 @@ class _Files:
 
     @property
     def newest(self) -> datetime | None:
-        """When the newest file was written."""
-        return max(self.modified.values(), default=None)
+        """When the newest file was written, but those that are made anew for readers."""
+        written = (at for key, at in self.modified.items() if not _FOR_READERS.search(key))
+        return max(written, default=None)
 
     def ended(self, report: str) -> bool:
         """Say whether the last sweep ended: nothing was journaled after the report was stored."""
@@ -158,6 +160,7 @@ def prune(run: Run, done: Pruned) -> None:
     reports and the reports for people always stay. Everything also stays of a run:
 
     - that has a file written within `max_mark_age`, because it may still be at work or be swept;
+      reports and answers of `what-if`, which are made anew for readers, do not count;
     - whose sweep did not end;
     - that has objects in quarantine;
     - whose report cannot be made before its tables go.

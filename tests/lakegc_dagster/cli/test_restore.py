@@ -46,7 +46,7 @@ class Place:
             monkeypatch.setenv(name, value)
         self.key = RunKey.at(datetime.now(UTC) - timedelta(days=2))
         run = open_stored(load_settings(Path(self.env["LAKEGC_CONFIG"])), "repo", self.key)
-        self.store = run.store
+        self.run, self.store = run, run.store
         for address, content in CONTENT.items():
             run.store.put(address, content)
         quarantine.move(run.store, self.key, list(CONTENT))
@@ -131,9 +131,27 @@ def test_what_a_path_named_when_it_was_let_go_comes_back_and_nothing_else(place)
     assert "lakegc hold add repo NAME --address data/s/a" in done.stdout
     below = place.restore("--address", "lakefs://repo/main/tables/")
     assert (below.exit_code, place.store.exists("data/s/b")) == (0, True)
+    assert "no path on record" not in below.stdout
     wrong = place.restore("--address", "lakefs://repo/main/tables")
     assert wrong.exit_code == 1
     assert "let nothing go that main has there" in " ".join(wrong.stderr.split())
+
+
+def test_a_folder_tells_what_else_may_have_lain_below_it(place):
+    expired = [
+        {
+            "address": f"data/s/{name}",
+            "size_bytes": 4,
+            "last_modified": place.key.instant,
+            "slice": "s",
+            "reason": "",
+        }
+        for name in "abc"
+    ]
+    place._keep(place.run, tables.EXPIRED_ADDRESSES, expired, [])
+    done = place.restore("--address", "lakefs://repo/main/tables/", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert f"1 object that run {place.key} let go has no path on record;" in done.stdout
 
 
 def test_a_run_that_deleted_nothing_is_refused_by_name(place):

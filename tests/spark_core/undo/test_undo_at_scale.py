@@ -156,12 +156,16 @@ def test_what_executors_bring_back_is_whole_and_each_object_is_written_down(writ
     )
 
 
-def test_only_what_is_named_comes_back_where_tables_are_large(written, run):
+def test_only_what_is_named_comes_back_where_tables_are_large(written, run, monkeypatch):
     content = swept(written, 20)
     done = restore.restore(run, ["data/s0/0003", "data/s0/none"])
     assert (done.objects, done.complete) == (Counter(restored=1, not_restorable=1), False)
     assert keys(run.store, "data/") == {"data/s0/0003"}
     assert run.store.read("data/s0/0003") == content["data/s0/0003"]
+    # More names than travel with a plan are joined.
+    monkeypatch.setattr(restore, "_FEW", 1)
+    again = restore.restore(run, ["data/s0/0003", "data/s0/0006", "data/s0/none"], dry_run=True)
+    assert again.objects == Counter(already_there=1, restorable=1, not_restorable=1)
 
 
 def test_tables_that_were_pruned_or_damaged_do_not_stop_executors(written, run):

@@ -134,6 +134,29 @@ def test_what_was_written_lately_stays_whatever_the_run_is_called(run):
     assert "written less than 7 days" in done.kept[str(_key(2))]
 
 
+def test_what_was_made_anew_for_readers_postpones_nothing(run, tmp_path):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    lately = 365 * 86_400
+    for_readers = [
+        lakegc_keys.what_if_key(_key(2)),
+        *lakegc_keys.report_keys(_key(2), swept=False).values(),
+        *lakegc_keys.report_keys(_key(2), swept=True).values(),
+    ]
+    for key in for_readers:
+        run.store.put(key, b"{}")
+        _touch(tmp_path, key, seconds=lately)
+    assert _prune(run).runs == [_key(2)]
+    assert set(for_readers) <= _keys(run, 2)
+
+
+def test_a_verdict_that_was_stored_lately_keeps_its_run(run, tmp_path):
+    for day in (0, 1, 2):
+        _mark(run, day)
+    _touch(tmp_path, lakegc_keys.verdict_key(_key(2)), seconds=365 * 86_400)
+    assert "written less than 7 days" in _prune(run).kept[str(_key(2))]
+
+
 def test_this_run_stays_however_old_its_key(run):
     for day in (0, 1, 2):
         _mark(run, day)
