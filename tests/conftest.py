@@ -84,7 +84,9 @@ def pytest_runtest_logreport(report):
     """Say at once what a long search tried and found: the summary comes hours later, or never."""
     if "deep" in report.keywords and report.when == "call":
         told = [str(value) for name, value in report.user_properties if name == "figures"]
-        sys.__stderr__.write("".join(f"\n{line}" for line in [*told, report.longreprtext] if line))
+        if report.failed:
+            told.append(report.longreprtext)
+        sys.__stderr__.write("".join(f"\n{line}" for line in told))
 
 
 def pytest_terminal_summary(terminalreporter):
