@@ -151,7 +151,9 @@ def test_an_object_of_several_paths_is_told_once_with_its_last_commit(sandbox, s
     assert (row["branch"], row["retention_days"]) == ("main", 3)
 
 
-def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spark, story):
+def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
+    sandbox, spark, story, monkeypatch
+):
     run = open_sandbox_run(sandbox, "repo", spark, NOW)
     by_path = {(file.path, file.deleted): file for file in story.files}
     held = by_path["d_deleted", True]
@@ -199,6 +201,13 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(sandbox, spa
     assert let_go_under(run, "trials") == []
     with pytest.raises(NotFoundError, match="no stored run let an object of that path go"):
         addresses_of(later, "lakefs://repo/main/never/was")
+
+    # Executors read large explanations, and meet as the driver does that they were pruned.
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
+    run.store.delete([part.key for part in run.load(tables.EXPLANATIONS).manifest.parts])
+    with pytest.raises(NotFoundError, match="the explanations of 1 runs are pruned or damaged"):
+        addresses_of(later, "lakefs://repo/main/d_0316")
 
 
 def test_objects_explained_together_are_explained_as_each_by_itself(sandbox, spark, story):
