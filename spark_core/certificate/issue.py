@@ -216,7 +216,9 @@ def _path_statement(prefix: str, found: UnderPrefix, objects: int, left: int) ->
             f"{left:,} of {objects:,} objects that have or had a path under {prefix!r} are not "
             f"known to be gone ({read})."
         )
-    return f"All {objects:,} objects that had a path under {prefix!r} are gone ({read})."
+    gone = f"All {objects:,} objects" if objects > 1 else "The one object"
+    verb = "are" if objects > 1 else "is"
+    return f"{gone} that had a path under {prefix!r} {verb} gone ({read})."
 
 
 def _aside(run: Run, addresses: Sequence[str]) -> dict[str, RunKey]:
