@@ -4,7 +4,7 @@ address again.
 
 import fcntl
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -101,8 +101,10 @@ def _taken(settings):
     """Another program on the port of a sandbox."""
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        other.bind(("127.0.0.1", urlsplit(settings.server.endpoint).port))
-        other.listen()
+        # Another test's sandbox may have the port already; then it is taken, too.
+        with suppress(OSError):
+            other.bind(("127.0.0.1", urlsplit(settings.server.endpoint).port))
+            other.listen()
         yield
 
 
