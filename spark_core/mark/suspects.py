@@ -174,7 +174,8 @@ def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) ->
 
     Dishonest candidates may hide under any path of a branch, which is then listed as a whole. An
     entry whose own object lies outside or is missing may be older than any known moment, so every
-    branch is asked about it.
+    branch is asked about it. An entry of a candidate's own object, which a retention policy may
+    name, hides nothing else by itself.
 
     Args:
         candidates: The candidates.
@@ -188,19 +189,27 @@ def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) ->
     honest = (
         candidates.frame.where("not is_dishonest")
         .select(
-            sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key"), "branches"
+            sf.explode(_keys_of_candidate(with_md5=candidates.has_md5)).alias("key"),
+            "branches",
+            "address",
         )
         .groupBy("key")
-        .agg(sf.max("branches").alias("reach"))
+        .agg(
+            sf.max("branches").alias("reach"),
+            sf.min("address").alias("first"),
+            sf.max("address").alias("last"),
+        )
     )
     reach = sf.when(sf.col("is_outside"), sf.lit(branches)).otherwise(sf.col("reach")).cast("int")
     found = (
         entries.select(
             "head_path",
             "is_outside",
+            "address",
             sf.explode(_keys_of_entry(with_md5=candidates.has_md5)).alias("key"),
         )
         .join(honest, on="key", how="inner")
+        .where((sf.col("first") != sf.col("address")) | (sf.col("last") != sf.col("address")))
         .select(
             "head_path", sf.lit(SIZED).alias("hides"), "key", reach.alias("branches"), "is_outside"
         )

@@ -22,6 +22,7 @@ from spark_core.spark.tasks import frame_of
 _ENTRIES = pa.schema(
     [
         pa.field("head_path", pa.binary(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("checksum", pa.string()),
         # Whether a candidate has the entry's size.
@@ -78,6 +79,7 @@ class Alike:
             sf.broadcast(sizes.withColumn("is_sized", sf.lit(True))), on="size_bytes", how="left"
         ).select(
             "head_path",
+            "address",
             "size_bytes",
             "checksum",
             sf.col("is_sized").isNotNull().alias("is_sized"),
@@ -106,10 +108,13 @@ class Alike:
     def suspects(self) -> pa.Table:
         """Return what `suspects.suspects_of` does; keys are numbers of this process."""
         reach: dict[int, int] = {}
+        # The only candidate with a key, or None if several have it.
+        only: dict[int, str | None] = {}
         for address, size, branches, is_dishonest in self._candidates():
             if not is_dishonest:
                 for key in self._keys_of_candidate(address, size):
                     reach[key] = max(reach.get(key, 0), branches)
+                    only[key] = None if key in only else address
         has_dishonest = pc.any(self.candidates["is_dishonest"]).as_py()
         found: dict[tuple[bytes, int, int], tuple[int, bool]] = {}
 
@@ -118,10 +123,11 @@ class Alike:
             found[path, hides, key] = (max(before, branches), outside or is_outside)
 
         columns = (self.entries[name].to_pylist() for name in _ENTRIES.names)
-        for path, size, checksum, is_sized, is_outside, is_absent in zip(*columns, strict=True):
+        for row in zip(*columns, strict=True):
+            path, own, size, checksum, is_sized, is_outside, is_absent = row
             for key in self._keys_of_entry(size, checksum) if is_sized else ():
                 branches = self.branches if is_outside else reach.get(key, 0)
-                if key in reach and branches > 0:
+                if key in reach and branches > 0 and only[key] != own:
                     add(path, SIZED, key, branches, is_outside=is_outside)
             if is_absent:
                 add(path, ANY, 0, self.branches, is_outside=is_outside)

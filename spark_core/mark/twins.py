@@ -248,7 +248,7 @@ class _Search:
         self._ask_around(suspects, candidates, scattered=not plan.fits)
         self._compare(candidates)
         live = (
-            reduce(DataFrame.unionByName, self.live)
+            self._without_own(reduce(DataFrame.unionByName, self.live))
             .groupBy("address")
             .agg(sf.min("head_path").alias("head_path"))
             if self.live
@@ -482,9 +482,7 @@ class _Search:
         self.held, self.held_rows = [], 0
         if not shown.num_rows:
             return
-        once = (
-            shown.group_by("address").aggregate([("head_path", "min")]).rename_columns(_SHOWN.names)
-        )
+        once = shown.group_by(_SHOWN.names).aggregate([])
         if candidates.rows is not None:
             kept = once.filter(
                 pc.is_in(once["address"], candidates.rows["address"].combine_chunks())
@@ -506,6 +504,24 @@ class _Search:
         # Java holds the rows of each lot as long as Python names them, which is until Python's
         # garbage collection.
         gc.collect()
+
+    def _without_own(self, live: DataFrame) -> DataFrame:
+        """Leave out what a branch shows because its head has it, and heads agree on the path.
+
+        A retention policy may name an object that a head has. That the head's branch answers with
+        it is no sign of another entry. No head has any other candidate.
+        """
+        entries = self.heads.frame.select(
+            sf.col("head_path").cast("string").alias("head_path"),
+            sf.col("address").alias("of_head"),
+        )
+        own = (
+            entries.join(sf.broadcast(live), on="head_path", how="inner")
+            .groupBy("address", "head_path")
+            .agg(sf.bool_and(sf.col("of_head") == sf.col("address")).alias("is_own"))
+            .where("is_own")
+        )
+        return live.join(own, on=["address", "head_path"], how="left_anti")
 
     def _undecided(self, suspicion: _Suspicion) -> DataFrame | None:
         """Return the candidates that may hide where nobody was asked; None for none."""
