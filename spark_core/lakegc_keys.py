@@ -24,11 +24,13 @@ MISSING = "missing"
 EXPIRED_COMMITS = "expired"
 EXPLANATIONS = "explanations"
 JOURNAL = "journal"
+POLICY_DELETIONS = "policydeletions"
 
 # Folders of the namespace as a whole.
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
+POLICIES_CONFIRMED = f"{ROOT}policies-confirmed/"
 PROBE = f"{ROOT}probe/"
 PURGES = f"{ROOT}purges/"
 QUARANTINE = f"{ROOT}quarantine/"
@@ -104,6 +106,11 @@ def hold_key(name: str) -> str:
 def policy_key(number: int) -> str:
     """Return the key of a version of the retention policy."""
     return f"{POLICIES}{number:010d}.json"
+
+
+def confirmed_policy_key(policy_digest: str) -> str:
+    """Return the key of the confirmation of a retention policy's document."""
+    return f"{POLICIES_CONFIRMED}{policy_digest}.json"
 
 
 def lease_key(epoch: int, number: int) -> str:

@@ -14,6 +14,7 @@ from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
 from spark_core.events import Event, OnEvent
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
+from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
@@ -43,6 +44,8 @@ def mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
 def _mark_and_conclude(run: Run, on_event: OnEvent) -> Verdict:
     made: dict[str, StoredTable] = {}
     for spec in tables.MARK_TABLES:
+        if spec is tables.EXPIRED_ADDRESSES:
+            policies.store_if_asked(run)
         made[spec.name] = _keep(run, spec, partial(mark.make, run, spec, made), on_event)
     concluded = conclude(run)
     for result in concluded.results:

@@ -251,6 +251,10 @@ REFERENCE_ADDRESSES = pa.schema(
 # address.
 MISSING_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
+# An object that a sweep set out to take by a retention policy, although commits have it. Key:
+# address.
+POLICY_DELETIONS = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
 # The columns that the server writes for uncommitted objects (`lakefs-facts` 5.4): checked exactly.
 SERVER_UNCOMMITTED = pa.schema(
     [

@@ -50,6 +50,7 @@ def table_asset(
     *kinds: str,
     deletes: Deletes = "nothing",
     deps: Sequence[dg.AssetsDefinition] = (),
+    after: Sequence[str] = (),
 ) -> Callable[[Callable[..., Draft]], dg.AssetsDefinition]:
     """Declare the asset of a table.
 
@@ -61,7 +62,8 @@ def table_asset(
         group: Group in the asset graph.
         kinds: Shown as icons, beside Spark and Parquet.
         deletes: What making it may delete.
-        deps: Assets that it comes after without reading them through Dagster.
+        deps: Assets that it comes after without reading any table through Dagster.
+        after: Names of further assets that it comes after.
     """
     return dg.asset(
         name=spec.name,
@@ -69,6 +71,6 @@ def table_asset(
         io_manager_key="tables",
         metadata=table_metadata(spec),
         ins={} if deps else {name: dg.AssetIn(name) for name in spec.parents},
-        deps=deps,
+        deps=[*deps, *after],
         **declared(group, deletes),
     )

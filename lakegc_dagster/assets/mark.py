@@ -64,11 +64,15 @@ def committed_addresses(
         return engine.mark.make(run, tables.COMMITTED_ADDRESSES, parents)
 
 
-@table_asset(tables.EXPIRED_ADDRESSES, "mark")
+@table_asset(tables.EXPIRED_ADDRESSES, "mark", after=[tables.POLICY_EXPIRATIONS.name])
 def expired_addresses(
     context: dg.AssetExecutionContext, config: MarkConfig, runs: Runs, **parents: StoredTable
 ) -> Draft:
-    """The objects that may go and why: the listing, old enough, minus all committed or staged."""
+    """The objects that may go and why.
+
+    They are the listed ones that are old enough and neither committed nor staged, and what the
+    repository's retention policy lets go.
+    """
     with runs.making(context.partition_key, tables.EXPIRED_ADDRESSES, config) as run:
         return engine.mark.make(run, tables.EXPIRED_ADDRESSES, parents)
 

@@ -1,4 +1,4 @@
-"""What the retention policy of a repository names, beside its mark; it lets nothing go."""
+"""What the retention policy of a repository names, by its mark's tables; deletes nothing."""
 
 import dagster as dg
 
@@ -29,8 +29,9 @@ _NAME = tables.POLICY_EXPIRATIONS.name
 def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """The objects that the repository's retention policy names, by rule, branch and path.
 
-    They are only shown. Nothing is looked at where the settings say `policies = "off"`. What is
-    unusual about them is a warning of the run, and stands in the metadata.
+    Where the settings say `policies = "sweep"`, `expired_addresses` has those that do not wait;
+    `policies = "mark"` only shows them, and `policies = "off"` does not look at the policy. What
+    waits is a warning of the run, and stands in the metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
         facts = engine.policies.store_if_asked(run)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     type=RunKeyType(),
     metavar="KEY",
     required=True,
-    help="Run key of the mark; no other mark is confirmed.",
+    help="Run key of the mark whose finding is confirmed.",
 )
 @command_body
 def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> int:
@@ -36,26 +36,35 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
     unusual and right. Read the report, then confirm. The confirmation is stored beside the verdict,
     with its author and time, and is valid for this run alone. No other check can be confirmed.
 
+    `policy_is_confirmed` confirms the retention policy that the mark looked at: later marks let go
+    what it names, as long as its document says the same.
+
     \b
-    Example:
+    Examples:
       lakegc confirm my-repo expired_share_is_plausible --run 2026-11-20T02-00-00Z
+      lakegc confirm my-repo policy_is_confirmed --run 2026-11-20T02-00-00Z
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
     from spark_core.checks import verdict
+    from spark_core.policies import confirmed as policies
 
     shown = console.console()
     with ExitStack() as stack:
         settings = read_settings(config, stack)
         run = open_known(settings, repository, key)
-        confirmed = verdict.confirm(run, check, who=_who())
-        shown.print(
-            f"confirmed by {confirmed.who}: {confirmed.found}", markup=False, soft_wrap=True
-        )
+        if check == policies.CHECK:
+            policy = policies.confirm(run, who=_who())
+            found = f"version {policy.version} of the retention policy, digest "
+            found += policy.policy_digest
+            who, following = policy.who, f"lakegc mark {repository}"
+        else:
+            confirmed = verdict.confirm(run, check, who=_who())
+            who, found = confirmed.who, confirmed.found
+            following = f"lakegc sweep {repository} --run {key}"
+        shown.print(f"confirmed by {who}: {found}", markup=False, soft_wrap=True)
         named = "" if settings.file is None else f" --config {settings.file}"
-        shown.print(
-            f"next     lakegc sweep {repository} --run {key}{named}", markup=False, soft_wrap=True
-        )
+        shown.print(f"next     {following}{named}", markup=False, soft_wrap=True)
     return 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -178,6 +178,36 @@ def run(
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
     return _launch_each(config, repositories, key, job, take_over=take_over)
+
+
+@main.command()
+@_repositories
+@_key
+@command_body
+def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
+    """Mark what retention policies name, and sweep that alone where the mode is `sweep`.
+
+    What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
+    = "mark"` or `policies = "sweep"`, and its document must be confirmed before a sweep takes
+    anything (`lakegc confirm REPOSITORY policy_is_confirmed`).
+
+    \b
+    Examples:
+      lakegc expire my-repo
+      lakegc expire my-repo --run 2026-11-20T02-00-00Z
+    """  # noqa: D301 - as above
+
+    def job(settings: Settings, repository_id: str) -> JobName:
+        own = settings.repository(repository_id)
+        if own.policies == "off":
+            raise SettingsError(
+                f'the settings of {repository_id} say `policies = "off"`',
+                'Set `policies = "mark"` to see what its retention policy names.',
+            )
+        sweeps = own.mode == "sweep" and own.policies == "sweep"
+        return "mark_and_sweep" if sweeps else "mark"
+
+    return _launch_each(config, repositories, key, job, changed={"collects": "policies"})
 
 
 _reference_mark = click.option(
@@ -377,6 +407,7 @@ def _launch_each(
     reference_mark: str | None = None,
     take_over: RunKey | None = None,
     is_known: bool = False,
+    changed: Mapping[str, object] | None = None,
 ) -> int:
     from lakegc_dagster import console
     from lakegc_dagster.launch.java_process import start_quietly
@@ -394,7 +425,7 @@ def _launch_each(
         # hour.
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
         for repository_id in chosen:
-            settings.repository(repository_id)
+            settings = settings.with_changed(repository_id, **(changed or {}))
         log = start_quietly(settings)
         if is_known and key is not None:
             for repository_id in chosen:

@@ -50,8 +50,9 @@ _file = click.option(
 def retention() -> None:
     """Set, show or end a repository's object retention policy: what expires by branch and path.
 
-    A policy names objects that somebody can still see. It only has an effect where the settings of
-    the repository say `policies = "mark"`, which shows what it names.
+    A policy names objects that somebody can still see. The settings of the repository say what it
+    does: `policies = "mark"` shows what it names, `policies = "sweep"` also lets that go, once
+    somebody has confirmed the document after a mark (`lakegc confirm`).
 
     \b
     Examples:
@@ -270,7 +271,7 @@ def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: st
         f"The policy {names} {objects:,} object{'' if objects == 1 else 's'} "
         f"({bytes_text(facts['policy_bytes'])}); {facts['names_placed']:,} names were placed on a "
         f"branch, {facts['names_undecided']:,} are undecided, which only a rule without a prefix "
-        "takes. None of this is deleted.",
+        f"takes. {_what_goes(facts)}",
         markup=False,
         soft_wrap=True,
     )
@@ -282,6 +283,21 @@ def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: st
             markup=False,
             soft_wrap=True,
         )
+
+
+def _what_goes(facts: Mapping[str, Any]) -> str:
+    """Say which rules' objects a sweep takes, and what lets the others go."""
+    waits, above = facts.get("waits"), facts.get("above_share", ())
+    if waits:
+        return f"None of this goes: {waits}."
+    if not facts.get("takes_rules"):
+        return "None of this goes by this answer."
+    share = (
+        f" Rule {', '.join(map(str, above))} names more than `max_policy_share` and waits."
+        if above
+        else ""
+    )
+    return f"What a sweep takes of it stands in the report, with its rule.{share}"
 
 
 @retention.command("schema")

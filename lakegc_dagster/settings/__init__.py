@@ -151,11 +151,7 @@ class Settings(Section):
             SettingsError: If the repository is not in the settings, or two patterns match it, or it
                 may not have its mode.
         """
-        own = self.repositories.get(repository_id)
-        if own is None:
-            where = str(self._file or "the settings")
-            pattern = patterns.matching(repository_id, self.repository_patterns, where)
-            own = None if pattern is None else self.repositories[pattern]
+        own = self._own(repository_id)
         if own is None:
             known = ", ".join(self.repositories) or "none"
             raise SettingsError(
@@ -167,6 +163,27 @@ class Settings(Section):
         merged: RepositorySettings = _over(self.defaults, own)
         self._refuse_unsafe_age(repository_id, merged)
         return merged
+
+    def _own(self, repository_id: str) -> RepositorySettings | None:
+        """Return the table of a repository, or of its pattern; None for neither."""
+        own = self.repositories.get(repository_id)
+        if own is None:
+            where = str(self._file or "the settings")
+            pattern = patterns.matching(repository_id, self.repository_patterns, where)
+            own = None if pattern is None else self.repositories[pattern]
+        return own
+
+    def with_changed(self, repository_id: str, **values: object) -> Settings:
+        """Return these settings with other values for one repository; no file changes.
+
+        Raises:
+            SettingsError: As `repository`.
+        """
+        self.repository(repository_id)
+        own = self._own(repository_id)
+        assert own is not None  # noqa: S101 - it was found a line above
+        tables = {**self.repositories, repository_id: own.model_copy(update=values)}
+        return self.model_copy(update={"repositories": tables})
 
     def server_options(self) -> ServerOptions:
         """Return how to reach the server, with the keys.

@@ -1,11 +1,13 @@
-"""Checks of what a retention policy names. They inform people; nothing goes by a policy."""
+"""Checks of what a retention policy names. What does not pass waits; all else goes its way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from spark_core.checks.result import CheckResult, setting, share
+from spark_core.checks.result import CheckResult, setting
+from spark_core.policies.confirmed import CHECK
+from spark_core.policies.waiting import above_limit, shares_of
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.run import Run
@@ -44,18 +46,18 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
 
 
 def policy_share_is_plausible(run: Run, facts: Mapping[str, Any]) -> CheckResult:
-    """No rule names more than the limit's share of the listed objects and of their bytes."""
+    """No rule names more than the limit's share of the listed objects and of their bytes.
+
+    What a rule above the limit names waits.
+    """
     limit, floor = run.options.max_policy_share, run.options.share_from_objects
     listing = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
-    listed, listed_bytes = listing.objects, listing.object_bytes
-    shares = {
-        number: max(share(objects, listed), share(size, listed_bytes))
-        for number, _, objects, size in facts.get("by_rule", ())
-    }
-    above = [number for number, of in shares.items() if of > limit and listed >= floor]
+    shares = shares_of(facts, listing)
+    above = above_limit(shares, run.options, listing)
     summary = _not_looked_at(facts) or "; ".join(
-        f"rule {number} names {objects:,} of {listed:,} objects ({shares[number]:.1%} of them or "
-        "of the bytes)" + (f", above the limit of {limit:.1%}" if number in above else "")
+        f"rule {number} names {objects:,} of {listing.objects:,} objects "
+        f"({shares[number]:.1%} of them or of the bytes)"
+        + (f", above the limit of {limit:.1%}, and waits" if number in above else "")
         for number, _, objects, _ in facts["by_rule"]
     )
     return CheckResult(
@@ -73,7 +75,22 @@ def policy_share_is_plausible(run: Run, facts: Mapping[str, Any]) -> CheckResult
     )
 
 
-POLICY_CHECKS = (policy_history_was_read, policy_share_is_plausible)
+def policy_is_confirmed(run: Run, facts: Mapping[str, Any]) -> CheckResult:
+    """A person confirmed what the policy says, before any sweep takes what it names."""
+    waits = facts.get("waits")
+    summary = _not_looked_at(facts) or waits or "the document is confirmed, and its rules let go"
+    return CheckResult(
+        CHECK,
+        _TABLE,
+        run.options.policies != "sweep" or not waits,
+        summary,
+        {"policy_digest": facts.get("policy_digest", ""), "waits": waits or ""},
+        limit="the digest of the document was confirmed",
+        lifted_by=f"`lakegc confirm {run.repository.id} {CHECK} --run {run.key}`, and a new mark",
+    )
+
+
+POLICY_CHECKS = (policy_history_was_read, policy_share_is_plausible, policy_is_confirmed)
 
 
 def check_policy(run: Run, facts: Mapping[str, Any]) -> list[CheckResult]:

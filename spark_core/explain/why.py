@@ -21,7 +21,7 @@ from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import UNREADABLE, rule_in_words
 from spark_core.plain_text import span_text
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
 from spark_core.report.undo import undo_words
 from spark_core.run import Run
@@ -222,6 +222,7 @@ def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
         return {}
     addresses = list(short)
     words = _explanations(run, addresses)
+    by_policy = _by_policy(run, addresses)
     unnamed = [address for address in addresses if address not in words]
     never = _never_committed(
         run, [address for address in unnamed if short[address] == NEVER_COMMITTED]
@@ -232,7 +233,7 @@ def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
     explained = {}
     for address in addresses:
         why = never.get(address, short[address])
-        found = _was(run, address, words.get(address), why)
+        found = by_policy.get(address) or _was(run, address, words.get(address), why)
         also = (held[address],) if address in held else ()
         reasons = (*found.reasons, *also, *standing)
         outcome = outcomes.get(address)
@@ -257,6 +258,34 @@ def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
                 reasons=reasons,
             )
     return explained
+
+
+def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
+    """Say of the objects that the retention policy lets go by which rule, and under which name."""
+    try:
+        if ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).policy is None:
+            return {}
+        rows = rows_of(run, tables.POLICY_EXPIRATIONS, addresses)
+    except UNREADABLE:
+        return {}
+    found = {}
+    for address, row in rows.items():
+        path = row["path"].decode(errors="replace")
+        where = "a branch that is not known" if row["branch"] is None else row["branch"]
+        due = instant_in_words(row["due_since"].isoformat())
+        text = f"{path}, committed on {where}: {row['reason']}, due since {due}"
+        found[address] = Explanation(
+            run.repository.id,
+            address,
+            str(run.key),
+            "may go",
+            text,
+            (Reason("rule", text),),
+            rule=row["reason"],
+            path=path,
+            branch=row["branch"],
+        )
+    return found
 
 
 def _was(run: Run, address: str, row: Mapping[str, Any] | None, short: str) -> Explanation:
@@ -434,7 +463,9 @@ def _not_listed(run: Run, address: str) -> Explanation:
         except (ChainError, CorruptTableError):
             continue
         if outcome is not None:
-            was = _was(other, address, _explanations(other, [address]).get(address), "")
+            was = _by_policy(other, [address]).get(address) or _was(
+                other, address, _explanations(other, [address]).get(address), ""
+            )
             sentence = f"{outcome.state}: {outcome.reasons[0].text}"
             return replace(
                 was,

@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
-from spark_core.mark import explanations, fates, holds, twins
+from spark_core.mark import explanations, fates, holds, policy_rows, twins
 from spark_core.mark.commits import WALK
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
+from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.sizes import HeadEntries, absent, named_since, sizes_of_later, stated_sizes
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
@@ -84,6 +85,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     began = run.begin(tables.EXPIRED_ADDRESSES)
     chain.require_unbroken(run, [table.manifest for table in mark.all])
     named = _reference_addresses(run, mark.slices)
+    by_policy = policy_rows.of_mark(run, mark.all)
     held = holds.load(run.store)
     words = _words(mark)
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
@@ -99,7 +101,9 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             held=held,
             words=words,
         )
-        left, more = _without_hidden(run, mark, decided, named, target)
+        left, of_policy, more = _without_hidden(
+            run, mark, decided, named, target, by_policy=by_policy
+        )
         explained = explanations.store(
             run,
             writing.parts_of(left.receipts),
@@ -107,11 +111,14 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
             [address for _, address, *_ in left.sums.largest],
         )
         left.sums.explain(explained.named)
+        if by_policy is not None and of_policy is not None:
+            more["policy"] = by_policy.figures(*of_policy.sums.total)
+            left.merge(of_policy)
         return decided, left, {**more, **explained.figures}
 
     decided, left, more = writing.removed_on_failure(target, write)
 
-    figures = _figures(decided, left, held, words, more)
+    figures = _figures(decided, left, held, words, more, by_policy=by_policy)
     return Draft(
         tables.EXPIRED_ADDRESSES,
         Written(target.attempt, left.receipts),
@@ -122,7 +129,13 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
 
 
 def _figures(
-    decided: Decided, left: Decided, held: holds.Holds, words: Words, more: Mapping[str, Any]
+    decided: Decided,
+    left: Decided,
+    held: holds.Holds,
+    words: Words,
+    more: Mapping[str, Any],
+    *,
+    by_policy: PolicyRows | None,
 ) -> ExpiredFigures:
     """Add up what was decided of all objects, and what is left of those that may go.
 
@@ -132,10 +145,16 @@ def _figures(
         held: The holds.
         words: Why an object may go.
         more: Figures of other steps, by name.
+        by_policy: What a policy names although commits reach it; None for nothing.
     """
+    unreachable = tuple(
+        of[rule.CANDIDATE] + of[fates.HELD] for of in (decided.objects, decided.size_bytes)
+    )
+    if by_policy is not None:
+        fates.name_by_policy(decided, *by_policy.total)
     return ExpiredFigures(
-        unreachable_objects=decided.objects[rule.CANDIDATE] + decided.objects[fates.HELD],
-        unreachable_bytes=decided.size_bytes[rule.CANDIDATE] + decided.size_bytes[fates.HELD],
+        unreachable_objects=unreachable[0],
+        unreachable_bytes=unreachable[1],
         kept_by_setting={
             setting: AmountFigures(objects=decided.objects[fate], bytes=decided.size_bytes[fate])
             for fate, setting in rule.KEPT_BY_SETTING.items()
@@ -150,7 +169,7 @@ def _figures(
         held_bytes=decided.size_bytes[fates.HELD],
         reasons_complete=words.otherwise != UNREACHABLE,
         live_objects=decided.live,
-        missing_objects=decided.missing,
+        missing_objects=decided.missing - more.get("missing_by_policy", 0),
         other_sizes=decided.other_sizes,
         **more,
         **vars(left.sums.figures),
@@ -170,39 +189,53 @@ def _words(mark: Mark) -> Words:
 
 
 def _without_hidden(
-    run: Run, mark: Mark, decided: Decided, named: marks.Addresses | None, target: Target
-) -> tuple[Decided, Mapping[str, Any]]:
+    run: Run,
+    mark: Mark,
+    decided: Decided,
+    named: marks.Addresses | None,
+    target: Target,
+    *,
+    by_policy: PolicyRows | None,
+) -> tuple[Decided, Decided | None, dict[str, Any]]:
     """Take out objects that a branch may read unseen, and those that the other mark does not name.
 
     The server's scan does not show everything that a branch may read from.
 
     Returns:
-        The objects that are left, and figures by name.
+        The unreachable objects that are left, those that go by a policy, and figures by name.
     """
     missing, figures = _missing(run, mark, decided)
+    is_said = decided.other_sizes > 0
+    if run.options.collects == "policies":
+        figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
     is_small, held = reading.are_small(parts), None
-    if is_small or sum(part.rows for part in parts) <= twins.HELD:
+    if by_policy is None and (is_small or sum(part.rows for part in parts) <= twins.HELD):
         read = partial(reading.read_part, run.store, schema)
         held = pa.Table.from_batches(
             interleaved(parts, read, threads=run.options.read_threads), schema
         )
     candidates = (
         frame_of(run.spark, held)
-        if is_small
+        if is_small and held is not None
         else reading.frame_of_parts(run.spark, run.store, schema, parts)
     )
+    policy = None if by_policy is None else by_policy.frame(run)
     # If no object is left to go, none can be the twin of an entry.
-    found = (
-        _twins(run, mark, candidates if held is None else held, decided, missing)
-        if parts
-        else twins.NONE
-    )
+    found = twins.NONE
+    if parts or policy is not None:
+        both = candidates if policy is None else candidates.unionByName(policy)
+        found = _twins(run, mark, both if held is None else held, missing, are_sizes_said=is_said)
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, candidates
     if found.keeps_any:
         kept = candidates.transform(found.without_twins)
         left = fates.write_again(run, kept, target, is_small=is_small)
+    of_policy = None
+    if by_policy is not None and policy is not None:
+        of_policy = fates.write_again(
+            run, policy.transform(found.without_twins), target, is_small=by_policy.is_small
+        )
     if named is not None:
         eligible = left.sums.total
         more["reference"] = ReferenceFigures(
@@ -215,15 +248,16 @@ def _without_hidden(
         )
         within = kept.transform(marks.within(named.frame))
         left = fates.write_again(run, within, target, is_small=is_small)
-    return left, more
+    return left, of_policy, more
 
 
 def _twins(
     run: Run,
     mark: Mark,
     candidates: pa.Table | DataFrame,
-    decided: Decided,
     missing: DataFrame | None,
+    *,
+    are_sizes_said: bool,
 ) -> twins.Twins:
     """Search for what the scan cannot see; objects written since the listing are not missing."""
     slices, commits = mark.slices.manifest, mark.commits.manifest
@@ -231,7 +265,7 @@ def _twins(
     heads = mark.committed.frame(
         run.spark, ["address", "size_bytes", "head_path", "checksum"]
     ).where(sf.col("head_path").isNotNull())
-    lost, are_sizes_said = None, decided.other_sizes > 0
+    lost = None
     if missing is not None:
         since = slices.reading_began - run.options.longest_upload - run.options.max_clock_skew
         later = sizes_of_later(run, named_since(since, missing), listing)
@@ -284,13 +318,14 @@ def _missing(run: Run, mark: Mark, decided: Decided) -> tuple[DataFrame | None, 
 
     Some are missing for good reasons, such as staged keys that never existed. If many are missing,
     the listing is of another place or broke off (safety 5). The missing addresses are stored as a
-    small table of their own.
+    small table of their own. What a sweep took by a retention policy is not missing.
 
     Returns:
         The missing addresses (column address; None if there are none), and figures by name.
     """
     if not decided.missing:
         return None, {"missing_named": ()}
+    taken, figures = policy_rows.taken(run), {}
     live = (
         mark.committed.frame(run.spark, ["address", "is_live", "address_hash"])
         .where("is_live")
@@ -303,17 +338,25 @@ def _missing(run: Run, mark: Mark, decided: Decided) -> tuple[DataFrame | None, 
         .dropDuplicates(["address"])
     )
     listed = mark.slices.frame(run.spark, ["address_hash"])
-    missing = live.join(listed, on="address_hash", how="left_anti").select("address")
+    missing = live.join(listed, on="address_hash", how="left_anti")
+    if taken is not None:
+        figures["missing_by_policy"] = missing.join(
+            taken, on="address_hash", how="left_semi"
+        ).count()
+        if figures["missing_by_policy"] == decided.missing:
+            return None, {"missing_named": (), **figures}
+        missing = missing.join(taken, on="address_hash", how="left_anti")
     stored = run.keep(
         Draft(
             tables.MISSING_ADDRESSES,
-            missing,
+            missing.select("address"),
             run.now(),
             parents=[table.manifest for table in mark.all],
         )
     )
     frame = stored.frame(run.spark)
     return frame, {
+        **figures,
         "missing_named": tuple(
             row.address for row in frame.orderBy("address").limit(NAMED_MISSING).collect()
         ),

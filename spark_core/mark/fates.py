@@ -452,6 +452,12 @@ def _candidates(
         yield found
 
 
+def name_by_policy(decided: Decided, objects: int, size_bytes: int) -> None:
+    """Count objects that commits reach, and that a policy names, among those that may go."""
+    decided.objects.update({rule.CANDIDATE: objects, COMMITTED: -objects})
+    decided.size_bytes.update({rule.CANDIDATE: size_bytes, COMMITTED: -size_bytes})
+
+
 def write_again(run: Run, frame: DataFrame, target: Target, *, is_small: bool) -> Decided:
     """Write the objects that may go again, after some were taken out.
 

@@ -1,8 +1,8 @@
-"""What a retention policy names now: a table, or only figures; nothing here deletes.
+"""What a retention policy names now: a table, only figures, or the part of a plan that it names.
 
-An object is named only if every name that it has in any commit is due under some rule. What nothing
-retained reaches is not a policy's: it expires without one. What is staged, held, reached by a tag,
-too young or not lakeFS's own is never named.
+An object is named only if every name that it has in any commit is due under some rule. What no
+commit retained by the mark reaches is not a policy's: it expires without one. What is staged, held,
+reached by a tag, too young or not lakeFS's own is never named. Nothing here deletes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
@@ -31,18 +32,22 @@ from spark_core.policies import history, versions
 from spark_core.policies.document import Policy
 from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Due, Entry, Judge
 from spark_core.policies.names import Graph, lines, micros
+from spark_core.policies.waiting import what_waits
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import Figures
+from spark_core.records.figures import Figures, ListedFigures
+from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run, chain
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import counted, run_over
+from spark_core.spark.tasks import counted, map_counted, run_over
 
 # Objects that are named for each rule: the largest, and the newest.
 NAMED = 10
 # Stored runs whose heads are looked at, the newest first.
 _RUNS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LISTED = ["address", "size_bytes", "last_modified", "slice"]
+_ADDRESSES = pa.schema([schemas.POLICY_EXPIRATIONS.field("address")])
 
 
 @dataclass
@@ -163,7 +168,7 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
 
     Raises:
         ChainError: If the tables were not made one after the other in the safe order.
-        CorruptTableError: If a version of the policy cannot be read.
+        CorruptTableError: If a version of the policy or its confirmation cannot be read.
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
     """
     began = run.now()
@@ -180,12 +185,14 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
         "policy_digest": version.policy_digest,
         **named.facts,
     }
+    listing = ListedFigures.of(mark.slices.manifest)
+    waiting = what_waits(run, version, facts, listing)
     return Draft(
         tables.POLICY_EXPIRATIONS,
         Written(target.attempt, named.found.receipts),
         began,
         parents=[table.manifest for table in mark.all],
-        figures=lambda _, __: _Named(values=facts),
+        figures=lambda _, __: _Named(values={**facts, **waiting.facts}),
     )
 
 
@@ -193,10 +200,7 @@ def policy_expirations(run: Run, mark: Mark) -> Draft | None:
 def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> Expirations:
     """Find what the rules of a policy name.
 
-    Refs and holds are read anew: what was committed since the mark's tables can only add names. The
-    tables of all commits are read, each range once, and one shuffle of all entries by their
-    object's hash brings the names of an object together. The driver holds a row for each distinct
-    range and each change of one.
+    Refs and holds are read anew: what was committed since the mark's tables can only add names.
 
     Args:
         run: The run of the mark.
@@ -208,8 +212,104 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
         CorruptTableError: If a table of a retained commit is damaged.
     """
-    prefix = tables_prefix(run)
-    read = read_commits(run, prefix)
+    found = Found()
+    with _all_names(run, policy, mark.commits, read_commits(run, tables_prefix(run))) as names:
+        compared = _compared(names.entries, _listed(names.entries.sparkSession, mark))
+        orders = names.orders(target)
+        is_small = history.is_small(names.past)
+        for each in run_over(compared, partial(_judge, orders), is_small=is_small):
+            found.merge(each)
+        names.require_all(run, found.entries)
+        return Expirations(found, _facts(policy, found, names))
+
+
+@surfacing_errors()
+def named_now(
+    run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, plan: DataFrame
+) -> DataFrame:
+    """Find which objects of a plan the rules name now, just before deleting.
+
+    A name that an object got since the mark counts like any other: the object is named only if a
+    rule takes it under that one, too. What is staged is not looked at here.
+
+    Args:
+        run: The run of the mark.
+        policy: The document that counts now.
+        commits: Table 3 of the mark.
+        read: Refs and holds, read just now.
+        plan: Columns address, size_bytes and last_modified of objects that the mark listed.
+
+    Returns:
+        Column address, read to its end: the objects that are named.
+
+    Raises:
+        IncompleteReadError: If the refs were not read from a dump, or rows got lost.
+        CorruptTableError: If a table of a retained commit is damaged.
+    """
+    hashes = sf.xxhash64("address").alias("address_hash")
+    listed = plan.select(
+        "address", "size_bytes", "last_modified", sf.lit("").alias("slice"), hashes
+    )
+    with _all_names(run, policy, commits, read) as names:
+        found = map_counted(
+            _compared(names.entries, listed), _ADDRESSES, partial(_name_again, names.orders(None))
+        ).localCheckpoint()
+        rows, _, figures = counted(found)
+        names.require_all(run, figures["entries"])
+        return rows
+
+
+@dataclass(frozen=True)
+class _AllNames:
+    """Every name that any commit gives to an object of the namespace.
+
+    Attributes:
+        entries: Columns of `history.ENTRIES`, held by the executors.
+        count: Their number.
+        wanted: Entries that the ranges have by their metaranges.
+        judge: Compares names with the rules.
+        held: Holds.
+        past: What commits did to ranges.
+        figures: What was read.
+    """
+
+    entries: DataFrame
+    count: int
+    wanted: int
+    judge: Judge
+    held: Holds
+    past: history.History
+    figures: Counter[str]
+
+    def orders(self, target: Target | None) -> _Orders:
+        """Return what every task needs."""
+        return _Orders(self.judge, self.judge.policy, self.held, target)
+
+    def require_all(self, run: Run, compared: int) -> None:
+        """Refuse if entries got lost between their ranges and their comparison with objects.
+
+        Raises:
+            IncompleteReadError: With the numbers.
+        """
+        read, outside = self.figures["entries"], self.figures["outside"]
+        if read != self.wanted or not compared == self.count == self.wanted - outside:
+            raise IncompleteReadError(
+                f"repository {run.repository.id}: {read} of {self.wanted} entries of all commits "
+                f"were read, {outside} of them lie outside, and {compared} of {self.count} others "
+                "came out of their comparison",
+                "Run again; if it stays, report it with this text and Spark's version.",
+            )
+
+
+@contextmanager
+def _all_names(
+    run: Run, policy: Policy, commits: StoredTable, read: ReadCommits
+) -> Iterator[_AllNames]:
+    """Read the tables of all commits, each range once.
+
+    One shuffle of all entries by their object's hash brings the names of an object together. The
+    driver holds a row for each distinct range and each change of one.
+    """
     if read.dump is None:
         raise IncompleteReadError(
             f"repository {run.repository.id}: its refs could only be walked, and a walk does not "
@@ -218,8 +318,8 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
             '"off" for the repository.',
         )
     graph = Graph.of(read.refs)
-    reader = TableReader.of(run, prefix)
-    bits = _bits(run, graph, read, mark)
+    reader = TableReader.of(run, tables_prefix(run))
+    bits = _bits(run, graph, read, commits)
     metaranges = [read.refs.commits[id_].metarange_id for id_ in graph.ids]
     past = history.read_history(run, reader, graph, metaranges, bits)
     entries = history.read_entries(run, reader, past).persist()
@@ -227,19 +327,12 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         rows, count, figures = counted(entries)
         unread = [int(name.removeprefix("unread/")) for name in figures if "/" in name]
         judge = _judge_of(run, policy, graph, read, past=past, unread=unread)
-        compared = _compared(rows, mark)
-        found = Found()
-        orders = _Orders(judge, policy, read.holds, target)
-        for each in run_over(compared, partial(_judge, orders), is_small=history.is_small(past)):
-            found.merge(each)
+        wanted = sum(count for _, count, _ in past.ranges) - sum(
+            past.ranges[number][1] for number in unread
+        )
+        yield _AllNames(rows, count, wanted, judge, read.holds, past, figures)
     finally:
         entries.unpersist()
-    wanted = sum(count for _, count, _ in past.ranges) - sum(
-        past.ranges[number][1] for number in unread
-    )
-    if figures["entries"] != wanted or not found.entries == count == wanted - figures["outside"]:
-        raise _lost_rows(run, figures, wanted, found.entries, count)
-    return Expirations(found, _facts(policy, found, judge, past, figures))
 
 
 def _judge_of(
@@ -265,27 +358,22 @@ def _judge_of(
     return Judge(policy, graph, main_lines, past.changes, unread_commits, instant)
 
 
-def _lost_rows(
-    run: Run, figures: Mapping[str, int], wanted: int, compared: int, count: int
-) -> IncompleteReadError:
-    return IncompleteReadError(
-        f"repository {run.repository.id}: {figures['entries']} of {wanted} entries of all "
-        f"commits were read, {figures['outside']} of them lie outside, and {compared} of "
-        f"{count} others came out of their comparison",
-        "Run again; if it stays, report it with this text and Spark's version.",
-    )
-
-
 def _margin(run: Run) -> int:
     return (run.options.clock_margin + run.options.accepted_skew) // timedelta(microseconds=1)
 
 
-def _bits(run: Run, graph: Graph, read: ReadCommits, mark: Mark) -> list[int]:
-    """Tell of each commit whether a head, the rules, a tag or a hold keep it; or its line ended."""
+def _bits(run: Run, graph: Graph, read: ReadCommits, commits: StoredTable) -> list[int]:
+    """Tell of each commit whether a head, the mark, a tag or a hold keep it; or its line ended.
+
+    What only a commit keeps that is retained since the mark is not a policy's: by the mark's own
+    tables it expires without one, and the second look of a sweep keeps it.
+    """
     heads = {branch.commit_id for branch in read.refs.branches}
-    retained = set(read.table.column("commit_id").to_pylist())
-    for batch in mark.commits.batches(["commit_id"]):
-        retained.update(batch.column("commit_id").to_pylist())
+    retained = {
+        commit_id
+        for batch in commits.batches(["commit_id"])
+        for commit_id in batch.column("commit_id").to_pylist()
+    }
     kept = set(read.holds.commits(read.refs))
     if run.options.tags_protect:
         kept |= {tag.commit_id for tag in read.refs.tags}
@@ -311,12 +399,23 @@ def _seen(run: Run) -> Iterator[Mapping[str, str]]:
             yield {branch: head.commit_id for branch, head in heads.branches.items()}
 
 
-def _compared(entries: DataFrame, mark: Mark) -> DataFrame:
+def _listed(spark: SparkSession, mark: Mark) -> DataFrame:
+    """Return the objects that a mark may consider and that are not staged."""
+    columns = [*_LISTED, "address_hash"]
+    staged = mark.uncommitted.frame(spark, ["address_hash"])
+    return (
+        mark.slices.frame(spark, [*columns, "standing"])
+        .where(sf.col("standing") == rule.CANDIDATE)
+        .join(staged, on="address_hash", how="left_anti")
+        .select(*columns)
+    )
+
+
+def _compared(entries: DataFrame, listed: DataFrame) -> DataFrame:
     """Bring together the names of each object and what is listed under its hash.
 
     A hash that two objects share gives each the names of both, which can only keep them.
     """
-    spark = entries.sparkSession
     paths = entries.groupBy("address_hash", "path").agg(
         sf.max("modified").alias("modified"),
         sf.sort_array(sf.collect_set("range")).alias("ranges"),
@@ -326,16 +425,8 @@ def _compared(entries: DataFrame, mark: Mark) -> DataFrame:
         sf.sort_array(sf.collect_list(sf.struct("path", "modified", "ranges"))).alias("names"),
         sf.sum("entries").alias("entries"),
     )
-    columns = ["address", "size_bytes", "last_modified", "slice"]
-    staged = mark.uncommitted.frame(spark, ["address_hash"])
-    listed = (
-        mark.slices.frame(spark, [*columns, "standing", "address_hash"])
-        .where(sf.col("standing") == rule.CANDIDATE)
-        .join(staged, on="address_hash", how="left_anti")
-        .groupBy("address_hash")
-        .agg(sf.collect_list(sf.struct(*columns)).alias("listed"))
-    )
-    return objects.join(listed, on="address_hash", how="left").select("names", "entries", "listed")
+    found = listed.groupBy("address_hash").agg(sf.collect_list(sf.struct(*_LISTED)).alias("listed"))
+    return objects.join(found, on="address_hash", how="left").select("names", "entries", "listed")
 
 
 def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Found:
@@ -345,16 +436,7 @@ def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> F
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             found.entries += int(sum(batch.column("entries").to_pylist()))
-            listed = batch.filter(batch.column("listed").is_valid())
-            named = [
-                row
-                for names, some in zip(
-                    listed.column("names").to_pylist(),
-                    listed.column("listed").to_pylist(),
-                    strict=True,
-                )
-                for row in _named(orders, found, names, some)
-            ]
+            named = list(_named_in(orders, found, batch))
             if named:
                 yield pa.RecordBatch.from_pylist(named, schema=schemas.POLICY_EXPIRATIONS)
 
@@ -364,6 +446,25 @@ def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> F
     else:
         found.receipts.append(writing.write_parts(orders.target, number, rows()))
     return found
+
+
+def _name_again(
+    orders: _Orders, batches: Iterator[pa.RecordBatch], figures: Counter[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the addresses that are named; runs on an executor."""
+    found = Found()
+    for batch in batches:
+        figures["entries"] += int(sum(batch.column("entries").to_pylist()))
+        addresses = [row["address"] for row in _named_in(orders, found, batch)]
+        yield pa.record_batch([pa.array(addresses, pa.string())], schema=_ADDRESSES)
+
+
+def _named_in(orders: _Orders, found: Found, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch's objects that are named."""
+    listed = batch.filter(batch.column("listed").is_valid())
+    columns = (listed.column(name).to_pylist() for name in ("names", "listed"))
+    for names, some in zip(*columns, strict=True):
+        yield from _named(orders, found, names, some)
 
 
 def _named(
@@ -397,9 +498,8 @@ def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _facts(
-    policy: Policy, found: Found, judge: Judge, past: history.History, figures: Counter[str]
-) -> Mapping[str, Any]:
+def _facts(policy: Policy, found: Found, names: _AllNames) -> Mapping[str, Any]:
+    judge, past, figures = names.judge, names.past, names.figures
     objects, size = found.total
     return {
         "policy_objects": objects,

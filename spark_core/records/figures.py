@@ -446,6 +446,27 @@ class SumFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicyFigures(Figures):
+    """What goes by the retention policy.
+
+    Attributes:
+        manifest: sha256 of the manifest of the table of what the policy names.
+        version: Number of the policy's version.
+        digest: Digest of its document.
+        rules: Numbers of the rules whose objects go.
+        objects: Objects that go ...
+        bytes: ... and their bytes.
+    """
+
+    manifest: str
+    version: int
+    digest: str
+    rules: tuple[int, ...]
+    objects: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExpiredFigures(SumFigures):
     """Figures of `expired_addresses`.
 
@@ -471,6 +492,10 @@ class ExpiredFigures(SumFigures):
         other_sizes: Entries that give another size than the store.
         twins: The search for hidden entries.
         reference: The mark of lakeFS's own job that the run stayed within; None for none.
+        policy: What goes by the retention policy; None for nothing.
+        policy_only: Whether the run leaves everything that nothing reaches to another run.
+        missing_by_policy: Objects that heads reach and that an earlier sweep took by a policy: they
+            do not count as missing.
     """
 
     unreachable_objects: int = 0
@@ -493,6 +518,9 @@ class ExpiredFigures(SumFigures):
     other_sizes: int
     twins: TwinFigures = TwinFigures()
     reference: ReferenceFigures | None = field(default=None, metadata=_LEFT_OUT)
+    policy: PolicyFigures | None = field(default=None, metadata=_LEFT_OUT)
+    missing_by_policy: int | None = field(default=None, metadata=_LEFT_OUT)
+    policy_only: bool | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True)

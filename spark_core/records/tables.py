@@ -65,13 +65,20 @@ REFERENCE_ADDRESSES = TableSpec(
 MISSING_ADDRESSES = TableSpec(
     "missing_addresses", lakegc_keys.MISSING, schemas.MISSING_ADDRESSES, EXPIRED_ADDRESSES.parents
 )
-# Made beside a mark where the settings ask for it: what the retention policy names. It decides
-# nothing.
+# Made before the expired addresses where the settings ask for it: what the retention policy names.
 POLICY_EXPIRATIONS = TableSpec(
     "policy_expirations",
     lakegc_keys.EXPIRATIONS,
     schemas.POLICY_EXPIRATIONS,
     EXPIRED_ADDRESSES.parents,
+)
+# Made before the first deletion of a sweep by a retention policy. It stays: heads have entries of
+# these objects, which are not missing.
+POLICY_DELETIONS = TableSpec(
+    "policy_deletions",
+    lakegc_keys.POLICY_DELETIONS,
+    schemas.POLICY_DELETIONS,
+    ("expired_addresses",),
 )
 # Made beside the retained commits and the expired addresses, for the words of reports.
 EXPIRED_COMMITS = TableSpec(
@@ -100,10 +107,10 @@ OPTIONAL_TABLES = (
     EXPLANATIONS,
     POLICY_EXPIRATIONS,
 )
-SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES)}
+SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES, POLICY_DELETIONS)}
 
 # Tables about a mark rather than of it: its verdict does not close them.
-AFTER_THE_VERDICT = (DELETION_REPORT, POLICY_EXPIRATIONS, REFERENCE_ADDRESSES)
+AFTER_THE_VERDICT = (DELETION_REPORT, POLICY_DELETIONS, REFERENCE_ADDRESSES)
 
 
 def folder(spec: TableSpec, run: RunKey) -> str:

@@ -28,6 +28,8 @@ from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlanError
+from spark_core.mark import policy_rows
+from spark_core.mark.policy_rows import PolicyRows
 from spark_core.records import tables
 from spark_core.records.figures import StagedFigures
 from spark_core.records.reading import StoredTable
@@ -77,6 +79,8 @@ def write(run: Run) -> str:
         UnsafePlanError: If not every address was written.
     """
     _, expired = verdict.require_sweepable(run)
+    by_policy = policy_rows.of_plan(run, expired)
+    going = expired.manifest.rows - (0 if by_policy is None else by_policy.objects_of(expired))
     slices = run.load(tables.NAMESPACE_SLICES)
     own = mark_id(run)
     target = _Target(run.store, marks.folder(own), str(UUID(expired.manifest.sha256[:32])))
@@ -86,12 +90,12 @@ def write(run: Run) -> str:
         first_slice=_first_slice(run, slices),
         start_time=_instant(slices.manifest.reading_began),
         cutoff_time=_instant(run.cutoff),
-        num_deleted_objects=expired.manifest.rows,
+        num_deleted_objects=going,
     )
     if _is_there(run, target, summary):
         return summary.run_id
     _clear_own_leftovers(run, target)
-    _write_addresses(run, target, expired)
+    _write_addresses(run, target, expired, by_policy, going)
     for folder in _FOLDERS:
         run.store.put(f"{target.where}{folder}/{SUCCESS}", b"")
     try:
@@ -174,17 +178,23 @@ def _clear_own_leftovers(run: Run, target: _Target) -> None:
         run.store.delete(found)
 
 
-def _write_addresses(run: Run, target: _Target, expired: StoredTable) -> None:
-    if expired.manifest.rows:
+def _write_addresses(
+    run: Run, target: _Target, expired: StoredTable, by_policy: PolicyRows | None, going: int
+) -> None:
+    """Write what may go but what only a retention policy names: commits reach that."""
+    if going:
         frame = expired.frame(run.spark, ["address"])
+        if by_policy is not None:
+            named = by_policy.frame(run).select("address")
+            frame = frame.join(named, on="address", how="left_anti")
         # Without its summary, what a failure leaves is no mark. The next attempt deletes it.
         written = sum(run_over(frame, partial(_write_part, target)))
     else:
         # Spark also writes one file without rows, so that a reader finds the column.
         written = _write_part(target, 0, iter(()))
-    if written != expired.manifest.rows:
+    if written != going:
         raise UnsafePlanError(
-            f"{written} of {expired.manifest.rows} addresses of run {run.key} were written under "
+            f"{written} of {going} addresses of run {run.key} were written under "
             f"{run.store.root}{target.where}; without its summary no job takes that for a mark",
             "Run again.",
         )

@@ -56,6 +56,7 @@ PROTECTED = "has a name that is never collected"
 HELD = "held by name"
 TWIN = "identical content uploaded again: a branch reads from it"
 UNCHECKED = "may be such a re-upload, and was not checked"
+LEFT_TO_OTHERS = "unreachable, and left to a run that collects all"
 NOT_NAMED = "unreachable, but not named by the mark of the reference job"
 
 
@@ -227,6 +228,10 @@ def _fates(figures: ExpiredFigures, noted: Mapping[str, tuple[int, int]]) -> dic
         Group(TWIN, hidden.kept_objects, hidden.kept_bytes),
         Group(UNCHECKED, hidden.unchecked_objects, hidden.unchecked_bytes),
     ]
+    if figures.policy_only:
+        shown = [sum(each.objects for each in more), sum(each.size_bytes for each in more)]
+        objects, size = noted.get(rule.CANDIDATE, (0, 0))
+        more.append(Group(LEFT_TO_OTHERS, objects - shown[0], size - shown[1]))
     if restriction := figures.reference:
         objects = restriction.eligible_objects - figures.expired_objects
         more.append(Group(NOT_NAMED, objects, restriction.eligible_bytes - figures.expired_bytes))

@@ -83,10 +83,13 @@ class RunOptions:
             that names one by another name of the store, such as an access point, does not keep it;
             put a hold on those.
         inherited: What becomes of objects that are older than the repository.
-        policies: `mark` shows in each mark what the repository's retention policy names, and lets
-            nothing of it go; `off` does not look at the policy.
-        max_policy_share: Warn when one rule of the policy names more than this share of the objects
-            or bytes, from `share_from_objects` on.
+        policies: What the repository's retention policy does: `mark` shows in each mark what it
+            names; `sweep` also lets that go, once its document was confirmed; `off` does not look
+            at it.
+        collects: `all` lets go what nothing reaches, and what the policy names; `policies` only the
+            latter, as `lakegc expire` does.
+        max_policy_share: What a rule of the policy names waits when it is more than this share of
+            the objects or bytes, from `share_from_objects` on.
         explain: What a report says of an object that only expired commits had: `full` its path, its
             last commit and the rule that let it go; `short` that such a commit had it; `off`
             nothing. Only words depend on it.
@@ -152,8 +155,11 @@ class RunOptions:
     branches_at_once: Annotated[int, Option(ge=1, le=256)] = 16
     strangers: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
-    policies: Literal["off", "mark"] = "off"
-    max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
+    policies: Literal["off", "mark", "sweep"] = "off"
+    collects: Literal["all", "policies"] = "all"
+    max_policy_share: Annotated[float, Option(ge=0, le=1, lifts=("policy_share_is_plausible",))] = (
+        0.25
+    )
     explain: Literal["full", "short", "off"] = "full"
     max_expired_share: Annotated[
         float, Option(ge=0, le=1, lifts=("expired_share_is_plausible",))

@@ -183,10 +183,15 @@ def read_counted(
     Returns:
         A frame with the columns of `schema`, all of which may be null, and figures.
     """
-    nullable = pa.schema(
+    nullable = _with_figures(schema)
+    return read_partitions(spark, nullable, tasks, partial(_read_and_count, nullable, read))
+
+
+def _with_figures(schema: pa.Schema) -> pa.Schema:
+    """Return the columns, all of which may be null, and figures."""
+    return pa.schema(
         [*(field.with_nullable(True) for field in schema), pa.field("figures", pa.binary())]
     )
-    return read_partitions(spark, nullable, tasks, partial(_read_and_count, nullable, read))
 
 
 def _read_and_count(
@@ -199,6 +204,25 @@ def _read_and_count(
         )
     nothing = [pa.nulls(1, field.type) for field in list(schema)[:-1]]
     yield pa.record_batch([*nothing, pa.array([pickle.dumps(figures)], pa.binary())], schema=schema)
+
+
+def map_counted(
+    frame: DataFrame,
+    schema: pa.Schema,
+    work: Callable[[Iterator[pa.RecordBatch], Counter[str]], Iterator[pa.RecordBatch]],
+) -> DataFrame:
+    """Work on each partition of a frame, with the counts of each task among its rows.
+
+    Args:
+        frame: The rows.
+        schema: Columns of every batch that `work` yields.
+        work: Yields the batches of one partition, and counts into its figures.
+
+    Returns:
+        As `read_counted`.
+    """
+    nullable = _with_figures(schema)
+    return frame.mapInArrow(partial(_read_and_count, nullable, work), spark_type(nullable))
 
 
 def counted(frame: DataFrame) -> tuple[DataFrame, int, Counter[str]]:

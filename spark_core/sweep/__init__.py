@@ -13,9 +13,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
 from spark_core.lock import lease
+from spark_core.mark import policy_rows
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
@@ -130,7 +133,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 expired,
                 verdict.load_mark(run),
                 limits,
-                references_now.reader_of_references(),
+                references_now.reader_of_references(_by_policy(run, expired)),
                 _dispose(run),
             )
             swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
@@ -150,6 +153,19 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
         replaces=None if earlier is None else earlier.manifest.sha256,
         close=lambda: None if told is None else told.release(),
     )
+
+
+def _by_policy(run: Run, expired: StoredTable) -> DataFrame | None:
+    """Return the addresses of a plan that go by the retention policy; None for none.
+
+    They are noted before the first deletion: their entries stay, and later marks must know why
+    their objects are gone.
+    """
+    rows = policy_rows.of_plan(run, expired)
+    if rows is None:
+        return None
+    policy_rows.note_before_deleting(run, expired, rows)
+    return rows.frame(run).select("address")
 
 
 @surfacing_errors()

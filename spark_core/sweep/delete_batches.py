@@ -28,6 +28,9 @@ from spark_core.sweep.pacing import Pacer
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
 
+# How the cause begins for which an object is kept that the retention policy let go at the mark.
+NOT_LET_GO = "not let go any more: "
+
 # Rows that are looked at together.
 BATCH_ROWS = 1_000
 # Most rows of one intent.
@@ -401,7 +404,7 @@ def _without_asking(why: str | None, seen: Seen) -> _Answer | None:
     if seen.state == "absent":
         return "already_gone", None
     if why is not None:
-        return "kept", f"referenced again: {why}"
+        return "kept", why if why.startswith(NOT_LET_GO) else f"referenced again: {why}"
     if seen.state == "changed":
         return "kept", seen.why
     if seen.state == "unseen":

@@ -6,6 +6,9 @@ References are read in the mark's order, by the mark's own functions: first all 
 rules, refs and the server's list, then what the commits reach. An address that is found twice is
 kept, and so is one that only a collision of hashes finds. What cannot be read ends the sweep. The
 module `mark.second_look` says which parts the next look reads again, and why that is safe.
+
+Commits reach what goes by a retention policy, so that decides nothing there. Such an object is kept
+if it is staged, held or hidden like any other, and if the policy does not name it any more.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
 
@@ -27,7 +30,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.errors import IncompleteReadError, RepositoryStateError
-from spark_core.mark import twins
+from spark_core.mark import policy_rows, twins
 from spark_core.mark.commits import ReadCommits, heads_now, read_commits
 from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
@@ -35,6 +38,9 @@ from spark_core.mark.holds import Holds
 from spark_core.mark.second_look import HIDDEN, QUICK, Parts
 from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_sizes
 from spark_core.mark.uncommitted import Staged, read_staged
+from spark_core.policies import versions
+from spark_core.policies.confirmed import is_confirmed
+from spark_core.policies.expirations import named_now
 from spark_core.records import tables
 from spark_core.records.figures import (
     ExpiredFigures,
@@ -49,6 +55,7 @@ from spark_core.run import Run
 from spark_core.schemas import spark_type
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import counted, frame_of, read_counted
+from spark_core.sweep.delete_batches import NOT_LET_GO
 
 # Rows of a result that the driver may hold. A larger result stays with the executors.
 HELD = 10_000
@@ -56,11 +63,20 @@ HELD = 10_000
 STAGED = "staged"
 UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = pa.schema(
     [pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)]
 )
 _REACHED = pa.schema([*schemas.COMMITTED_ADDRESSES, pa.field("why", pa.string())])
 _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
+
+
+@dataclass(frozen=True)
+class _NamedNow:
+    """What the retention policy names of a plan, and the document, refs and holds that say so."""
+
+    state: object
+    frame: DataFrame
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,7 @@ class ReferencesNow:
         parts: When each staged part was read.
         searched: What was known at the last search for hidden entries.
         ended: When the last byte was read.
+        named: What the retention policy names, for the next look; None if nothing was asked.
     """
 
     began: datetime
@@ -106,9 +123,12 @@ class ReferencesNow:
     parts: Parts
     searched: TablesRead
     ended: datetime
+    named: _NamedNow | None = None
 
 
-def reader_of_references() -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
+def reader_of_references(
+    by_policy: DataFrame | None = None,
+) -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
     """Return `read_again` with a memory, for one sweep.
 
     The next calls do not read again what one call read of the server's tables.
@@ -116,16 +136,20 @@ def reader_of_references() -> Callable[[Run, DataFrame, Mapping[str, StoredTable
     The rows that were read stay with the executors. If an executor is lost with its rows, or rows
     are missing, everything is read once more, as in a new sweep. Objects that an earlier call saw
     alive stay alive all the same. If that record is lost as well, the sweep ends.
+
+    Args:
+        by_policy: As for `read_again`.
     """
     last: list[ReferencesNow] = []
 
     def again(run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> ReferencesNow:
+        look = partial(read_again, run, plan, mark=mark, by_policy=by_policy)
         try:
-            last[:] = [read_again(run, plan, mark=mark, previous=last[0] if last else None)]
+            last[:] = [look(previous=last[0] if last else None)]
         except (PySparkException, Py4JJavaError, IncompleteReadError) as failure:
             if not last and not isinstance(failure, IncompleteReadError):
                 raise
-            last[:] = [read_again(run, plan, mark=mark, alive=last[0].frame if last else None)]
+            last[:] = [look(alive=last[0].frame if last else None)]
         return last[0]
 
     return again
@@ -139,6 +163,7 @@ def read_again(
     mark: Mapping[str, StoredTable],
     previous: ReferencesNow | None = None,
     alive: DataFrame | None = None,
+    by_policy: DataFrame | None = None,
 ) -> ReferencesNow:
     """Find the objects of a plan that something refers to now.
 
@@ -158,6 +183,8 @@ def read_again(
         mark: The mark's tables by name; `uncommitted_addresses` is not read.
         previous: Result of an earlier call in the same sweep; what it found is found again.
         alive: `frame` of an earlier call, where nothing else of that call can be relied on.
+        by_policy: Addresses (column address) of the plan that go by the retention policy, although
+            commits reach them; None for none.
 
     Returns:
         The objects that must be kept, and why.
@@ -173,7 +200,7 @@ def read_again(
         # Three queries use it: the referenced objects, the sizes of the rest, and the twins among
         # the rest. The write time of an object in quarantine is unknown, so it may hide on any
         # branch.
-        is_known = "last_modified" in plan.columns
+        is_known = reading.is_dated = "last_modified" in plan.columns
         written = sf.col("last_modified") if is_known else sf.lit(reading.began)
         plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
         held.callback(plan.unpersist)
@@ -181,13 +208,14 @@ def read_again(
         # Behind the last staged part, always: what was committed in between was in no part of
         # either kind before.
         committed = reading.read_committed()
-        reading.keep(_referenced([one.hashes for one in staged], committed, plan))
+        hashes = [one.hashes for one in staged]
+        reading.keep(reading.referenced(hashes, committed, plan, by_policy))
         parts.turn()
         if parts.begin(HIDDEN):
             reading.read_hidden(plan, committed)
             if run.now() - committed.began > parts.quick:
                 committed = reading.read_committed()
-                reading.keep(_referenced([], committed, plan))
+                reading.keep(reading.referenced([], committed, plan, by_policy))
     return reading.end(staged, committed)
 
 
@@ -207,6 +235,8 @@ class _Reading:
         searched: What was known at the last search for hidden entries.
         found: Columns address and why, of what is referenced.
         twin_figures: Figures of the search for hidden entries; None if none was due.
+        named: What the retention policy names now; None if nothing was asked.
+        is_dated: Whether the plan has the dates of its objects.
     """
 
     run: Run
@@ -220,6 +250,8 @@ class _Reading:
     searched: TablesRead
     found: DataFrame | None
     twin_figures: TwinFigures | None = None
+    named: _NamedNow | None = None
+    is_dated: bool = True
 
     @classmethod
     def begin(
@@ -240,11 +272,56 @@ class _Reading:
         else:
             parts, known, searched = previous.parts, previous.known, previous.searched
             found, budget = previous.frame, max(parts.quick, began - previous.ended)
-        return cls(run, mark, prefix, began, calls, parts, budget, known, searched, found)
+        named = None if previous is None else previous.named
+        return cls(
+            run, mark, prefix, began, calls, parts, budget, known, searched, found, named=named
+        )
 
     def keep(self, referenced: DataFrame) -> None:
         """Add to what is referenced; nothing is taken away."""
         self.found = _read_to_end(_union(self.found, referenced))
+
+    def referenced(
+        self,
+        staged: Sequence[DataFrame],
+        committed: _Committed,
+        plan: DataFrame,
+        by_policy: DataFrame | None,
+    ) -> DataFrame:
+        """Find what is staged, committed or held; of a policy's objects, what it does not name."""
+        if by_policy is None:
+            return _referenced(staged, committed, plan)
+        own = plan.join(by_policy.select("address"), on="address", how="left_semi")
+        others = plan.join(by_policy.select("address"), on="address", how="left_anti")
+        named, why = self._named(committed, own)
+        left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
+        if named is not None:
+            left = left.join(named, on="address", how="left_anti")
+        uncommitted = replace(committed, known=replace(committed.known, addresses=None))
+        return reduce(
+            DataFrame.unionByName,
+            [_referenced(staged, committed, others), _referenced(staged, uncommitted, own), left],
+        )
+
+    def _named(self, committed: _Committed, own: DataFrame) -> tuple[DataFrame | None, str]:
+        """Find what the policy names now of its objects; and why the others are kept."""
+        run = self.run
+        if run.options.policies != "sweep":
+            return None, 'the settings do not say `policies = "sweep"`'
+        version = versions.newest(run)
+        policy = None if version is None else version.policy
+        if version is None or policy is None:
+            return None, "the retention policy was ended"
+        if not is_confirmed(run, version):
+            return None, f"version {version.number} of the retention policy is not confirmed"
+        state = (version.policy_digest, committed.commits.refs, committed.commits.holds)
+        if self.named is None or self.named.state != state:
+            marked = self.mark[tables.RETAINED_COMMITS.name]
+            if not self.is_dated:
+                # It was due with its date when a sweep took it; the dates of its entries count.
+                own = own.withColumn("last_modified", sf.lit(_EPOCH))
+            self.named = _NamedNow(state, named_now(run, policy, marked, committed.commits, own))
+        return self.named.frame, "the retention policy does not name it"
 
     def read_staged(self, held: ExitStack) -> list[_StagedNow]:
         """Read the staged parts that are due."""
@@ -297,7 +374,9 @@ class _Reading:
         )
         is_young = committed.began - parts.oldest <= parts.quick
         began = parts.oldest if is_young else committed.began
-        return ReferencesNow(began, self.found, figures, self.known, parts, self.searched, ended)
+        return ReferencesNow(
+            began, self.found, figures, self.known, parts, self.searched, ended, self.named
+        )
 
 
 @dataclass(frozen=True)
@@ -629,6 +708,9 @@ def _twins(
     if known.later is not None:
         are_sizes_said = are_sizes_said or not stated_sizes(known.later, heads).isEmpty()
         lost = absent(heads, listing)
+        taken = policy_rows.taken(run)
+        if taken is not None:
+            lost = lost.join(taken, on="address_hash", how="left_anti")
     search = twins.find(
         run,
         plan,

@@ -1,8 +1,12 @@
-"""Which objects in quarantine something refers to: they stay when their days are over."""
+"""Which objects in quarantine something refers to: they stay when their days are over.
+
+Commits reach what a sweep took by a retention policy. Such an object stays if it is staged, held or
+hidden, or if the policy does not name it any more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -13,7 +17,9 @@ from pyspark.sql import DataFrame
 
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError
+from spark_core.mark import policy_rows
 from spark_core.records import tables
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import frame_of
@@ -54,8 +60,7 @@ def needed_finder(run: Run) -> FindNeeded:
     Args:
         run: A run that is marked.
     """
-    again = references_now.reader_of_references()
-    reached: list[DataFrame] = []
+    looks: list[_Looks] = []
 
     @surfacing_errors()
     def find(some: Rows, count: int) -> Needed:
@@ -79,15 +84,11 @@ def needed_finder(run: Run) -> FindNeeded:
                 )
             # One address may have copies of several runs.
             plan = names.distinct()
-            if not reached:
-                of_mark = (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
-                reached.append(
-                    _reached(
-                        plan, [mark[name].frame(run.spark, ["address_hash"]) for name in of_mark]
-                    )
-                )
-            found = again(run, plan, mark)
-            needed = reached[0].unionByName(found.frame.select("address")).distinct()
+            if not looks:
+                looks.append(_Looks.begin(run, plan, mark))
+            found = looks[0].again(run, plan, mark)
+            needed = looks[0].reached(found.frame).unionByName(found.frame.select("address"))
+            needed = needed.distinct()
             # Read to its end while its sources are held.
             if isinstance(some, pa.Table):
                 held_names = frozenset(needed.toArrow()["address"].to_pylist())
@@ -97,6 +98,46 @@ def needed_finder(run: Run) -> FindNeeded:
             names.unpersist()
 
     return find
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """What one purge finds out once: column address of each.
+
+    Attributes:
+        committed: Objects that the mark's commits reach ...
+        staged: ... and those that were staged.
+        by_policy: Objects that sweeps took by a retention policy; None for none.
+        again: Reads what refers to the rest now.
+    """
+
+    committed: DataFrame
+    staged: DataFrame
+    by_policy: DataFrame | None
+    again: Callable[..., references_now.ReferencesNow]
+
+    @classmethod
+    def begin(cls, run: Run, plan: DataFrame, mark: Mapping[str, StoredTable]) -> _Looks:
+        """Compare the names of what is in quarantine with the mark, and with earlier sweeps."""
+        committed, staged = (
+            _reached(plan, mark[name].frame(run.spark, ["address_hash"]))
+            for name in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
+        )
+        taken = policy_rows.taken(run)
+        by_policy = None if taken is None else _reached(plan, taken)
+        return cls(committed, staged, by_policy, references_now.reader_of_references(by_policy))
+
+    def reached(self, found: DataFrame) -> DataFrame:
+        """Return what the mark reached; what the policy still names counts only if it was staged.
+
+        Args:
+            found: Column address of what must be kept by a look just now.
+        """
+        committed = self.committed
+        if self.by_policy is not None:
+            let_go = self.by_policy.join(found, on="address", how="left_anti")
+            committed = committed.join(let_go, on="address", how="left_anti")
+        return committed.unionByName(self.staged)
 
 
 def _names(run: Run, some: Rows) -> DataFrame:
@@ -110,11 +151,9 @@ def _names(run: Run, some: Rows) -> DataFrame:
     return some.select(sf.explode(sf.array("address", "key")).alias("address"), "size_bytes")
 
 
-def _reached(plan: DataFrame, alive: Sequence[DataFrame]) -> DataFrame:
+def _reached(plan: DataFrame, hashes: DataFrame) -> DataFrame:
     hashed = plan.select("address", sf.xxhash64("address").alias("address_hash"))
     # Read to its end now, so that the plan of the next look is smaller.
     return (
-        hashed.join(alive[0].unionByName(alive[1]), on="address_hash", how="left_semi")
-        .select("address")
-        .localCheckpoint()
+        hashed.join(hashes, on="address_hash", how="left_semi").select("address").localCheckpoint()
     )

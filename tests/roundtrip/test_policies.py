@@ -1,74 +1,22 @@
 """What a retention policy names in a repository on the sandbox, read from its tables by Spark."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.mark import holds
 from spark_core.policies import document, expirations, versions
-from spark_core.policies.document import Period, Policy, Rule
+from spark_core.policies.document import Policy
 from spark_core.records import reading, tables
-from tests.support.pipeline import mark_only
-from tests.support.sandbox_repository import SandboxRepository, SandboxServer
-from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.told_repository import BEGIN, DAY, Told, rule
 
 pytestmark = pytest.mark.spark
-
-BEGIN = datetime(2026, 11, 1, 2, tzinfo=UTC)
-DAY = timedelta(days=1)
-
-
-class Told:
-    """A repository whose days a test tells, and what a policy names in it."""
-
-    def __init__(self, sandbox, spark):
-        self.sandbox, self.spark, self.day = sandbox, spark, 0
-        self.at(0)
-        self.repository = SandboxRepository(SandboxServer.of(sandbox))
-
-    def at(self, day):
-        self.day = day
-        self.sandbox.clock.set(BEGIN + day * DAY)
-
-    def committed(self, branch, *paths):
-        addresses = [self.repository.upload(branch, path, path.encode()) for path in paths]
-        self.repository.commit(branch)
-        return addresses[0] if len(addresses) == 1 else addresses
-
-    def linked(self, branch, path):
-        """Stage the address of logs/a under another path."""
-        physical = self.repository.stat("main", "logs/a")["physical_address"]
-        self.repository.stage(branch, path, physical, size_bytes=6)
-
-    def marked(self, **options):
-        now = BEGIN + self.day * DAY
-        self.sandbox.clock.set(now + timedelta(seconds=1))
-        run = open_sandbox_run(self.sandbox, self.repository.name, self.spark, now, **options)
-        return run, mark_only(run).tables
-
-    def named(self, *rules, order=(), **options):
-        run, mark = self.marked(**options)
-        policy = Policy(rules, order)
-        versions.put(run, policy, who="test")
-        stored = run.keep(expirations.policy_expirations(run, mark))
-        rows = {row["address"]: row for batch in stored.batches() for row in batch.to_pylist()}
-        facts = stored.manifest.facts
-        assert facts["policy_objects"] == len(rows)
-        assert facts["policy_digest"] == policy.digest
-        only_figures = expirations.find(run, policy, mark)
-        assert only_figures.facts == {name: facts[name] for name in only_figures.facts}
-        return rows
 
 
 @pytest.fixture
 def told(sandbox, spark):
     return Told(sandbox, spark)
-
-
-def rule(prefix, days, action="all"):
-    branch, _, path = (prefix or "").partition("/")
-    return Rule(branch or None, path, {action: Period(days=days)})
 
 
 def test_logs_and_scratch_are_named_when_they_are_due_and_nothing_else_is(told):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from spark_core import mark, sweep
 from spark_core.checks import CheckResult, verdict
 from spark_core.checks.verdict_document import Verdict
+from spark_core.policies import expirations as policies
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 
@@ -27,6 +28,7 @@ def mark_only(run: Run) -> Marked:
     commits = run.keep(mark.retained_commits(run, uncommitted))
     committed = run.keep(mark.committed_addresses(run, commits))
     tables = mark.Mark(slices, uncommitted, commits, committed)
+    policies.store_if_asked(run)
     return Marked(tables, run.keep(mark.expired_addresses(run, tables)))
 
 

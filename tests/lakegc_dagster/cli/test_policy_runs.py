@@ -111,7 +111,33 @@ def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked)
     assert place.repository.get("main", "logs/old") == b"logs/old"
 
 
-def test_deleting_by_a_policy_is_refused_by_name(place):
-    refused = place.lakegc("mark", place.name, policies="sweep")
+def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, marked):
+    place.repository.write_unlinked("main", "data/lost", b"never linked")
+    refused = place.lakegc("expire", place.name)
     assert refused.exit_code == 2
-    assert "this version shows what a retention policy names, and deletes none" in refused.stderr
+    assert "the settings of" in refused.stderr
+    assert 'say `policies = "off"`' in refused.stderr
+    before = place.repository.data()
+    waiting = place.lakegc("expire", place.name, policies="sweep")
+    assert waiting.exit_code == 0, waiting.output
+    (confirm,) = re.findall(r"`lakegc (confirm \S+ policy_is_confirmed --run \S+)`", waiting.stdout)
+    assert place.repository.data() == before
+    confirmed = place.lakegc(*confirm.split(), policies="sweep")
+    assert confirmed.exit_code == 0, confirmed.output
+    assert "confirmed by" in confirmed.stdout
+    assert "version 1 of the retention policy" in confirmed.stdout
+    old = place.repository.stat("main", "logs/old")["physical_address"]
+    run = place.lakegc("expire", place.name, policies="sweep")
+    assert run.exit_code == 0, run.output
+    assert "policy rule 1: all, 14 days, on main/logs/" in run.stdout
+    assert (
+        place.repository.ask("GET", "/refs/main/objects", query={"path": "logs/old"}).status == 410
+    )
+    gone = before - place.repository.data()
+    assert len(gone) == 1
+    assert old.endswith(gone.pop())
+    assert place.repository.get("main", "logs/young") == b"logs/young"
+    told = place.lakegc("explain", place.name, f"lakefs://{place.name}/main/logs/old")
+    assert told.exit_code == 0, told.output
+    assert "deleted: run" in told.stdout
+    assert "logs/old, committed on main: policy rule 1: all, 14 days" in told.stdout

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from spark_core.checks.policies import check_policy, policy_history_was_read
+from spark_core.model import RunKey
 from spark_core.records.figures import ListedFigures
 from spark_core.run import RunOptions
 from tests.support.figures import manifest_of
@@ -27,7 +28,12 @@ def run(objects=1_000, size=10_000, **options):
     listing = SimpleNamespace(
         manifest=manifest_of(ListedFigures, objects=objects, object_bytes=size)
     )
-    return SimpleNamespace(options=RunOptions(**options), load=lambda _spec: listing)
+    return SimpleNamespace(
+        options=RunOptions(**options),
+        load=lambda _spec: listing,
+        repository=SimpleNamespace(id="repo"),
+        key=RunKey.parse("2026-11-20T02-00-00Z"),
+    )
 
 
 def share_of(run, **facts):

@@ -349,7 +349,7 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
         SimpleNamespace(frame="more of it"),
     )
 
-    def answer(_run, _plan, *, mark, previous=None, alive=None):
+    def answer(_run, _plan, *, mark, by_policy, previous=None, alive=None):
         asked.append((previous, alive))
         if previous is first or mark == "broken":
             raise PySparkException("Checkpoint block rdd_7_0 not found")
@@ -368,7 +368,7 @@ def test_what_is_lost_with_an_executor_is_read_anew_and_a_second_failure_ends_th
 def test_what_lacks_rows_is_read_once_more_and_lacking_them_again_ends_the_look(monkeypatch):
     asked = []
 
-    def answer(_run, _plan, *, mark, previous=None, alive=None):
+    def answer(_run, _plan, *, mark, by_policy, previous=None, alive=None):
         asked.append(previous or alive)
         if mark == "broken" or len(asked) == 1:
             raise IncompleteReadError("rows are missing")

@@ -1,0 +1,165 @@
+"""The objects of a mark that go by its retention policy, although a retained commit reaches them.
+
+The room `policies` names them and says what waits; here they are only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
+
+from spark_core import schemas
+from spark_core.errors import ChainError
+from spark_core.records import reading, tables
+from spark_core.records.figures import ExpiredFigures, PolicyFigures
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft
+from spark_core.run import Run
+
+
+@dataclass(frozen=True)
+class PolicyRows:
+    """What goes by a policy.
+
+    Attributes:
+        table: The stored table of everything that the policy names.
+        rules: Numbers of the rules whose objects go.
+    """
+
+    table: StoredTable
+    rules: tuple[int, ...]
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """Objects and bytes."""
+        rows = [row for row in self.table.manifest.facts["by_rule"] if row[0] in self.rules]
+        return sum(row[2] for row in rows), sum(row[3] for row in rows)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the driver may hold the objects."""
+        return self.table.is_small
+
+    def frame(self, run: Run) -> DataFrame:
+        """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
+        columns = schemas.EXPIRED_ADDRESSES.names
+        named = self.table.frame(run.spark, [*columns, "rule"])
+        return named.where(sf.col("rule").isin(list(self.rules))).select(*columns)
+
+    @staticmethod
+    def objects_of(expired: StoredTable) -> int:
+        """Return how many objects of a plan go by the policy."""
+        figures = ExpiredFigures.of(expired.manifest).policy
+        return 0 if figures is None else figures.objects
+
+    def figures(self, objects: int, size_bytes: int) -> PolicyFigures:
+        """Return the figures of the objects that are left to go."""
+        facts = self.table.manifest.facts
+        return PolicyFigures(
+            manifest=self.table.manifest.sha256,
+            version=facts["policy_version"],
+            digest=facts["policy_digest"],
+            rules=self.rules,
+            objects=objects,
+            bytes=size_bytes,
+        )
+
+
+def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
+    """Return what goes by the policy of a run that is being marked; None for nothing.
+
+    A run that stays within a mark of lakeFS's own job lets nothing go by a policy.
+
+    Args:
+        run: The run.
+        parents: Tables 1 to 4.
+
+    Raises:
+        ChainError: If the policy was compared with another attempt of the tables.
+        CorruptTableError: If the manifest is not as it was written.
+    """
+    if run.options.policies != "sweep" or run.reference_mark is not None:
+        return None
+    if not run.store.exists(tables.manifest_key(tables.POLICY_EXPIRATIONS, run.key)):
+        return None
+    table = run.load(tables.POLICY_EXPIRATIONS, anew=True)
+    if dict(table.manifest.parents) != {
+        parent.manifest.table: parent.manifest.sha256 for parent in parents
+    }:
+        raise ChainError(
+            f"policy_expirations of run {run.key} of {run.repository.id} was made from other "
+            "attempts of the mark's tables than expired_addresses is to be",
+            "Materialize policy_expirations again, then expired_addresses.",
+        )
+    rules = tuple(table.manifest.facts.get("takes_rules", ()))
+    return PolicyRows(table, rules) if rules and table.manifest.rows else None
+
+
+def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> None:
+    """Store which objects of a plan go by a policy, before the first is deleted.
+
+    Later marks find entries of them whose object is gone, and know why. An object of the table that
+    a sweep keeps is listed, and so it is not missing either.
+
+    Raises:
+        LakegcError: If the store refuses; then nothing may be deleted.
+    """
+    key = tables.manifest_key(tables.POLICY_DELETIONS, run.key)
+    if run.store.exists(key):
+        there = run.load(tables.POLICY_DELETIONS)
+        if there.manifest.parents == {expired.manifest.table: expired.manifest.sha256}:
+            return
+    run.keep(
+        Draft(
+            tables.POLICY_DELETIONS,
+            rows.frame(run).select("address"),
+            run.now(),
+            parents=[expired.manifest],
+        )
+    )
+
+
+def taken(run: Run) -> DataFrame | None:
+    """Return what sweeps by a policy set out to take: column address_hash; None for nothing.
+
+    It costs a listing of folders, and for each of those sweeps its manifest and its parts.
+
+    Raises:
+        CorruptTableError: If one of their tables is damaged.
+    """
+    keys = tables.runs(run.store, tables.POLICY_DELETIONS.folder)
+    stored = [reading.load_table(run.store, tables.POLICY_DELETIONS, key) for key in keys]
+    # An earlier repository of the same name had other objects.
+    own = [table for table in stored if table.manifest.instance == run.instance]
+    parts = [part for table in own for part in table.manifest.parts]
+    if not parts:
+        return None
+    frame = reading.frame_of_parts(run.spark, run.store, schemas.POLICY_DELETIONS, parts)
+    return frame.select(sf.xxhash64("address").alias("address_hash")).distinct()
+
+
+def of_plan(run: Run, expired: StoredTable) -> PolicyRows | None:
+    """Return what of a stored plan goes by a policy; None for nothing.
+
+    Args:
+        run: The run.
+        expired: Its expired addresses.
+
+    Raises:
+        ChainError: If the table that the plan was made with is gone, or another lies in its place.
+    """
+    figures = ExpiredFigures.of(expired.manifest).policy
+    if figures is None or not figures.objects:
+        return None
+    table = run.load(tables.POLICY_EXPIRATIONS, anew=True)
+    if table.manifest.sha256 != figures.manifest:
+        raise ChainError(
+            f"policy_expirations of run {run.key} of {run.repository.id} is not the table that its "
+            f"plan was made with (manifest {table.manifest.sha256[:12]}, the plan says "
+            f"{figures.manifest[:12]})",
+            "Mark again under a new run key.",
+        )
+    return PolicyRows(table, figures.rules)

@@ -1,0 +1,81 @@
+"""What a retention policy names and may not take yet, and what lets it go; the rest goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_core.policies.confirmed import CHECK, is_confirmed
+from spark_core.policies.versions import Version
+from spark_core.records.figures import ListedFigures
+from spark_core.run import Run, RunOptions
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits.
+
+    Attributes:
+        everything: Why nothing of the policy goes; None if it may.
+        shares: The largest share (0 to 1) of the objects or bytes that each rule names, by number.
+        above: Numbers of the rules that name more than they may.
+    """
+
+    everything: str | None
+    shares: Mapping[int, float]
+    above: Sequence[int]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The rules whose objects go, and why the others wait; JSON values only."""
+        goes = [] if self.everything else [n for n in self.shares if n not in self.above]
+        return {"takes_rules": goes, "waits": self.everything, "above_share": list(self.above)}
+
+
+def what_waits(
+    run: Run, version: Version, facts: Mapping[str, Any], listing: ListedFigures
+) -> Waiting:
+    """Say what of a policy waits in a mark.
+
+    Args:
+        run: The run.
+        version: The version that the mark looked at.
+        facts: Figures of what it names.
+        listing: Figures of table 1.
+
+    Raises:
+        CorruptTableError: If the confirmation of the document is not as it was written.
+    """
+    everything = None
+    if run.options.policies != "sweep":
+        everything = 'the settings say `policies = "mark"`, which only shows it'
+    elif not is_confirmed(run, version):
+        everything = (
+            f"version {version.number} of the policy is not confirmed: look at what it names, then "
+            f"`lakegc confirm {run.repository.id} {CHECK} --run {run.key}` and mark under a new "
+            "run key"
+        )
+    shares = shares_of(facts, listing)
+    return Waiting(everything, shares, above_limit(shares, run.options, listing))
+
+
+def shares_of(facts: Mapping[str, Any], listing: ListedFigures) -> dict[int, float]:
+    """Return the largest share (0 to 1) of the objects or bytes that each rule names, by number."""
+    return {
+        number: max(_share(objects, listing.objects), _share(size, listing.object_bytes))
+        for number, _, objects, size in facts.get("by_rule", ())
+    }
+
+
+def above_limit(
+    shares: Mapping[int, float], options: RunOptions, listing: ListedFigures
+) -> list[int]:
+    """Return the numbers of the rules that name more than `max_policy_share`."""
+    if listing.objects < options.share_from_objects:
+        return []
+    return [number for number, share in shares.items() if share > options.max_policy_share]
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,254 @@
+"""What a retention policy takes: confirmed, marked, swept, and looked at again before it goes."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from spark_core.checks import verdict
+from spark_core.errors import ChainError, VerdictError
+from spark_core.mark import holds
+from spark_core.policies import confirmed, versions
+from spark_core.policies.document import Policy
+from spark_core.records import tables
+from spark_core.records.figures import ExpiredFigures
+from spark_core.report import summary
+from tests.support.pipeline import mark_and_conclude, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+from tests.support.told_repository import BEGIN, DAY, Told, rule
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def told(sandbox, spark):
+    return Told(sandbox, spark)
+
+
+def opened(told, **options):
+    now = BEGIN + told.day * DAY
+    told.sandbox.clock.set(now + timedelta(seconds=1))
+    options = {"policies": "sweep", **options}
+    return open_sandbox_run(told.sandbox, told.repository.name, told.spark, now, **options)
+
+
+def policy(told, *rules, order=(), is_confirmed=True, **options):
+    """Set a policy, mark once, and confirm what it says."""
+    run = opened(told, **options)
+    versions.put(run, Policy(rules, order), who="test")
+    mark_and_conclude(run)
+    if is_confirmed:
+        confirmed.confirm(run, who="test")
+    told.at(told.day + 0.1)
+
+
+def marked(told, **options):
+    run = opened(told, **options)
+    mark, stored, _ = mark_and_conclude(run)
+    assert stored.passed, [check["summary"] for check in stored.failed]
+    return run, mark
+
+
+def reason_of(run, address):
+    rows = run.load(tables.EXPIRED_ADDRESSES).frame(run.spark).where(f"address = '{address}'")
+    return rows.first()["reason"]
+
+
+def kept(run):
+    """Address -> why, of the objects that the sweep of a plan kept."""
+    sweep_only(run)
+    rows = run.load(tables.DELETION_REPORT, anew=True).frame(run.spark).collect()
+    return {row["address"]: row["error"] for row in rows if row["outcome"] == "kept"}
+
+
+def test_what_a_confirmed_rule_names_goes_and_reading_it_answers_gone(told):
+    logs = told.committed("main", "logs/a")
+    data = told.committed("main", "data/a")
+    garbage = told.repository.upload("main", "data/b", b"never committed")
+    told.repository.delete("main", "data/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {logs, garbage}
+    assert reason_of(run, logs) == "policy rule 1: all, 3 days, on main/logs/"
+    report = summary.of_mark(run)
+    assert report.listed.objects == 3
+    assert {group.name: group.objects for group in report.kept} == {summary.COMMITTED: 1}
+    assert sweep_only(run) == {logs: "deleted", garbage: "deleted"}
+    assert told.repository.lies_there(data)
+    assert not told.repository.lies_there(logs)
+    gone = told.repository.ask("GET", "/refs/main/objects", query={"path": "logs/a"})
+    assert gone.status == 410
+
+
+def test_a_document_that_nobody_confirmed_takes_nothing_and_stops_nothing(told):
+    logs = told.committed("main", "logs/a")
+    garbage = told.repository.upload("main", "data/b", b"never committed")
+    told.repository.delete("main", "data/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3), is_confirmed=False)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [garbage]
+    facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+    assert facts["takes_rules"] == []
+    assert (
+        f"lakegc confirm {run.repository.id} policy_is_confirmed --run {run.key}"
+        in (facts["waits"])
+    )
+    confirmed.confirm(run, who="test")
+    told.at(10)
+    run, mark = marked(told)
+    assert mark.addresses(run) == sorted([logs, garbage])
+
+
+def test_a_changed_document_must_be_confirmed_anew(told):
+    told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run = opened(told)
+    versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+    _, mark = marked(told)
+    assert mark.addresses(run) == []
+    versions.put(run, Policy((rule("main/logs/", 3),)), who="test")
+    told.at(10)
+    run, mark = marked(told)
+    assert len(mark.addresses(run)) == 1
+
+
+def test_a_run_that_looked_at_another_document_or_none_confirms_nothing(told):
+    told.committed("main", "logs/a")
+    told.at(9)
+    run, _ = marked(told)
+    with pytest.raises(VerdictError, match="did not look at a retention policy"):
+        confirmed.confirm(run, who="test")
+    told.at(10)
+    policy(told, rule("main/logs/", 3), is_confirmed=False)
+    run, _ = marked(told)
+    versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+    with pytest.raises(VerdictError, match=r"looked at version 1 .* version 2 counts now"):
+        confirmed.confirm(run, who="test")
+
+
+def test_a_rule_above_its_share_waits_and_the_others_go(told):
+    logs = told.committed("main", "logs/a")
+    told.committed("main", "data/a", "data/b", "data/c")
+    told.at(9)
+    rules = (rule("main/logs/", 3), rule("main/data/", 3))
+    options = {"share_from_objects": 1, "max_policy_share": 0.5, "max_expired_share": 1}
+    policy(told, *rules, **options)
+    run, mark = marked(told, **options)
+    assert mark.addresses(run) == [logs]
+    assert run.load(tables.POLICY_EXPIRATIONS).manifest.facts["above_share"] == [2]
+
+
+def test_a_change_between_mark_and_sweep_keeps_what_it_concerns(told):
+    held, tagged, staged, copied, gone = (
+        told.committed("main", f"logs/{name}") for name in ("held", "tag", "staged", "copy", "gone")
+    )
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert len(mark.addresses(run)) == 5
+    holds.add(run, "mine", "address", held, who="test", why="for a test")
+    physical = told.repository.stat("main", "logs/staged")["physical_address"]
+    told.repository.branch("dev")
+    told.repository.stage("dev", "mine", physical, size_bytes=len(b"logs/staged"))
+    physical = told.repository.stat("main", "logs/copy")["physical_address"]
+    told.repository.stage("main", "data/copy", physical, size_bytes=len(b"logs/copy"))
+    told.repository.commit("main")
+    assert tagged in mark.addresses(run)
+    why = kept(run)
+    assert set(why) == {held, staged, copied}
+    assert why[held] == "referenced again: hold mine: address " + held
+    assert why[staged] == "referenced again: staged"
+    assert why[copied] == "not let go any more: the retention policy does not name it"
+    assert not told.repository.lies_there(gone)
+
+
+@pytest.mark.parametrize("change", ["tag", "document", "end", "setting"])
+def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_it(told, change):
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert mark.addresses(run) == [logs]
+    if change == "tag":
+        told.repository.tag("v1", "main")
+    elif change == "document":
+        versions.put(run, Policy((rule("main/logs/", 300),)), who="test")
+    elif change == "end":
+        versions.put(run, None, who="test")
+    else:
+        run = opened(told, policies="mark")
+    assert set(kept(run)) == {logs}
+    assert told.repository.lies_there(logs)
+
+
+def test_what_a_policy_took_is_not_missing_and_hides_nothing_else(told):
+    logs = told.committed("main", "logs/a")
+    lost, _ = told.committed("main", "data/lost", "data/kept")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told)
+    assert sweep_only(run) == {logs: "deleted"}
+    told.at(10)
+    run, mark = marked(told)
+    figures = ExpiredFigures.of(mark.expired.manifest)
+    assert (figures.missing_objects, figures.missing_by_policy) == (0, 1)
+    assert figures.twins.paths == 0
+    (told.repository.store.folder / lost).unlink()
+    told.at(11)
+    run, mark = marked(told, max_missing_share=1)
+    figures = ExpiredFigures.of(mark.expired.manifest)
+    assert (figures.missing_objects, figures.missing_by_policy) == (1, 1)
+    assert figures.missing_named == (lost,)
+
+
+def test_a_plan_whose_policy_table_was_made_again_is_refused(told):
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told)
+    key = tables.manifest_key(tables.POLICY_EXPIRATIONS, run.key)
+    made_again = replace(run.load(tables.POLICY_EXPIRATIONS).manifest, attempt="0" * 32)
+    run.store.put(key, made_again.to_json())
+    with pytest.raises(ChainError, match="not the table that its plan was made with"):
+        sweep_only(run)
+    assert told.repository.lies_there(logs)
+
+
+def test_the_mark_for_the_reference_job_has_nothing_that_only_a_policy_names(told):
+    told.committed("main", "logs/a")
+    garbage = told.repository.upload("main", "data/b", b"never committed")
+    told.repository.delete("main", "data/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told, write_reference_mark=True)
+    assert len(mark.addresses(run)) == 2
+    from spark_core.reference_job import marks, writer
+
+    own = writer.write(run)
+    found = marks.addresses(run.spark, run.store, marks.load(run.store, own), partitions=1)
+    assert [row["address"] for row in found.frame.collect()] == [garbage]
+
+
+def test_a_current_object_beside_others_of_its_size_goes_although_its_branch_shows_it(told):
+    """The branch answers with the object because its head has it, and that hides nothing."""
+    told.repository.branch("idle")
+    first, second = told.committed("main", "logs/a"), told.committed("main", "logs/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {first, second}
+
+
+def test_the_verdict_is_of_the_tables_that_the_policy_was_read_with(told):
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    figures = ExpiredFigures.of(mark.expired.manifest).policy
+    assert figures is not None
+    assert (figures.objects, figures.rules) == (1, (1,))
+    assert verdict.load(run).expired_objects == 1
+    assert mark.addresses(run) == [logs]
