@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -94,8 +94,22 @@ main.add_command(notify)
     help="Directory of the sandbox; made anew.",
 )
 @click.option("--every", is_flag=True, help="Name every object instead of groups.")
+@click.option(
+    "--story",
+    type=click.Choice(["collection", "policies"]),
+    default="collection",
+    show_default=True,
+    help="Collect by rules of retention, or expire by a retention policy.",
+)
 @output_options
-def demo(directory: Path, *, every: bool, verbose: bool, debug: bool) -> NoReturn:
+def demo(
+    directory: Path,
+    *,
+    every: bool,
+    story: Literal["collection", "policies"],
+    verbose: bool,
+    debug: bool,
+) -> NoReturn:
     """Run a whole collection on a repository made for it, and prove the outcome.
 
     The demo makes a sandbox server with five weeks of history in `.sandbox/`, marks and sweeps it,
@@ -106,13 +120,14 @@ def demo(directory: Path, *, every: bool, verbose: bool, debug: bool) -> NoRetur
     Examples:
       lakegc demo
       lakegc demo --every
+      lakegc demo --story policies
       lakegc demo --directory /tmp/lakegc-demo
     """  # noqa: D301 - as above
 
     def body() -> int:
         from lakegc_dagster.demo.tour import run_demo
 
-        return run_demo(directory, every=every)
+        return run_demo(directory, every=every, story=story)
 
     raise SystemExit(guarded(body, verbose=verbose, debug=debug))
 
@@ -188,8 +203,8 @@ def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None)
     """Mark what retention policies name, and sweep that alone where the mode is `sweep`.
 
     What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
-    = "mark"` or `policies = "sweep"`, and its document must be confirmed before a sweep takes
-    anything (`lakegc confirm REPOSITORY policy_is_confirmed`).
+    = "mark"` or `policies = "sweep"`. A sweep takes nothing before somebody has confirmed the
+    document (`policy_is_confirmed`).
 
     \b
     Examples:

@@ -46,15 +46,16 @@ home = "dagster_home"
 mode = "sweep"
 min_age_hours = 24
 repository_cache_seconds = 0
-"""
+{more}"""
 
 
 @contextmanager
-def fresh(directory: Path) -> Iterator[Sandbox]:
+def fresh(directory: Path, *, more: str = "") -> Iterator[Sandbox]:
     """Serve a new, empty sandbox; an earlier sandbox of the demo is deleted.
 
     Args:
         directory: Where it keeps everything, its settings file included.
+        more: Further lines of the repository's settings.
 
     Raises:
         SettingsError: If the directory holds something else, or is in use.
@@ -81,6 +82,7 @@ def fresh(directory: Path) -> Iterator[Sandbox]:
         settings = _SETTINGS.format(
             repository=REPOSITORY_ID,
             endpoint=sandbox.endpoint,
+            more=more,
         )
         settings_file(directory).write_text(settings)
         yield sandbox

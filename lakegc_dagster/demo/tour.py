@@ -7,9 +7,10 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,14 +25,17 @@ from lakegc_dagster.launch.java_process import start_quietly
 from lakegc_dagster.launch.run_job import LaunchResult, launch
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history
+from lakegc_dagster.sandbox.policy_history import POLICY, policy_history
 from lakegc_dagster.sandbox.story import Story
 from lakegc_dagster.settings import Settings, load_settings
-from lakegc_dagster.stored_runs import explained, load_report, local_path
+from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
 from spark_core import lakegc_keys
 from spark_core.errors import LakegcError, UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
+from spark_core.policies import document, versions
+from spark_core.policies.confirmed import CHECK, confirm
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.report import Report
@@ -46,12 +50,23 @@ _WIDE = 120
 _NUMBER = re.compile(r"\d+$")
 
 
-def run_demo(directory: Path, *, every: bool = False, shown: Console | None = None) -> int:
+StoryName = Literal["collection", "policies"]
+
+
+def run_demo(
+    directory: Path,
+    *,
+    every: bool = False,
+    story: StoryName = "collection",
+    shown: Console | None = None,
+) -> int:
     """Run the whole demo.
 
     Args:
         directory: Where the sandbox keeps everything; an earlier demo's sandbox is deleted.
         every: Name every object instead of groups of them.
+        story: What the repository went through: `collection` by rules of retention, or `policies`,
+            whose objects go by branch and path.
         shown: Where to show it; standard output when None.
 
     Returns:
@@ -64,39 +79,44 @@ def run_demo(directory: Path, *, every: bool = False, shown: Console | None = No
     shown = shown or console.console()
     began = time.monotonic()
     check_java()
-    with demo_sandbox.fresh(directory) as sandbox:
+    by_policy = story == "policies"
+    more = 'policies = "sweep"\nmax_policy_share = 0.5\n' if by_policy else ""
+    with demo_sandbox.fresh(directory, more=more) as sandbox:
         key = RunKey.at(datetime.now(UTC))
-        story = _tell(shown, sandbox, key)
+        told = _tell_of_policy(shown, sandbox, key) if by_policy else _tell(shown, sandbox, key)
         settings = load_settings(demo_sandbox.settings_file(directory))
         start_quietly(settings)
+        headings = iter("23456789")
+        if by_policy:
+            key = _confirmed(shown, settings, key, headings)
 
-        _heading(shown, "2", "Mark: find what may go; nothing is deleted yet")
+        _heading(shown, next(headings), "Mark: find what may go; nothing is deleted yet")
         marked = _run(shown, settings, "mark", key)
         run, found, _ = load_report(settings, REPOSITORY_ID, key)
-        _show_plan(shown, story, found, explained(run), every=every)
+        _show_plan(shown, told, found, explained(run), every=every)
 
-        _heading(shown, "3", "Sweep: delete it")
+        _heading(shown, next(headings), "Sweep: delete it")
         with phase(SWEEP_STANDS):
             swept = _run(shown, settings, "sweep", key)
             _show_sweep(shown, marked, swept)
 
             _heading(
                 shown,
-                "4",
+                next(headings),
                 "Proof: every object is asked for through the lakeFS API, and looked for in the "
                 "store",
             )
-            proof = prove(story, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
+            proof = prove(told, ApiReader(settings.server_options(), REPOSITORY_ID), run.store)
             _show_proof(shown, proof)
             _, _, page = load_report(settings, REPOSITORY_ID, key)
-    _show_next(shown, directory, run, page)
+    _show_next(shown, directory, run, page, number=next(headings), story=story)
     seconds = time.monotonic() - began
     verdict = (
         "[green]The proof holds[/green]" if proof.holds else "[red]The proof does not hold[/red]"
     )
     shown.print(
-        f"\n{verdict}: {len(story.deleted)} of {len(story.files)} objects were to go, "
-        f"{len(story.kept)} to stay. {seconds:.0f} seconds in all."
+        f"\n{verdict}: {len(told.deleted)} of {len(told.files)} objects were to go, "
+        f"{len(told.kept)} to stay. {seconds:.0f} seconds in all."
     )
     return 0 if proof.holds else 1
 
@@ -129,6 +149,47 @@ def _tell(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
         "tag, half-done and young uploads"
     )
     return story
+
+
+def _tell_of_policy(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
+    story = policy_history(sandbox, REPOSITORY_ID, now=key.instant)
+    shown.print(
+        f"[bold]{len(story.deleted)} of {len(story.files)} objects go, nearly all of them by a "
+        "retention policy although branches show them, and here is the proof[/bold]"
+    )
+    _heading(shown, "1", "A repository with logs and scratch, on a sandbox server, and its policy")
+    shown.print(
+        f"  {story.repository_id} at {sandbox.endpoint}: {len(story.commits)} commits, "
+        f"{len(story.files)} objects in the store\n"
+    )
+    shown.print(POLICY, markup=False)
+    return story
+
+
+def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterator[str]) -> RunKey:
+    """Set the policy, show what it names, and confirm it; return the key of the next run."""
+    run = open_stored(settings, REPOSITORY_ID, key)
+    versions.put(run, document.parse(POLICY.encode(), name="policy"), who="the demo")
+    title = "Mark: what the policy names; nothing goes before a person has confirmed it"
+    _heading(shown, next(headings), title)
+    _run(shown, settings, "mark", key)
+    run, found, _ = load_report(settings, REPOSITORY_ID, key)
+    facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+    rows = [
+        (str(number), prefix or "(everywhere)", str(objects), console.bytes_text(size))
+        for number, prefix, objects, size in facts["by_rule"]
+    ]
+    shown.print()
+    shown.print(console.table("What it names", ("rule", "prefix", "objects", "bytes"), rows))
+    shown.print(
+        f"\n  {found.expired.objects} of {found.listed.objects} objects may go without it; of the "
+        f"policy nothing does, because {facts['waits']}",
+        markup=False,
+    )
+    _heading(shown, next(headings), f"Confirm: lakegc confirm {REPOSITORY_ID} {CHECK} --run {key}")
+    digest = confirm(run, who="the demo").policy_digest
+    shown.print(f"  the document with the digest {digest[:12]} is confirmed, until it says more")
+    return RunKey.at(max(datetime.now(UTC), key.instant + timedelta(seconds=1)))
 
 
 def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> LaunchResult:
@@ -264,24 +325,38 @@ def _show_proof(shown: Console, proof: Proof) -> None:
         shown.print(f"  [red]not so:[/red] {escape(failure)}", soft_wrap=True)
 
 
-def _show_next(shown: Console, directory: Path, run: Run, page: str) -> None:
+def _show_next(
+    shown: Console, directory: Path, run: Run, page: str, *, number: str, story: StoryName
+) -> None:
     config = f"--config {demo_sandbox.settings_file(directory)}"
     command = _command()
     ui = "make ui" if directory == demo_sandbox.DIRECTORY else f"{command} ui --sandbox {config}"
-    _heading(shown, "5", "Where it lies, and what to try next")
+    _heading(shown, number, "Where it lies, and what to try next")
+    if story == "policies":
+        steps = (
+            f"  next     {command} retention get {REPOSITORY_ID} {config}\n"
+            "             the policy, its version and its digest\n"
+            f"           {command} explain {REPOSITORY_ID} "
+            f"lakefs://{REPOSITORY_ID}/main/logs/day-00 {config}\n"
+            "             which rule took it, and which run\n"
+        )
+    else:
+        steps = (
+            f"  next     {command} run {config}\n"
+            "             a second run finds nothing more\n"
+            f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}\n"
+            f"           {command} run {config}\n"
+            "             shorter rules let more expire\n"
+            f"           {command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}/dev/d_deleted "
+            f"{config}\n"
+            "             what it was, which run deleted it, and whether it can come back\n"
+        )
     shown.print(
         f"  Parquet  {local_path(run, lakegc_keys.ROOT)}*/run_id={run.key}/\n"
         f"  report   {page}\n"
         f"  UI       {ui}  (it shows the two runs above, and serves the sandbox as long as it is "
         "open)\n"
-        f"  next     {command} run {config}\n"
-        "             a second run finds nothing more\n"
-        f"           {command} rules set {REPOSITORY_ID} --default 1 --branch main=3 {config}\n"
-        f"           {command} run {config}\n"
-        "             shorter rules let more expire\n"
-        f"           {command} explain {REPOSITORY_ID} lakefs://{REPOSITORY_ID}/dev/d_deleted "
-        f"{config}\n"
-        "             what it was, which run deleted it, and whether it can come back\n"
+        f"{steps}"
         "           your own server: see the README",
         markup=False,
         soft_wrap=True,

@@ -157,9 +157,7 @@ class RunOptions:
     inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     policies: Literal["off", "mark", "sweep"] = "off"
     collects: Literal["all", "policies"] = "all"
-    max_policy_share: Annotated[float, Option(ge=0, le=1, lifts=("policy_share_is_plausible",))] = (
-        0.25
-    )
+    max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
     explain: Literal["full", "short", "off"] = "full"
     max_expired_share: Annotated[
         float, Option(ge=0, le=1, lifts=("expired_share_is_plausible",))

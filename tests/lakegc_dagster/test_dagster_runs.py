@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 
 MARK_STEPS = [
     *[step for spec in tables.MARK_TABLES[:-1] for step in (spec.name, f"check_{spec.name}")],
-    "expired_addresses",
     "policy_expirations",
+    "expired_addresses",
     "verdict",
     "check_verdict",
 ]

@@ -146,6 +146,7 @@ def test_the_assets_have_the_names_of_the_design_in_its_order():
     upstream = {
         **{spec.name: set(spec.parents) for spec in tables.MARK_TABLES},
         "policy_expirations": set(tables.POLICY_EXPIRATIONS.parents),
+        "expired_addresses": {*tables.EXPIRED_ADDRESSES.parents, "policy_expirations"},
         "verdict": {"expired_addresses"},
         "deletion_report": {"verdict"},
         "house_keeping": {"verdict", "deletion_report"},

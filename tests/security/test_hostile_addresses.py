@@ -399,7 +399,7 @@ def _sweepable(folder, spark):
 
 @pytest.fixture
 def run(tmp_path, spark, monkeypatch):
-    monkeypatch.setattr(references_now, "reader_of_references", lambda: looked(()))
+    monkeypatch.setattr(references_now, "reader_of_references", lambda _: looked(()))
     made = _sweepable(tmp_path, spark)
     plant(made, [VICTIM, "data/s/live"])
     return made

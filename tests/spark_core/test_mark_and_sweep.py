@@ -48,8 +48,12 @@ def test_collect_makes_each_table_from_the_stored_tables_that_its_spec_names(mon
         mark_and_sweep, "_keep", lambda run, spec, make, on_event: f"stored {make().name}"
     )
     monkeypatch.setattr(verdict, "conclude", conclude)
+    monkeypatch.setattr(
+        mark_and_sweep.policies, "store_if_asked", lambda _: made.append("policy_expirations")
+    )
     with pytest.raises(ConcludedError):
         mark_and_sweep.mark_and_conclude(None, lambda *_: None)
-    assert made == [
+    *four, expired = [
         (spec.name, tuple(f"stored {name}" for name in spec.parents)) for spec in tables.MARK_TABLES
     ]
+    assert made == [*four, "policy_expirations", expired]

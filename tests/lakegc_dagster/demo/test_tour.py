@@ -212,3 +212,22 @@ def test_without_java_nothing_is_made(tmp_path, monkeypatch):
     with pytest.raises(SettingsError, match=r"Spark needs Java 17 or newer"):
         _told(tmp_path / ".sandbox")
     assert not (tmp_path / ".sandbox").exists()
+
+
+@pytest.mark.deep
+def test_the_story_of_policies_ends_with_a_proof_that_holds(spark, tmp_path):
+    stream = io.StringIO()
+    code = tour.run_demo(tmp_path / ".sandbox", story="policies", shown=_console(stream))
+    text = stream.getvalue()
+    assert code == 0, text
+    assert "of the policy nothing does, because version 1 of the policy is not confirmed" in (
+        " ".join(text.split())
+    )
+    for words in (
+        "policy rule 1: all, 15 days, on main/logs/",
+        "policy rule 1: noncurrent, 7 days, on main/logs/",
+        "policy rule 2: all, 3 days, on users/",
+        "25 deleted objects answer 410 Gone",
+        "The proof holds: 26 of 44 objects were to go, 18 to stay.",
+    ):
+        assert words in text

@@ -99,7 +99,7 @@ def _sweepable(folder, spark, store):
 @pytest.fixture(autouse=True)
 def _nothing_came_back(monkeypatch):
     """Look nowhere again: there is no server here, and `revival` has tests of its own."""
-    monkeypatch.setattr(references_now, "reader_of_references", lambda: looked(()))
+    monkeypatch.setattr(references_now, "reader_of_references", lambda _: looked(()))
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def _one_came_back(monkeypatch):
     monkeypatch.setattr(
         references_now,
         "reader_of_references",
-        lambda: looked([(AGAIN, "staged on main"), (LIVE, "head of main")]),
+        lambda _: looked([(AGAIN, "staged on main"), (LIVE, "head of main")]),
     )
 
 
@@ -298,7 +298,7 @@ import test_sweep_resumed as tests
 builder = SparkSession.builder
 for key, value in spark_config(master="local[1]").items():
     builder = builder.config(key, value)
-references_now.reader_of_references = lambda: looked([(tests.AGAIN, "staged on main")])
+references_now.reader_of_references = lambda _: looked([(tests.AGAIN, "staged on main")])
 tests.Case(Path(sys.argv[1]), builder.getOrCreate(), tests.SlowStore).sweep()
 """
 
