@@ -57,6 +57,7 @@ def upload(
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    core.require_unprotected(branch_id, "write")
     now = core.now()
     address = core.ids.object_address()
     core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
@@ -111,6 +112,7 @@ def stage(
     repository = core.writable(repository_id)
     key = check_path(path)
     core.branch(repository, branch_id)
+    core.require_unprotected(branch_id, "write")
     if "://" not in physical_address:
         raise ApiError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -216,8 +218,9 @@ def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str])
     A path that does not exist is no error.
 
     Raises:
-        ApiError: 404 without the branch, 403 for a read-only repository.
+        ApiError: 404 without the branch, 403 for a read-only repository or a protected branch.
     """
+    core.require_unprotected(branch_id, "write")
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     head = core.head(repository, branch)
@@ -250,6 +253,7 @@ def copy(
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    core.require_unprotected(branch_id, "write")
     _, source = stat(core, repository_id, source_ref or branch_id, source_path)
     try:
         data = core.blockstore.read(
@@ -288,6 +292,7 @@ def reset(
     Raises:
         ApiError: 404, 403, 400 for another kind.
     """
+    core.require_unprotected(branch_id, "write")
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     key = path.encode()
