@@ -232,6 +232,16 @@ def test_a_run_looks_at_the_policy_only_where_its_options_say_so(told):
     assert expirations.store_if_asked(run) == {"policies": "mark", "policy_version": 0}
 
 
+def test_what_a_rule_removes_by_a_commit_does_not_expire(told):
+    told.committed("main", "logs/a")
+    told.at(9)
+    removes = Rule("main", "logs/", {"all": Period(days=1)}, effect="remove")
+    assert told.named(removes) == {}
+    told.at(10)
+    rows = told.named(removes, rule("main/", 2))
+    assert [row["rule"] for row in rows.values()] == [2]
+
+
 def test_what_a_policy_names_is_in_no_plan(told):
     told.committed("main", "logs/a")
     told.at(9)
