@@ -29,9 +29,12 @@ JOURNAL = "journal"
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
+# What people confirmed of versions of the policy, beside the versions.
+CONFIRMED_POLICIES = f"{POLICIES}confirmed/"
 PROBE = f"{ROOT}probe/"
 PURGES = f"{ROOT}purges/"
 QUARANTINE = f"{ROOT}quarantine/"
+REMOVALS = f"{ROOT}removals/"
 RESTORES = f"{ROOT}restores/"
 # Marks in the form that lakeFS's own job writes and reads.
 UNIFIED = f"{ROOT}unified/"
@@ -104,6 +107,21 @@ def hold_key(name: str) -> str:
 def policy_key(number: int) -> str:
     """Return the key of a version of the retention policy."""
     return f"{POLICIES}{number:010d}.json"
+
+
+def confirmed_policy_key(policy_digest: str) -> str:
+    """Return the key of the confirmation of a policy by its digest."""
+    return f"{CONFIRMED_POLICIES}{policy_digest}.json"
+
+
+def confirmed_resets_key(policy_digest: str) -> str:
+    """Return the key of the confirmation that a policy may reset staged entries."""
+    return f"{CONFIRMED_POLICIES}{policy_digest}.resets.json"
+
+
+def removal(run: RunKey | str) -> str:
+    """Return the folder of the record of a removal, ending in a slash."""
+    return f"{REMOVALS}run_id={run}/"
 
 
 def lease_key(epoch: int, number: int) -> str:

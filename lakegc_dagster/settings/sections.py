@@ -206,16 +206,6 @@ def _run_fields() -> dict[str, Any]:
 class RepositorySettings(create_model("_Run", __base__=Section, **_run_fields())):  # type: ignore[misc]
     """The `[defaults]` table and each `[repositories.NAME]`: options of a run, see `RunOptions`."""
 
-    @field_validator("policies", mode="before")
-    @classmethod
-    def _shown_only(cls, policies: Any) -> Any:
-        if policies == "sweep":
-            raise ValueError(
-                '"off" or "mark": this version shows what a retention policy names, and deletes '
-                "none of it"
-            )
-        return policies
-
     def run_options(self) -> RunOptions:
         """Return what a run may do."""
         return RunOptions(

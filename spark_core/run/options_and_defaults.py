@@ -84,7 +84,8 @@ class RunOptions:
             put a hold on those.
         inherited: What becomes of objects that are older than the repository.
         policies: `mark` shows in each mark what the repository's retention policy names, and lets
-            nothing of it go; `off` does not look at the policy.
+            nothing of it go; with `sweep`, `lakegc retention remove` also removes what its
+            `remove` rules name; `off` does not look at the policy.
         max_policy_share: Warn when one rule of the policy names more than this share of the objects
             or bytes, from `share_from_objects` on.
         explain: What a report says of an object that only expired commits had: `full` its path, its
@@ -152,7 +153,7 @@ class RunOptions:
     branches_at_once: Annotated[int, Option(ge=1, le=256)] = 16
     strangers: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
     inherited: Annotated[Literal["keep", "collect"], Option(decides=True)] = "keep"
-    policies: Literal["off", "mark"] = "off"
+    policies: Literal["off", "mark", "sweep"] = "off"
     max_policy_share: Annotated[float, Option(ge=0, le=1)] = 0.25
     explain: Literal["full", "short", "off"] = "full"
     max_expired_share: Annotated[
