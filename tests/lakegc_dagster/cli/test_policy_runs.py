@@ -111,7 +111,19 @@ def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked)
     assert place.repository.get("main", "logs/old") == b"logs/old"
 
 
-def test_deleting_by_a_policy_is_refused_by_name(place):
-    refused = place.lakegc("mark", place.name, policies="sweep")
-    assert refused.exit_code == 2
-    assert "this version shows what a retention policy names, and deletes none" in refused.stderr
+REMOVES = """\
+rules:
+- {filter: {prefix: main/logs/}, effect: remove, expiration: {weeks: 2}}
+- {expiration: {days: 60}}
+"""
+
+
+def test_what_if_shows_what_rules_remove_apart_from_what_expires(place, marked):
+    told = place.lakegc("retention", "what-if", place.name, policy=REMOVES)
+    assert told.exit_code == 0, told.output
+    expires, _, removed = told.stdout.partition("Would be removed from")
+    assert "main/logs/" not in expires
+    assert re.search(r"^2: \(everywhere\) +- +0 +0 bytes$", expires, re.MULTILINE)
+    assert re.search(r"^1: main/logs/ +named +1 +8 bytes", removed, re.MULTILINE)
+    assert re.search(r"Rule 1, the largest entries\s[^R]*logs/old", removed)
+    assert "rule 1 keeps 1 too young" in removed
