@@ -86,6 +86,7 @@ def stage(
     link: bool,
     content_type: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    mtime: int | None = None,
 ) -> Entry:
     """Stage an entry for an object that the caller says is in a store.
 
@@ -104,6 +105,7 @@ def stage(
         link: Whether an address inside the namespace must carry this sandbox's signature.
         content_type: Content type of the object; a default when missing.
         metadata: User metadata.
+        mtime: Unix seconds that the caller gives as the entry's date; the clock's by default.
 
     Raises:
         ApiError: 404, 403, 400 for an address of another kind of store or without a valid
@@ -135,7 +137,7 @@ def stage(
         address_type=address_type,
         size_bytes=size_bytes,
         checksum=checksum,
-        last_modified=core.now(),
+        last_modified=core.now() if mtime is None else from_seconds(mtime),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
         metadata=dict(metadata or {}),
     )

@@ -64,6 +64,7 @@ def _stage(call: Call) -> Response:
         physical_address=body["physical_address"],
         checksum=body["checksum"],
         size_bytes=body["size_bytes"],
+        mtime=body.get("mtime"),
         link=False,
     )
     return answer(_json(call, call.repository, entry), HTTPStatus.CREATED)
