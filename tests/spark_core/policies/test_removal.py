@@ -150,6 +150,26 @@ def test_an_entry_that_was_brought_back_counts_from_then(world):
     assert world.outcome().entries == 1
 
 
+def test_a_commit_without_a_credible_date_keeps_what_it_touched(world):
+    world.write("main", "logs/a")
+    core = world.sandbox.core
+    with core.lock:
+        refs.commit(core, world.name, "main", message="dated before any calendar", date=-(10**14))
+    world.at(6)
+    world.policy(rule("main/logs/", 3))
+    (named,) = world.remove().named
+    assert (named.outcome.state, named.found.kept["introduced"]) == ("nothing", 1)
+
+
+def test_a_path_that_may_be_no_utf_8_stays(world):
+    world.committed("main", "logs/\ufffd", "logs/a")
+    world.at(6)
+    world.policy(rule("main/logs/", 3))
+    (named,) = world.remove().named
+    assert (named.outcome.entries, named.found.kept["unnamed"]) == (1, 1)
+    assert world.paths() == {"logs/\ufffd"}
+
+
 def test_the_same_content_staged_again_keeps_the_entry(world):
     world.committed("main", "logs/a", "logs/b")
     world.at(6)
@@ -261,6 +281,32 @@ def test_a_staged_deletion_and_what_has_no_object_or_a_hold_are_not_reset(world)
     assert named.outcome.state == "nothing"
     assert dict(named.staged.kept) == {"held": 1, "missing": 1}
     assert world.paths() == {"inbox/held", "inbox/gone"}
+
+
+def test_the_stores_date_of_a_staged_object_counts_as_well(world):
+    world.at(5)
+    world.write("main", "upload")
+    found = world.repository.stat("main", "upload")
+    then = int((BEGIN - DAY).timestamp())
+    core = world.sandbox.core
+    with core.lock:
+        entry = objects.stage(
+            core,
+            world.name,
+            "main",
+            "inbox/a",
+            physical_address=found["physical_address"],
+            checksum=found["checksum"],
+            size_bytes=found["size_bytes"],
+            link=False,
+            mtime=then,
+        )
+    assert entry.last_modified == BEGIN - DAY
+    world.at(6)
+    world.policy(rule("main/inbox/", None, staged=3), resets=True)
+    assert world.outcome().state == "nothing"
+    world.at(9)
+    assert world.outcome().reset_entries == 1
 
 
 def test_a_changed_entry_that_is_reset_shows_the_committed_one_again(world):

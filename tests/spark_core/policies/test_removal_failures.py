@@ -134,8 +134,10 @@ def test_a_branch_that_was_reset_meanwhile_does_not_get_back_what_it_left(world)
     Meddler(world, "commit", _rewound)
     outcome = world.outcome()
     assert (outcome.state, outcome.commit) == ("moved", None)
+    assert "which is not on its main line any more" in outcome.found
     assert world.paths() == set()
     assert world.work_branches() == set()
+    assert len(world.log()) == 1
 
 
 def test_a_branch_that_was_reset_in_the_last_moment_is_put_right_at_once(world):
@@ -250,6 +252,27 @@ def test_a_foreign_write_to_the_work_branch_ends_the_rule(world):
     assert "changes 'data/c', which the rule does not name" in outcome.found
 
 
+def test_a_deletion_that_somebody_took_back_on_the_work_branch_ends_the_rule(world):
+    def meddle(core, name):
+        objects.reset(core, name, "lakegc-remove-2026-11-07T02-00-00Z-1", "object", "logs/a")
+
+    Meddler(world, "commit", meddle)
+    outcome = world.outcome()
+    require_untouched(world, outcome, "failed")
+    assert "removes 1 entries, and 2 were found" in outcome.found
+
+
+def test_what_is_staged_no_more_is_not_counted_as_reset(world):
+    world.write("main", "inbox/a", "inbox/ab")
+    world.at(12)
+    world.policy(rule("main/inbox/", None, staged=3), resets=True)
+    Meddler(
+        world, "list_objects", lambda core, name: objects.delete(core, name, "main", ["inbox/a"])
+    )
+    assert world.outcome(branches_at_once=1).reset_entries == 1
+    assert "inbox/ab" not in world.paths()
+
+
 def test_a_failure_on_one_branch_holds_up_no_other(world):
     world.repository.branch("dev")
     world.policy(rule("main/logs/", 3), rule("dev/logs/", 3))
@@ -333,6 +356,16 @@ def test_undo_names_a_branch_and_a_merge_that_are_gone(world):
     world.repository.drop_branch("dev")
     (undone,) = world.undo()
     assert (undone.state, undone.found) == ("gone", "there is no branch dev any more")
+
+
+def test_undo_takes_no_other_commit_for_the_merge_that_is_on_record(world):
+    head = world.log()[0]["id"]
+    merged = world.outcome().commit
+    world.repository.hard_reset("main", head)
+    world.repository.cherry_pick("main", merged, parent_number=1)
+    (undone,) = world.undo()
+    assert undone.state == "gone"
+    assert world.paths() == {"data/c"}
 
 
 def test_undo_needs_a_removal_of_this_very_repository(world):
