@@ -93,8 +93,8 @@ def retention_confirm(config: Path | None, repository: str, digest: str, *, rese
     """Confirm the policy by its DIGEST, so that `lakegc retention remove` may carry it out.
 
     DIGEST is the beginning of the policy's digest, at least 12 characters. Look first at what the
-    policy names (`lakegc retention remove --dry-run`). A policy of which objects expire, too, is
-    confirmed after a mark (`lakegc confirm`).
+    policy names (`lakegc retention remove REPOSITORY --dry-run`). A policy of which objects expire
+    is confirmed after a mark (`lakegc confirm`).
 
     \b
     Examples:

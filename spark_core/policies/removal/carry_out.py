@@ -166,8 +166,13 @@ class Work:
         if found is not self.staged and found.entries:
             self.notes.append(
                 f"{found.entries:,} staged entries were not reset: they cannot come back, and "
-                "nobody confirmed that (`lakegc retention confirm --resets`)."
+                f"nobody confirmed that (`lakegc retention confirm {self._repository_id} "
+                f"{self.orders.policy_digest[:12]} --resets`)."
             )
+
+    @property
+    def _repository_id(self) -> str:
+        return self.orders.run.repository.id
 
     def _remove(self, line: tuple[Commit, ...]) -> None:
         """Remove the entries that the rule names at the head of a branch."""

@@ -95,11 +95,12 @@ def remove(run: Run, *, who: str, dry_run: bool = False) -> Removal:
     version, rules = _rules_of(run)
     require_writable(run.repository)
     if not dry_run and not confirmed.is_confirmed(run.store, version.policy_digest):
+        name, digest = run.repository.id, version.policy_digest
         raise VerdictError(
-            f"version {version.number} of the retention policy of {run.repository.id} was not "
-            f"confirmed (digest {version.policy_digest})",
-            "Look at what it names (`lakegc retention remove --dry-run`), then confirm it "
-            f"(`lakegc retention confirm {run.repository.id} {version.policy_digest[:12]}`).",
+            f"version {version.number} of the retention policy of {name} was not confirmed "
+            f"(digest {digest})",
+            f"Look at what it names (`lakegc retention remove {name} --dry-run`), then confirm it "
+            f"(`lakegc retention confirm {name} {digest[:12]}`).",
         )
     resets = confirmed.may_reset(run.store, version.policy_digest)
     orders = _orders(run, version.policy_digest, changes=not dry_run, resets=resets)
