@@ -30,10 +30,12 @@ POLICY_DELETIONS = "policydeletions"
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
-POLICIES_CONFIRMED = f"{ROOT}policies-confirmed/"
+# What people confirmed of versions of the policy, beside the versions.
+CONFIRMED_POLICIES = f"{POLICIES}confirmed/"
 PROBE = f"{ROOT}probe/"
 PURGES = f"{ROOT}purges/"
 QUARANTINE = f"{ROOT}quarantine/"
+REMOVALS = f"{ROOT}removals/"
 RESTORES = f"{ROOT}restores/"
 # Marks in the form that lakeFS's own job writes and reads.
 UNIFIED = f"{ROOT}unified/"
@@ -109,8 +111,18 @@ def policy_key(number: int) -> str:
 
 
 def confirmed_policy_key(policy_digest: str) -> str:
-    """Return the key of the confirmation of a retention policy's document."""
-    return f"{POLICIES_CONFIRMED}{policy_digest}.json"
+    """Return the key of the confirmation of a policy by its digest."""
+    return f"{CONFIRMED_POLICIES}{policy_digest}.json"
+
+
+def confirmed_resets_key(policy_digest: str) -> str:
+    """Return the key of the confirmation that a policy may reset staged entries."""
+    return f"{CONFIRMED_POLICIES}{policy_digest}.resets.json"
+
+
+def removal(run: RunKey | str) -> str:
+    """Return the folder of the record of a removal, ending in a slash."""
+    return f"{REMOVALS}run_id={run}/"
 
 
 def lease_key(epoch: int, number: int) -> str:

@@ -40,6 +40,12 @@ INTERRUPTED_WORDS = {
     "hold remove": "`lakegc hold list` shows whether the hold is there",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
+    "retention set": "`lakegc retention history` shows the versions that there are",
+    "retention delete": "`lakegc retention history` shows the versions that there are",
+    "retention confirm": "`lakegc retention remove` says whether the policy is confirmed",
+    "retention remove": "no object was deleted; merges that were made stand, and `lakegc retention "
+    "undo` reverts them",
+    "retention undo": "what was reverted stands; the same command goes on with the rest",
     "metrics": "a file is replaced in one step or stays as it was",
     "notify": "some may have been told",
     "certificate": "no certificate was written",
@@ -64,6 +70,19 @@ class RunKeyType(click.ParamType[Any]):
             return value if isinstance(value, RunKey) else RunKey.parse(value)
         except SettingsError as wrong:
             self.fail(str(wrong), param, ctx)
+
+
+class RepositoryType(click.ParamType[Any]):
+    """A repository by its name or its URI."""
+
+    name = "repository"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take the name out of a URI; what lies in a repository is a usage error."""
+        name = value.removeprefix("lakefs://").removesuffix("/")
+        if not name or "/" in name:
+            self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
+        return name
 
 
 take_over_option = click.option(

@@ -54,8 +54,8 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
         settings = read_settings(config, stack)
         run = open_known(settings, repository, key)
         if check == policies.CHECK:
-            policy = policies.confirm(run, who=_who())
-            found = f"version {policy.version} of the retention policy, digest "
+            policy = policies.confirm_marked(run, who=_who())
+            found = f"version {policy.number} of the retention policy, digest "
             found += policy.policy_digest
             who, following = policy.who, f"lakegc mark {repository}"
         else:

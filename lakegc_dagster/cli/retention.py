@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.holds import open_now, who
+from lakegc_dagster.cli.removal import (
+    retention_confirm,
+    retention_remove,
+    retention_undo,
+    show_removed,
+)
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
@@ -18,25 +24,15 @@ if TYPE_CHECKING:
     from spark_core.policies.versions import Version
     from spark_core.run import Run
 
-_EFFECT = (
-    "effect expire: an object goes from the store; its entries stay, and reading them answers 410 "
-    "Gone."
-)
+_EFFECTS = {
+    "expire": "effect expire: an object goes from the store; its entries stay, and reading them "
+    "answers 410 Gone.",
+    "remove": "effect remove: entries are removed by a commit on the branch (`lakegc retention "
+    "remove`), which can be undone; the objects are for the garbage collection.",
+}
 
 
-class _RepositoryType(click.ParamType[Any]):
-    """A repository by its name or its URI."""
-
-    name = "repository"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name = value.removeprefix("lakefs://").removesuffix("/")
-        if not name or "/" in name:
-            self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
-        return name
-
-
-_repository = click.argument("repository", type=_RepositoryType())
+_repository = click.argument("repository", type=RepositoryType())
 _file = click.option(
     "--policy-file",
     "file",
@@ -52,7 +48,8 @@ def retention() -> None:
 
     A policy names objects that somebody can still see. The settings of the repository say what it
     does: `policies = "mark"` shows what it names, `policies = "sweep"` also lets that go, once
-    somebody has confirmed the document after a mark (`lakegc confirm`).
+    somebody has confirmed the document after a mark (`lakegc confirm`). What its rules with
+    `effect: remove` name, `lakegc retention remove` removes by commits.
 
     \b
     Examples:
@@ -60,9 +57,18 @@ def retention() -> None:
       lakegc retention get my-repo
       lakegc retention what-if my-repo --policy-file retention.json
       lakegc retention history my-repo
+      lakegc retention remove my-repo --dry-run
+      lakegc retention confirm my-repo 1f0c2a9b77d1
+      lakegc retention remove my-repo
+      lakegc retention undo my-repo 2026-11-20T02-00-00Z
       lakegc retention delete my-repo
       lakegc retention schema > retention.schema.json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+
+
+retention.add_command(retention_remove)
+retention.add_command(retention_undo)
+retention.add_command(retention_confirm)
 
 
 @retention.command("set")
@@ -200,8 +206,9 @@ def retention_history(config: Path | None, repository: str) -> int:
 def retention_what_if(config: Path | None, repository: str, file: Path, key: RunKey | None) -> int:
     """Show what a policy would take, per rule and branch; neither sets it nor deletes anything.
 
-    It is told by the tables of a mark, so mark first. The lists name the ten largest and the ten
-    newest objects of each rule.
+    What expires is told by the tables of a mark, so mark first; what rules with `effect: remove`
+    would remove, by the branches as they are now. The lists name the ten largest and the ten newest
+    of each rule.
 
     \b
     Examples:
@@ -210,12 +217,16 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster.stored_runs import open_chosen
-        from spark_core.policies import document, what_if
+        from spark_core.policies import document, removal, what_if
 
         policy = document.parse(file.read_bytes(), name=str(file))
-        settings = read_settings(config, stack)
-        run = open_chosen(settings, repository, key)
-        _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
+        run = None
+        if not all(rule.removes for rule in policy.rules):
+            run = open_chosen(read_settings(config, stack), repository, key)
+            _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
+        named = removal.look_at(run or open_now(config, stack, repository), policy)
+        if named:
+            show_removed(named, f"Would be removed from {repository} by commits")
     return 0
 
 
@@ -252,7 +263,8 @@ def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: st
             f"{objects:,}",
             bytes_text(size),
         )
-        for number in range(1, len(policy.rules) + 1)
+        for number, rule in enumerate(policy.rules, start=1)
+        if not rule.removes
         for branch, objects, size in branches.get(number, [["-", 0, 0]])
     ]
     title = f"Retention policy of {run.repository.id}, run {run.key}"
@@ -337,7 +349,9 @@ def _show(repository: str, version: Version, policy: Policy) -> None:
         markup=False,
         soft_wrap=True,
     )
-    shown.print(_EFFECT, markup=False, soft_wrap=True)
+    for effect, words in _EFFECTS.items():
+        if any((rule.effect or "expire") == effect for rule in policy.rules):
+            shown.print(words, markup=False, soft_wrap=True)
 
 
 def _words(policy: Policy) -> list[str]:

@@ -35,7 +35,7 @@ from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
 from spark_core.policies import document, versions
-from spark_core.policies.confirmed import CHECK, confirm
+from spark_core.policies.confirmed import CHECK, confirm_marked
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.report import Report
@@ -187,7 +187,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
         markup=False,
     )
     _heading(shown, next(headings), f"Confirm: lakegc confirm {REPOSITORY_ID} {CHECK} --run {key}")
-    digest = confirm(run, who="the demo").policy_digest
+    digest = confirm_marked(run, who="the demo").policy_digest
     shown.print(f"  the document with the digest {digest[:12]} is confirmed, until it says more")
     return RunKey.at(max(datetime.now(UTC), key.instant + timedelta(seconds=1)))
 

@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakegc_dagster.sandbox.core import COMMITTER
-from lakegc_dagster.sandbox.policies import LIST_REPOSITORIES, NEEDS, Policy
+from lakegc_dagster.sandbox.policies import (
+    LIST_REPOSITORIES,
+    NEEDS,
+    NEEDS_OF_EACH_PATH,
+    Policy,
+)
 
 _KEY_LETTERS = string.ascii_uppercase + string.digits
 
@@ -77,6 +82,16 @@ class User:
         if not lacking:
             self.used.update(needed)
         return lacking
+
+    def may_on_path(self, endpoint: str, repository_id: str, path: str) -> bool:
+        """Say whether a call about many paths is allowed on one of them."""
+        need = NEEDS_OF_EACH_PATH[endpoint]
+        names = {"repository": repository_id, "path": path}
+        if self.policy is not None and not self.policy.allows(need.action, need.on(names)):
+            return False
+        if self.policy is not None:
+            self.used.add(need.action)
+        return True
 
     def sees(self, repository_id: str) -> bool:
         """Say whether the list of repositories shows this one to the user."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.errors import bad_request, conflict
 from lakegc_dagster.sandbox.listing import tree_differences, uncommitted
@@ -81,12 +83,13 @@ def merge(
     message: str = "",
     strategy: str = "",
     squash: bool = False,
+    metadata: Mapping[str, str] | None = None,
 ) -> CommitRecord:
-    """Merge a ref into a branch.
+    """Merge a ref into a branch; a protected one as well.
 
     Raises:
         ApiError: 404, 403, 400 for staged changes or an unknown strategy or nothing to merge, 409
-            on a conflict.
+            on a conflict, 412 if a hook refuses.
     """
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
@@ -104,13 +107,14 @@ def merge(
         base=base.metarange_id if base else "",
         strategy=strategy,
     )
+    core.ask_hook("pre-merge", branch_id)
     return make_commit(
         core,
         repository,
         branch,
         message=message or f"Merge '{source_ref}' into '{branch_id}'",
         metarange_id=tree,
-        metadata={_STRATEGY_KEY: _STRATEGIES[strategy]},
+        metadata={**(metadata or {}), _STRATEGY_KEY: _STRATEGIES[strategy]},
         parents=[head] if squash else [head, source],
         generation_of=[head, source],
     )
@@ -123,12 +127,14 @@ def revert(
     ref: str,
     *,
     parent_number: int,
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
 ) -> CommitRecord:
-    """Undo a commit on a branch by a new commit.
+    """Undo a commit on a branch by a new commit; on a protected one as well.
 
     Raises:
         ApiError: 404, 403, 400 for staged changes or nothing to undo, 409 for a merge without a
-            parent number.
+            parent number or for a conflict, 412 if a hook refuses.
     """
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
@@ -147,13 +153,14 @@ def revert(
     )
     if tree == head.metarange_id:
         raise bad_request("no changes")
+    core.ask_hook("pre-revert", branch_id)
     return make_commit(
         core,
         repository,
         branch,
-        message=f"Revert {ref}",
+        message=message or f"Revert {ref}",
         metarange_id=tree,
-        metadata={},
+        metadata=metadata or {},
         parents=[head],
     )
 

@@ -57,6 +57,7 @@ def upload(
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    core.require_unprotected(branch_id, "write")
     now = core.now()
     address = core.ids.object_address()
     core.blockstore.write(repository.storage_namespace, address, data, written_at=now)
@@ -85,6 +86,7 @@ def stage(
     link: bool,
     content_type: str | None = None,
     metadata: Mapping[str, str] | None = None,
+    mtime: int | None = None,
 ) -> Entry:
     """Stage an entry for an object that the caller says is in a store.
 
@@ -103,6 +105,7 @@ def stage(
         link: Whether an address inside the namespace must carry this sandbox's signature.
         content_type: Content type of the object; a default when missing.
         metadata: User metadata.
+        mtime: Unix seconds that the caller gives as the entry's date; the clock's by default.
 
     Raises:
         ApiError: 404, 403, 400 for an address of another kind of store or without a valid
@@ -111,6 +114,7 @@ def stage(
     repository = core.writable(repository_id)
     key = check_path(path)
     core.branch(repository, branch_id)
+    core.require_unprotected(branch_id, "write")
     if "://" not in physical_address:
         raise ApiError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -133,7 +137,7 @@ def stage(
         address_type=address_type,
         size_bytes=size_bytes,
         checksum=checksum,
-        last_modified=core.now(),
+        last_modified=core.now() if mtime is None else from_seconds(mtime),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
         metadata=dict(metadata or {}),
     )
@@ -216,8 +220,9 @@ def delete(core: Core, repository_id: str, branch_id: str, paths: Iterable[str])
     A path that does not exist is no error.
 
     Raises:
-        ApiError: 404 without the branch, 403 for a read-only repository.
+        ApiError: 404 without the branch, 403 for a read-only repository or a protected branch.
     """
+    core.require_unprotected(branch_id, "write")
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     head = core.head(repository, branch)
@@ -250,6 +255,7 @@ def copy(
     key = check_path(path)
     if core.state.branch(repository.number, branch_id) is None:
         raise ApiError(HTTPStatus.NOT_FOUND, f"branch '{branch_id}' not found")
+    core.require_unprotected(branch_id, "write")
     _, source = stat(core, repository_id, source_ref or branch_id, source_path)
     try:
         data = core.blockstore.read(
@@ -288,6 +294,7 @@ def reset(
     Raises:
         ApiError: 404, 403, 400 for another kind.
     """
+    core.require_unprotected(branch_id, "write")
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
     key = path.encode()

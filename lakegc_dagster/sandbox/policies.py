@@ -76,6 +76,7 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     "delete_tag": (Need("fs:DeleteTag", _TAG),),
     "log_commits": (Need("fs:ReadBranch", "repository/{repository}/branch/{ref}"),),
     "merge_into_branch": _COMMIT,
+    "diff_refs": (Need("fs:ListObjects"),),
     "upload_object": _WRITE,
     "stage_object": _WRITE,
     "delete_object": (Need("fs:DeleteObject", _OBJECT),),
@@ -99,6 +100,10 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     ),
     "get_range": _TABLE,
 }
+
+
+# A call about many paths is not refused as a whole: each path is.
+NEEDS_OF_EACH_PATH: Mapping[str, Need] = {"delete_objects": Need("fs:DeleteObject", _OBJECT)}
 
 
 @dataclass(frozen=True)

@@ -118,10 +118,13 @@ def commit(
     """Commit what is staged on a branch.
 
     Raises:
-        ApiError: 404, 403 for a read-only repository, 400 without changes.
+        ApiError: 404, 403 for a read-only repository or a protected branch, 400 without changes,
+            412 if a hook refuses.
     """
+    core.require_unprotected(branch_id, "commit")
     repository = core.writable(repository_id)
     branch = core.branch(repository, branch_id)
+    core.ask_hook("pre-commit", branch_id)
     head = core.head(repository, branch)
     staged = core.state.staged_from(repository.number, branch_id)
     applied = core.trees.apply(repository.storage_namespace, head.metarange_id, staged)
@@ -179,6 +182,7 @@ def delete_branch(core: Core, repository_id: str, branch_id: str) -> None:
     core.branch(repository, branch_id)
     if branch_id == repository.default_branch:
         raise bad_request("cannot delete repository default branch")
+    core.ask_hook("pre-delete-branch", branch_id)
     core.state.delete_branch(repository.number, branch_id)
 
 
@@ -208,8 +212,17 @@ def create_tag(core: Core, repository_id: str, tag_id: str, ref: str) -> CommitR
     return target
 
 
-def log(core: Core, repository: RepositoryRecord, ref: str) -> Iterator[CommitRecord]:
-    """Yield the commits that a ref reaches, children before parents, newest generation first."""
+def log(
+    core: Core, repository: RepositoryRecord, ref: str, *, first_parent: bool = False
+) -> Iterator[CommitRecord]:
+    """Yield the commits that a ref reaches, children before parents, newest generation first.
+
+    Args:
+        core: The sandbox.
+        repository: The repository.
+        ref: The ref.
+        first_parent: Follow main parents alone.
+    """
     start = resolve(core, repository, ref).commit
     seen = {start.id}
     waiting = [(-start.generation, -start.creation_date.seconds, start.id)]
@@ -217,7 +230,7 @@ def log(core: Core, repository: RepositoryRecord, ref: str) -> Iterator[CommitRe
     while waiting:
         record = commits.pop(heapq.heappop(waiting)[2])
         yield record
-        for parent_id in record.parents:
+        for parent_id in _main(record) if first_parent else record.parents:
             if parent_id not in seen:
                 seen.add(parent_id)
                 parent = core.commit(repository, parent_id)
@@ -225,6 +238,11 @@ def log(core: Core, repository: RepositoryRecord, ref: str) -> Iterator[CommitRe
                 heapq.heappush(
                     waiting, (-parent.generation, -parent.creation_date.seconds, parent_id)
                 )
+
+
+def _main(record: CommitRecord) -> tuple[str, ...]:
+    """Return the main parent: before version 1 the last one."""
+    return record.parents[:1] if record.version >= 1 else record.parents[-1:]
 
 
 def merge_base(

@@ -1,23 +1,27 @@
 """Routes about objects: uploads, reads, listings, copies, deletions and staged addresses.
 
-A listing knows neither prefix nor delimiter: the collector reads whole branches.
+A listing knows no delimiter: the collector reads every entry under a prefix.
 """
 
 from __future__ import annotations
 
 from email.utils import format_datetime
 from http import HTTPStatus
+from itertools import takewhile
 
 from starlette.responses import Response
 
 from lakegc_dagster.sandbox import listing, objects
 from lakegc_dagster.sandbox.blockstore import RELATIVE
-from lakegc_dagster.sandbox.errors import ApiError, no_data
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, no_data
 from lakegc_dagster.sandbox.refs import resolve
 from lakegc_dagster.sandbox.state import RepositoryRecord
 from lakegc_dagster.sandbox.times import to_seconds
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 from spark_core.graveler import Entry
+
+# The real server's limit.
+_MOST_PATHS = 1_000
 
 
 def _json(call: Call, repository: RepositoryRecord, entry: Entry) -> dict[str, object]:
@@ -60,6 +64,7 @@ def _stage(call: Call) -> Response:
         physical_address=body["physical_address"],
         checksum=body["checksum"],
         size_bytes=body["size_bytes"],
+        mtime=body.get("mtime"),
         link=False,
     )
     return answer(_json(call, call.repository, entry), HTTPStatus.CREATED)
@@ -120,10 +125,11 @@ def _stat(call: Call) -> Response:
 def _list(call: Call) -> Response:
     repository = call.repository
     ref = resolve(call.core, repository, call.path("ref"))
-    after = call.text("after").encode()
+    after, prefix = call.text("after").encode(), call.text("prefix").encode()
+    listed = listing.entries(call.core, repository, ref, max(after, prefix))
     shown = (
         _json(call, repository, entry)
-        for entry in listing.entries(call.core, repository, ref, after)
+        for entry in takewhile(lambda entry: entry.path.startswith(prefix), listed)
         if entry.path != after
     )
     return answer(page(shown, call.amount(), offset=lambda row: row["path"]))
@@ -132,6 +138,32 @@ def _list(call: Call) -> Response:
 def _delete(call: Call) -> Response:
     objects.delete(*call.branch, [call.text("path")])
     return no_content()
+
+
+def _delete_many(call: Call) -> Response:
+    """Delete many paths; the real server answers 200 also where there is no such branch."""
+    paths = call.body()["paths"]
+    if len(paths) > _MOST_PATHS:
+        raise bad_request(f"request size exceeded, max paths is set to {_MOST_PATHS}")
+    allowed = [
+        path
+        for path in paths
+        if call.caller.may_on_path("delete_objects", call.repository_id, path)
+    ]
+    refused = [(path, HTTPStatus.UNAUTHORIZED, "Unauthorized") for path in paths]
+    refused = [each for each in refused if each[0] not in allowed]
+    try:
+        objects.delete(*call.branch, allowed)
+    except ApiError as error:
+        if error.status is not HTTPStatus.NOT_FOUND:
+            refused += [(path, error.status, error.message) for path in allowed]
+    errors = [
+        {"path": path, "status_code": int(status), "message": message}
+        for path, status, message in refused
+    ]
+    # The first path that may not be deleted decides about the status, as on the real server.
+    is_lacking = len(allowed) < len(paths)
+    return answer({"errors": errors}, HTTPStatus.UNAUTHORIZED if is_lacking else HTTPStatus.OK)
 
 
 def _copy(call: Call) -> Response:
@@ -153,6 +185,7 @@ ENDPOINTS = [
     Endpoint("POST", _B + "/objects", "upload_object", _upload),
     Endpoint("PUT", _B + "/objects", "stage_object", _stage),
     Endpoint("DELETE", _B + "/objects", "delete_object", _delete),
+    Endpoint("POST", _B + "/objects/delete", "delete_objects", _delete_many),
     Endpoint("POST", _B + "/objects/copy", "copy_object", _copy),
     Endpoint("GET", _B + "/staging/backing", "get_physical_address", _physical_address),
     Endpoint("PUT", _B + "/staging/backing", "link_physical_address", _link),

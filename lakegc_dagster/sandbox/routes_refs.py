@@ -9,7 +9,7 @@ from itertools import dropwhile, islice
 from starlette.responses import Response
 
 from lakegc_dagster.sandbox import listing, merge, objects, refs
-from lakegc_dagster.sandbox.errors import ApiError, not_found
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, not_found
 from lakegc_dagster.sandbox.web import Call, Endpoint, answer, no_content, page
 from spark_core.graveler import CommitRecord
 
@@ -79,7 +79,14 @@ def _hard_reset(call: Call) -> Response:
 
 def _revert(call: Call) -> Response:
     body = call.body()
-    merge.revert(*call.branch, body["ref"], parent_number=body["parent_number"])
+    overrides = body.get("commit_overrides") or {}
+    merge.revert(
+        *call.branch,
+        body["ref"],
+        parent_number=body["parent_number"],
+        message=overrides.get("message") or "",
+        metadata=overrides.get("metadata"),
+    )
     return no_content()
 
 
@@ -126,7 +133,9 @@ def _commit(call: Call) -> Response:
 
 def _log(call: Call) -> Response:
     repository = call.repository
-    commits = refs.log(call.core, repository, call.path("ref"))
+    commits = refs.log(
+        call.core, repository, call.path("ref"), first_parent=call.flag("first_parent")
+    )
     after = call.text("after")
     if after:
         commits = islice(dropwhile(lambda commit: commit.id != after, commits), 1, None)
@@ -146,6 +155,7 @@ def _merge(call: Call) -> Response:
             message=body.get("message", ""),
             strategy=body.get("strategy", ""),
             squash=body.get("squash_merge", False),
+            metadata=body.get("metadata"),
         )
     except ApiError as error:
         if error.status is HTTPStatus.CONFLICT:
@@ -157,17 +167,40 @@ def _merge(call: Call) -> Response:
 def _diff_branch(call: Call) -> Response:
     repository = call.repository
     branch = call.core.branch(repository, call.path("branch"))
-    after = call.text("after").encode()
+    after, prefix = call.text("after").encode(), call.text("prefix").encode()
     shown = (
-        {
-            "path": row.path.decode(),
-            "path_type": "object",
-            # The real server reports size 0 for a removed path.
-            "size_bytes": 0 if row.type == "removed" else row.entry.size_bytes,
-            "type": row.type,
-        }
-        for row in listing.uncommitted(call.core, repository, branch, after)
-        if row.path != after
+        _difference_json(row)
+        for row in listing.uncommitted(call.core, repository, branch, max(after, prefix))
+        if row.path != after and row.path.startswith(prefix)
+    )
+    return answer(page(shown, call.amount(), offset=lambda row: row["path"]))
+
+
+def _difference_json(row: listing.Difference) -> dict[str, object]:
+    return {
+        "path": row.path.decode(),
+        "path_type": "object",
+        # The real server reports size 0 for a removed path.
+        "size_bytes": 0 if row.type == "removed" else row.entry.size_bytes,
+        "type": row.type,
+    }
+
+
+def _diff_refs(call: Call) -> Response:
+    """Compare the commits of two refs; only from the first to the second (`two_dot`)."""
+    repository = call.repository
+    if call.text("type") != "two_dot":
+        raise bad_request("the sandbox knows differences of the type two_dot alone")
+    left, right = (
+        refs.resolve(call.core, repository, call.path(name)).commit for name in ("left", "right")
+    )
+    after, prefix = call.text("after").encode(), call.text("prefix").encode()
+    shown = (
+        _difference_json(row)
+        for row in listing.tree_differences(
+            call.core, repository, left.metarange_id, right.metarange_id
+        )
+        if row.path > after and row.path.startswith(prefix)
     )
     return answer(page(shown, call.amount(), offset=lambda row: row["path"]))
 
@@ -189,4 +222,5 @@ ENDPOINTS = [
     Endpoint("DELETE", _R + "/tags/{tag}", "delete_tag", _delete_tag),
     Endpoint("GET", _R + "/refs/{ref}/commits", "log_commits", _log),
     Endpoint("POST", _R + "/refs/{source}/merge/{branch}", "merge_into_branch", _merge),
+    Endpoint("GET", _R + "/refs/{left}/diff/{right}", "diff_refs", _diff_refs),
 ]

@@ -2,7 +2,9 @@
 
 from spark_core.clocks import Clock, SystemClock
 from spark_core.lakefs.answer_types import (
+    DatedEntry,
     EntriesPage,
+    LoggedCommit,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
@@ -20,14 +22,18 @@ from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.scans import DiffsRead, diff_addresses, scan_uncommitted
 from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
 from spark_core.lakefs.walk import complete_refs, walk_refs
+from spark_core.lakefs.writes import MOST_PATHS, WriteRefusedError, Writes
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
+    "MOST_PATHS",
     "CallBudget",
     "Clock",
+    "DatedEntry",
     "DiffsRead",
     "EntriesPage",
     "LakeFSServer",
+    "LoggedCommit",
     "NoSuchCallError",
     "PreparedCommits",
     "PreparedUncommitted",
@@ -35,6 +41,8 @@ __all__ = [
     "ServerOptions",
     "StorageConfig",
     "SystemClock",
+    "WriteRefusedError",
+    "Writes",
     "addresses_on",
     "complete_refs",
     "diff_addresses",

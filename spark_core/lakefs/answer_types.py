@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+
+from spark_core.model import Commit
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,28 @@ class EntriesPage:
 
     entries: Sequence[tuple[str, str]]
     has_more: bool
+
+
+@dataclass(frozen=True)
+class DatedEntry:
+    """An entry of a ref with what a listing says of it.
+
+    Attributes:
+        path: The path; the server shows bytes that are no UTF-8 as U+FFFD.
+        physical_address: Absolute physical address.
+        size_bytes: As the entry says.
+        modified: The entry's date, cut to whole seconds by the server.
+    """
+
+    path: str
+    physical_address: str
+    size_bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class LoggedCommit:
+    """A commit of a log, with its metadata."""
+
+    commit: Commit
+    metadata: Mapping[str, str]

@@ -89,6 +89,13 @@ class Body:
             raise unreadable(self._call, f"{key!r} with something else than strings")
         return list(items)
 
+    def texts_by_key(self, key: str) -> dict[str, str]:
+        """Read an object of strings; absent and null give the empty one."""
+        found = self._read(key, dict) if self.has(key) else {}
+        if not all(isinstance(value, str) for value in found.values()):
+            raise unreadable(self._call, f"{key!r} with something else than strings")
+        return dict(found)
+
     def any_instant(self, key: str) -> datetime:
         """Read unix seconds that a client set, clamped to what `datetime` holds, as in a dump."""
         return Timestamp(self.integer(key)).instant()

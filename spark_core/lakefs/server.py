@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_core.clocks import Clock, ClockReading, SystemClock
@@ -12,7 +13,9 @@ from spark_core.errors import IncompleteReadError, RepositoryStateError, Setting
 from spark_core.graveler.table_format import COMMIT_VERSIONS, LAKEFS_CHECKED
 from spark_core.lakefs import prepare
 from spark_core.lakefs.answer_types import (
+    DatedEntry,
     EntriesPage,
+    LoggedCommit,
     PreparedCommits,
     PreparedUncommitted,
     RefsDump,
@@ -22,6 +25,7 @@ from spark_core.lakefs.answers import Body, unreadable
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import OnAway, Transport
+from spark_core.lakefs.writes import Writes
 from spark_core.model import Branch, Commit, Repository, RetentionRules, Tag
 
 if TYPE_CHECKING:
@@ -82,6 +86,11 @@ class LakeFSServer:
     def clock_reading(self) -> ClockReading | None:
         """The server's clock compared with this machine's; None if no answer had a date yet."""
         return self._transport.clock_reading
+
+    @cached_property
+    def writes(self) -> Writes:
+        """The calls that change a repository; no mark and no sweep makes any."""
+        return Writes(self._transport)
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.
@@ -327,22 +336,43 @@ class LakeFSServer:
             first_page=min(first_page, _PAGE),
         )
         for body in listed:
-            version = body.integer("version")
-            if version not in COMMIT_VERSIONS:
-                raise unreadable(
-                    call,
-                    f"a commit of version {version}, which may change which parent is the main "
-                    f"one (lakeFS up to {LAKEFS_CHECKED} writes 0 and 1)",
-                )
-            yield Commit(
-                id=body.commit_id("id"),
-                parents=tuple(body.commit_ids("parents")),
-                # The client sets it. A date in milliseconds, for instance, is beyond any calendar.
-                creation_date=body.any_instant("creation_date"),
-                metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
-                version=version,
-                generation=body.integer("generation") if body.has("generation") else 0,
-            )
+            yield _commit(call, body)
+
+    def main_line(
+        self, repository_id: str, ref: str, *, first_page: int = _PAGE
+    ) -> Iterator[LoggedCommit]:
+        """List the commits that a ref reaches through main parents alone, newest first.
+
+        Args:
+            repository_id: Repository name.
+            ref: Branch, tag or commit; a branch's own head comes first.
+            first_page: As for `log`.
+
+        Raises:
+            NotFoundError: If the ref is not there.
+            IncompleteReadError: If a commit is not the main parent of the one before it: the server
+                does not know such a list.
+        """
+        call = self._on(
+            repository_id, "log_commits", f"main line of commits of {ref}", "fs:ReadBranch"
+        )
+        listed = self._listed(
+            call,
+            self._refs.log_commits_with_http_info,
+            repository_id,
+            ref,
+            first_page=min(first_page, _PAGE),
+            first_parent=True,
+        )
+        wanted: str | None = ""
+        for body in listed:
+            commit = _commit(call, body)
+            if wanted not in ("", commit.id):
+                raise unreadable(call, f"commit {commit.id} where {wanted} was expected")
+            wanted = commit.main_parent
+            yield LoggedCommit(commit, body.texts_by_key("metadata"))
+        if wanted:
+            raise unreadable(call, f"no commit where {wanted} was expected")
 
     def prepare_commits(self, repository_id: str) -> PreparedCommits | None:
         """Let the server list its retained commits; see `prepare.prepare_commits`."""
@@ -390,8 +420,78 @@ class LakeFSServer:
             )
         return EntriesPage(entries, has_more=has_more)
 
-    def diff_branch(self, repository_id: str, branch: str) -> Iterator[tuple[str, str]]:
-        """List path and type (added, changed, removed) of a branch's staged entries, by path."""
+    def entries_under(
+        self, repository_id: str, ref: str, prefix: str, *, first_page: int = _PAGE
+    ) -> Iterator[DatedEntry]:
+        """List a ref's entries under a prefix of paths, by path; of a branch staged ones, too.
+
+        Args:
+            repository_id: Repository name.
+            ref: Branch, tag or commit.
+            prefix: Beginning of the paths; empty for all.
+            first_page: As for `log`.
+
+        Raises:
+            NotFoundError: If the repository or the ref is not there.
+            IncompleteReadError: If the list cannot be read to its end.
+        """
+        call = self._on(repository_id, "list_objects", f"entries of {ref}", "fs:ListObjects")
+        for body in self._listed(
+            call,
+            self._objects.list_objects_with_http_info,
+            repository_id,
+            ref,
+            first_page=first_page,
+            user_metadata=False,
+            presign=False,
+            **_under(prefix),
+        ):
+            yield DatedEntry(
+                path=body.text("path"),
+                physical_address=body.text("physical_address"),
+                size_bytes=body.integer("size_bytes") if body.has("size_bytes") else 0,
+                modified=body.any_instant("mtime"),
+            )
+
+    def diff_commits(
+        self, repository_id: str, left: str, right: str, prefix: str
+    ) -> Iterator[tuple[str, str]]:
+        """List path and type (added, changed, removed) of what differs, from one ref to another.
+
+        Args:
+            repository_id: Repository name.
+            left: The older side.
+            right: The newer side.
+            prefix: Beginning of the paths; empty for all.
+        """
+        call = self._on(
+            repository_id,
+            "diff_refs",
+            f"differences from {left} to {right}",
+            "fs:ListObjects",
+        )
+        for body in self._listed(
+            call,
+            self._refs.diff_refs_with_http_info,
+            repository_id,
+            left,
+            right,
+            type="two_dot",
+            **_under(prefix),
+        ):
+            yield body.text("path"), body.text("type")
+
+    def diff_branch(
+        self, repository_id: str, branch: str, *, prefix: str = "", first_page: int = _PAGE
+    ) -> Iterator[tuple[str, str]]:
+        """List path and type (added, changed, removed) of a branch's staged entries, by path.
+
+        Args:
+            repository_id: Repository name.
+            branch: Name of the branch.
+            prefix: Beginning of the paths; empty for all.
+            first_page: As for `log`.
+        """
         call = self._on(
             repository_id,
             "diff_branch",
@@ -399,7 +499,12 @@ class LakeFSServer:
             "fs:ListObjects",
         )
         for body in self._listed(
-            call, self._branches.diff_branch_with_http_info, repository_id, branch
+            call,
+            self._branches.diff_branch_with_http_info,
+            repository_id,
+            branch,
+            first_page=first_page,
+            **_under(prefix),
         ):
             yield body.text("path"), body.text("type")
 
@@ -451,6 +556,29 @@ class LakeFSServer:
         raise unreadable(
             call, f"a list without end (max_pages = {self._transport.options.max_pages})"
         )
+
+
+def _under(prefix: str) -> dict[str, Any]:
+    return {"prefix": prefix} if prefix else {}
+
+
+def _commit(call: Call, body: Body) -> Commit:
+    version = body.integer("version")
+    if version not in COMMIT_VERSIONS:
+        raise unreadable(
+            call,
+            f"a commit of version {version}, which may change which parent is the main "
+            f"one (lakeFS up to {LAKEFS_CHECKED} writes 0 and 1)",
+        )
+    return Commit(
+        id=body.commit_id("id"),
+        parents=tuple(body.commit_ids("parents")),
+        # The client sets it. A date in milliseconds, for instance, is beyond any calendar.
+        creation_date=body.any_instant("creation_date"),
+        metarange_id=body.table_id("meta_range_id") if body.text("meta_range_id") else "",
+        version=version,
+        generation=body.integer("generation") if body.has("generation") else 0,
+    )
 
 
 def _repository(body: Body) -> Repository:

@@ -1,6 +1,7 @@
-"""Confirmations of a policy's document: a person saw what it names, and lets sweeps take that.
+"""What people confirmed of a policy: by its digest, so that another document is not confirmed.
 
-A confirmation is of what a document says, by its digest, and holds for each version that says it.
+Removing entries is undone by a revert; staged entries that are reset cannot come back. So the
+second is confirmed apart.
 """
 
 from __future__ import annotations
@@ -9,35 +10,38 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spark_core import lakegc_keys
-from spark_core.errors import ChainError, NotFoundError, ObjectExistsError, VerdictError
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    NotFoundError,
+    ObjectExistsError,
+    VerdictError,
+)
 from spark_core.policies import versions
 from spark_core.policies.versions import Version
 from spark_core.records import tables
 from spark_core.records.documents import Count, Document, Instant
 from spark_core.run import Run
 
-# Name by which a person confirms; see `checks.policies`.
+# Name by which a person confirms after a mark; see `checks.policies`.
 CHECK = "policy_is_confirmed"
 
 _WAY_ON = (
     "This is a file of lakegc's own, not of the server: the note of a person about a retention "
-    "policy. Delete it, and confirm the policy again (`lakegc confirm`)."
+    "policy. Delete it, and confirm the policy again."
 )
 
 
 @dataclass(frozen=True)
-class Confirmed(Document):
-    """A document that a person confirmed.
+class ConfirmedPolicy(Document):
+    """A policy that a person confirmed.
 
     Attributes:
         policy_digest: Digest of what the document says.
-        instance: Instance of the repository that it was confirmed for.
-        version: Number of its version then.
-        run: Run key of the mark whose figures the person saw.
-        objects: Objects that the document named in that mark ...
-        size_bytes: ... and their bytes.
-        who: Account and machine.
-        confirmed_at: When.
+        number: The version that the person saw.
+        instance: Instance of the repository.
+        who: Account and machine that confirmed it.
+        since: When.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -47,34 +51,48 @@ class Confirmed(Document):
     NEXT_STEP: ClassVar[str] = _WAY_ON
 
     policy_digest: str
+    number: Count
     instance: str
-    version: Count
-    run: str
-    objects: Count
-    size_bytes: Count
     who: str
-    confirmed_at: Instant
+    since: Instant
 
 
 def is_confirmed(run: Run, version: Version) -> bool:
-    """Say whether a person confirmed what a version says, for this instance of the repository.
+    """Say whether somebody confirmed what a version says, for this instance of the repository.
 
     Raises:
-        CorruptTableError: If the confirmation is not as it was written.
+        CorruptTableError: If the confirmation cannot be read.
     """
-    found = _load(run, version.policy_digest)
-    return found is not None and found.instance == run.instance
+    key = lakegc_keys.confirmed_policy_key(version.policy_digest)
+    return _of_this_instance(run, version, key) is not None
 
 
-def confirm(run: Run, *, who: str) -> Confirmed:
+def may_reset(run: Run, version: Version) -> bool:
+    """Say whether somebody confirmed that a version may reset staged entries.
+
+    Raises:
+        CorruptTableError: If the confirmation cannot be read.
+    """
+    key = lakegc_keys.confirmed_resets_key(version.policy_digest)
+    return _of_this_instance(run, version, key) is not None
+
+
+def confirm(run: Run, version: Version, who: str) -> ConfirmedPolicy:
+    """Confirm a version of the policy; a policy that is confirmed already stays as it is."""
+    return _confirm(run, version, who, lakegc_keys.confirmed_policy_key(version.policy_digest))
+
+
+def confirm_resets(run: Run, version: Version, who: str) -> ConfirmedPolicy:
+    """Confirm that a version of the policy may reset staged entries, which cannot come back."""
+    return _confirm(run, version, who, lakegc_keys.confirmed_resets_key(version.policy_digest))
+
+
+def confirm_marked(run: Run, *, who: str) -> ConfirmedPolicy:
     """Confirm the document that a mark looked at, so that later marks let go what it names.
 
     Args:
         run: A run that was marked; its policy must be the one that counts now.
         who: Account and machine, for the record.
-
-    Returns:
-        The confirmation; an earlier one of the same document stands.
 
     Raises:
         VerdictError: If the run looked at no policy, or another one counts now.
@@ -95,31 +113,35 @@ def confirm(run: Run, *, who: str) -> Confirmed:
             + ("there is none now" if version is None else f"version {version.number} counts now"),
             "Mark under a new run key, look at what the policy names, and confirm that run.",
         )
-    written = Confirmed(
+    return confirm(run, version, who)
+
+
+def _confirm(run: Run, version: Version, who: str, key: str) -> ConfirmedPolicy:
+    confirmed = ConfirmedPolicy(
         policy_digest=version.policy_digest,
+        number=version.number,
         instance=run.instance,
-        version=version.number,
-        run=str(run.key),
-        objects=facts["policy_objects"],
-        size_bytes=facts["policy_bytes"],
         who=who,
-        confirmed_at=run.now(),
+        since=run.now(),
     )
-    key = lakegc_keys.confirmed_policy_key(version.policy_digest)
     try:
-        run.store.put_if_absent(key, written.to_json())
+        run.store.put_if_absent(key, confirmed.to_json())
     except ObjectExistsError:
-        earlier = _load(run, version.policy_digest)
-        if earlier is not None and earlier.instance == run.instance:
+        earlier = _of_this_instance(run, version, key)
+        if earlier is not None:
             return earlier
-        # A repository of the same name and namespace was made anew: the document is unseen there.
-        run.store.put(key, written.to_json())
-    return written
+        # It is of an earlier repository of the same name and namespace.
+        run.store.put(key, confirmed.to_json())
+    return confirmed
 
 
-def _load(run: Run, policy_digest: str) -> Confirmed | None:
-    key = lakegc_keys.confirmed_policy_key(policy_digest)
+def _of_this_instance(run: Run, version: Version, key: str) -> ConfirmedPolicy | None:
     try:
-        return Confirmed.from_json(run.store.read(key), name=key)
+        confirmed = ConfirmedPolicy.from_json(run.store.read(key), name=key)
     except NotFoundError:
         return None
+    if confirmed.policy_digest != version.policy_digest:
+        raise CorruptTableError(
+            key, None, f"it confirms the policy {confirmed.policy_digest[:12]}", _WAY_ON
+        )
+    return confirmed if confirmed.instance == run.instance else None

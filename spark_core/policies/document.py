@@ -18,13 +18,18 @@ from spark_core.errors import SettingsError
 from spark_core.policies import places
 from spark_core.policies.places import Other, Pairs, UnreadableError, Value
 
-Action = Literal["all", "noncurrent"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
+Action = Literal["all", "noncurrent", "uncommitted"]
+Effect = Literal["expire", "remove"]
+# The actions of a rule whose objects expire, and of one that removes entries by a commit.
+ACTIONS: tuple[Action, ...] = ("all", "noncurrent")
+REMOVAL_ACTIONS: tuple[Action, ...] = ("all", "uncommitted")
+EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
-# What a document may ask for in the old description or the plan, and this version does not do. It
-# is refused by name: a rule that is overlooked is a promise that is not kept.
-UNCOMMITTED = "uncommitted"
-REMOVE = "remove"
+UNCOMMITTED: Action = "uncommitted"
+REMOVE: Effect = "remove"
+
+# What a document may ask for in the plan, and this version does not do. It is refused by name: a
+# rule that is overlooked is a promise that is not kept.
 BRANCH_LIFECYCLE = "branch_lifecycle"
 
 # The second form: key of a rule -> action.
@@ -66,14 +71,19 @@ class Rule:
         is_enabled: Whether it is applied.
         periods: Period of each action that the rule has.
         status: Whether the document says the status.
-        effect: `expire` where the rule names it.
+        effect: What the rule does, where it names it; left out, `expire`.
     """
 
     branch: str | None
     path: str
     periods: Mapping[Action, Period]
     is_enabled: bool = True
-    effect: Literal["expire"] | None = None
+    effect: Effect | None = None
+
+    @property
+    def removes(self) -> bool:
+        """Whether it removes entries by a commit instead of letting objects expire."""
+        return self.effect == REMOVE
 
     @property
     def prefix(self) -> str | None:
@@ -297,7 +307,15 @@ class _RuleParser:
         branch, path = self.filter(found.get("filter"), _below(key, "filter"))
         is_enabled = self.status(found.get("status"), _below(key, "status"))
         effect = self.effect(found.get("effect"), _below(key, "effect"))
-        periods = self.periods(value, found, key)
+        removes = effect == REMOVE
+        periods = self.periods(value, found, key, removes=removes)
+        if removes and branch is None:
+            self.fault(
+                value,
+                _below(key, "filter"),
+                "has no prefix, and a rule that removes entries writes commits: name the one "
+                "branch that it may write to",
+            )
         return Rule(branch, path, periods, is_enabled, effect)
 
     def filter(self, value: Value | None, key: str) -> tuple[str | None, str]:
@@ -330,22 +348,20 @@ class _RuleParser:
             self.fault(value, key, f"{_shown(value)}, wanted enabled or disabled")
         return value is None or value.content == "enabled"
 
-    def effect(self, value: Value | None, key: str) -> Literal["expire"] | None:
+    def effect(self, value: Value | None, key: str) -> Effect | None:
         if value is None:
             return None
-        if value.content == REMOVE:
-            self.fault(
-                value,
-                key,
-                "this version of lakegc does not remove entries by commits; it only expires "
-                "objects (`expire`)",
-            )
-        elif value.content != "expire":
-            self.fault(value, key, f"{_shown(value)}, wanted expire")
+        for effect in EFFECTS:
+            if value.content == effect:
+                return effect
+        self.fault(value, key, f"{_shown(value)}, wanted {' or '.join(EFFECTS)}")
         return "expire"
 
-    def periods(self, rule: Value, found: Mapping[str, Value], key: str) -> dict[Action, Period]:
+    def periods(
+        self, rule: Value, found: Mapping[str, Value], key: str, *, removes: bool
+    ) -> dict[Action, Period]:
         """Read the actions of a rule in whichever form they stand."""
+        wanted = REMOVAL_ACTIONS if removes else ACTIONS
         given: dict[str, tuple[Value, str]] = {}
         beside = {name: found[name] for name in _BESIDE if name in found}
         if "expiration" in found:
@@ -357,26 +373,34 @@ class _RuleParser:
                 self.fault(
                     value,
                     where,
-                    "mixes the two forms: either `expiration` holds `all` and `noncurrent`, or it "
-                    "holds a period and `noncurrent_expiration` stands beside it",
+                    "mixes the two forms: either `expiration` holds the actions, or it holds a "
+                    "period and the others stand beside it",
                 )
             if len(actions) < len(names):
                 given["all"] = value, where
             given.update({name: (each, _below(where, name)) for name, each in actions.items()})
             if not names and isinstance(value.content, Pairs) and not value.content.items:
-                self.fault(value, where, f"empty; wanted at least one of {', '.join(ACTIONS)}")
+                self.fault(value, where, f"empty; wanted at least one of {', '.join(wanted)}")
         given.update({_BESIDE[name]: (each, _below(key, name)) for name, each in beside.items()})
         if not given and "expiration" not in found:
             self.fault(rule, _below(key, "expiration"), "missing")
         periods: dict[Action, Period] = {}
-        for action in ACTIONS:
+        for action in wanted:
             if action in given:
                 value, where = given[action]
                 has_both_forms = action == "all" and where.endswith(".expiration")
                 periods[action] = self.period(value, where, may_hold_actions=has_both_forms)
-        if UNCOMMITTED in given:
+        if UNCOMMITTED in given and not removes:
             value, where = given[UNCOMMITTED]
             self.fault(value, where, "this version of lakegc does not expire staged objects")
+        if "noncurrent" in given and removes:
+            value, where = given["noncurrent"]
+            self.fault(
+                value,
+                where,
+                "has no meaning for a rule that removes entries: what no branch shows any more is "
+                "removed already",
+            )
         return periods
 
     def period(self, value: Value, key: str, *, may_hold_actions: bool = False) -> Period:

@@ -114,7 +114,8 @@ class Judge:
                 },
             )
             for number, rule in enumerate(self.policy.rules, start=1)
-            if rule.is_enabled
+            # What a rule removes by a commit is none of the objects that expire.
+            if rule.is_enabled and not rule.removes
         ]
 
     def names_of(self, entry: Entry) -> list[tuple[int, str | None]]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_core.policies.document import ACTIONS, LONGEST_DAYS, MOST_RULES
+from spark_core.policies.document import (
+    ACTIONS,
+    LONGEST_DAYS,
+    MOST_RULES,
+    REMOVAL_ACTIONS,
+    REMOVE,
+)
 
 _PERIOD: dict[str, Any] = {
     "type": "object",
@@ -51,6 +57,34 @@ _FIRST: dict[str, Any] = {
     "additionalProperties": False,
 }
 
+# A rule that removes entries by a commit names its branch, and knows other actions.
+_REMOVAL_PARTS: dict[str, Any] = {
+    "filter": {**_RULE_PARTS["filter"], "required": ["prefix"]},
+    "status": _RULE_PARTS["status"],
+    "effect": {"const": REMOVE},
+}
+
+_REMOVAL: dict[str, Any] = {
+    "properties": {
+        **_REMOVAL_PARTS,
+        "expiration": {
+            "type": "object",
+            "properties": dict.fromkeys(REMOVAL_ACTIONS, _PERIOD),
+            "minProperties": 1,
+            "additionalProperties": False,
+        },
+    },
+    "required": ["filter", "effect", "expiration"],
+    "additionalProperties": False,
+}
+
+_SECOND_REMOVAL: dict[str, Any] = {
+    "properties": {**_REMOVAL_PARTS, "expiration": _PERIOD, "uncommitted_expiration": _PERIOD},
+    "required": ["filter", "effect"],
+    "anyOf": [{"required": ["expiration"]}, {"required": ["uncommitted_expiration"]}],
+    "additionalProperties": False,
+}
+
 _SECOND: dict[str, Any] = {
     "properties": {**_RULE_PARTS, "expiration": _PERIOD, "noncurrent_expiration": _PERIOD},
     "anyOf": [{"required": ["expiration"]}, {"required": ["noncurrent_expiration"]}],
@@ -70,7 +104,7 @@ SCHEMA: dict[str, Any] = {
         },
         "rules": {
             "type": "array",
-            "items": {"type": "object", "anyOf": [_FIRST, _SECOND]},
+            "items": {"type": "object", "anyOf": [_FIRST, _SECOND, _REMOVAL, _SECOND_REMOVAL]},
             "minItems": 1,
             "maxItems": MOST_RULES,
         },

@@ -96,6 +96,7 @@ def history(store: ObjectStore) -> list[Version]:
         name
         for batch in store.list(lakegc_keys.POLICIES)
         for name in batch.column("key").to_pylist()
+        if not name.startswith(lakegc_keys.CONFIRMED_POLICIES)
     )
     found: list[Version] = []
     for name in names:

@@ -84,8 +84,8 @@ class RunOptions:
             put a hold on those.
         inherited: What becomes of objects that are older than the repository.
         policies: What the repository's retention policy does: `mark` shows in each mark what it
-            names; `sweep` also lets that go, once its document was confirmed; `off` does not look
-            at it.
+            names; `sweep` also lets that go, once its document was confirmed, and `lakegc retention
+            remove` removes what its `remove` rules name; `off` does not look at it.
         collects: `all` lets go what nothing reaches, and what the policy names; `policies` only the
             latter, as `lakegc expire` does.
         max_policy_share: What a rule of the policy names waits when it is more than this share of

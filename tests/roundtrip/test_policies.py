@@ -7,7 +7,7 @@ import pytest
 from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.mark import holds
 from spark_core.policies import document, expirations, versions
-from spark_core.policies.document import Policy
+from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import reading, tables
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
@@ -178,6 +178,16 @@ def test_a_run_looks_at_the_policy_only_where_its_options_say_so(told):
     assert run.load(tables.POLICY_EXPIRATIONS).manifest.rows == 1
     versions.put(run, None, who="test")
     assert expirations.store_if_asked(run) == {"policies": "mark", "policy_version": 0}
+
+
+def test_what_a_rule_removes_by_a_commit_does_not_expire(told):
+    told.committed("main", "logs/a")
+    told.at(9)
+    removes = Rule("main", "logs/", {"all": Period(days=1)}, effect="remove")
+    assert told.named(removes) == {}
+    told.at(10)
+    rows = told.named(removes, rule("main/", 2))
+    assert [row["rule"] for row in rows.values()] == [2]
 
 
 def test_what_a_policy_names_is_in_no_plan(told):

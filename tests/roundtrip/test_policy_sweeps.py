@@ -38,7 +38,7 @@ def policy(told, *rules, order=(), is_confirmed=True, **options):
     versions.put(run, Policy(rules, order), who="test")
     mark_and_conclude(run)
     if is_confirmed:
-        confirmed.confirm(run, who="test")
+        confirmed.confirm_marked(run, who="test")
     told.at(told.day + 0.1)
 
 
@@ -95,7 +95,7 @@ def test_a_document_that_nobody_confirmed_takes_nothing_and_stops_nothing(told):
         f"lakegc confirm {run.repository.id} policy_is_confirmed --run {run.key}"
         in (facts["waits"])
     )
-    confirmed.confirm(run, who="test")
+    confirmed.confirm_marked(run, who="test")
     told.at(10)
     run, mark = marked(told)
     assert mark.addresses(run) == sorted([logs, garbage])
@@ -120,13 +120,13 @@ def test_a_run_that_looked_at_another_document_or_none_confirms_nothing(told):
     told.at(9)
     run, _ = marked(told)
     with pytest.raises(VerdictError, match="did not look at a retention policy"):
-        confirmed.confirm(run, who="test")
+        confirmed.confirm_marked(run, who="test")
     told.at(10)
     policy(told, rule("main/logs/", 3), is_confirmed=False)
     run, _ = marked(told)
     versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
     with pytest.raises(VerdictError, match=r"looked at version 1 .* version 2 counts now"):
-        confirmed.confirm(run, who="test")
+        confirmed.confirm_marked(run, who="test")
 
 
 def test_a_rule_above_its_share_waits_and_the_others_go(told):

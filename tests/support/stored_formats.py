@@ -20,8 +20,9 @@ from spark_core.checks.verdict_document import Verdict
 from spark_core.lock import lease_log
 from spark_core.mark import holds
 from spark_core.model import RunKey
-from spark_core.policies import versions
+from spark_core.policies import confirmed, versions
 from spark_core.policies.document import Period, Policy, Rule
+from spark_core.policies.removal import record
 from spark_core.records import journal
 from spark_core.records.manifest import Manifest, Part
 from spark_core.report import Check, Group, Report, values
@@ -41,6 +42,27 @@ CONFIRMED = confirmation.Confirmation(
 )
 POLICY = Policy((Rule("main", "logs/", {"all": Period(weeks=2)}),), ("main",))
 VERSION = versions.Version(1, INSTANCE, POLICY.content(), POLICY.digest, "ann@host", AT)
+CONFIRMED_POLICY = confirmed.ConfirmedPolicy(POLICY.digest, 1, INSTANCE, "ann@host", AT)
+PLANNED = record.Planned(1, "main", "a" * 64, f"lakegc-remove-{RUN}-1")
+BEGUN = record.Begun(str(RUN), INSTANCE, 1, POLICY.digest, "ann@host", AT, (PLANNED,))
+OUTCOME = record.Outcome(
+    run=str(RUN),
+    rule=1,
+    branch="main",
+    prefix="main/logs/",
+    state="removed",
+    found="",
+    entries=2,
+    size_bytes=200,
+    reset_entries=0,
+    reset_bytes=0,
+    commit="b" * 64,
+    work_commit="c" * 64,
+    ended=AT,
+    undo_until=AT + timedelta(days=7),
+    left=None,
+)
+UNDONE = record.Undone(str(RUN), 1, "main", "b" * 64, "ann@host", AT)
 MANIFEST = Manifest(
     table="expired_addresses",
     repository="repo",
@@ -175,6 +197,30 @@ KINDS = {
         VERSION.to_json,
         lambda data: versions.Version.from_json(data, name=lakegc_keys.policy_key(1)),
         VERSION,
+    ),
+    "confirmed-policy": Kind(
+        confirmed.ConfirmedPolicy,
+        CONFIRMED_POLICY.to_json,
+        lambda data: confirmed.ConfirmedPolicy.from_json(data, name="confirmed"),
+        CONFIRMED_POLICY,
+    ),
+    "removal": Kind(
+        record.Begun,
+        BEGUN.to_json,
+        lambda data: record.Begun.from_json(data, name="begun.json"),
+        BEGUN,
+    ),
+    "removal-outcome": Kind(
+        record.Outcome,
+        OUTCOME.to_json,
+        lambda data: record.Outcome.from_json(data, name="rule-0001.json"),
+        OUTCOME,
+    ),
+    "removal-undone": Kind(
+        record.Undone,
+        UNDONE.to_json,
+        lambda data: record.Undone.from_json(data, name="undone-0001.json"),
+        UNDONE,
     ),
     "manifest": Kind(
         Manifest,

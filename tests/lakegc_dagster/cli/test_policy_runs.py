@@ -111,6 +111,24 @@ def test_a_run_shows_what_the_policy_names_and_deletes_none_of_it(place, marked)
     assert place.repository.get("main", "logs/old") == b"logs/old"
 
 
+REMOVES = """\
+rules:
+- {filter: {prefix: main/logs/}, effect: remove, expiration: {weeks: 2}}
+- {expiration: {days: 60}}
+"""
+
+
+def test_what_if_shows_what_rules_remove_apart_from_what_expires(place, marked):
+    told = place.lakegc("retention", "what-if", place.name, policy=REMOVES)
+    assert told.exit_code == 0, told.output
+    expires, _, removed = told.stdout.partition("Would be removed from")
+    assert "main/logs/" not in expires
+    assert re.search(r"^2: \(everywhere\) +- +0 +0 bytes$", expires, re.MULTILINE)
+    assert re.search(r"^1: main/logs/ +named +1 +8 bytes", removed, re.MULTILINE)
+    assert re.search(r"Rule 1, the largest entries\s[^R]*logs/old", removed)
+    assert "rule 1 keeps 1 too young" in removed
+
+
 def test_expire_takes_what_a_confirmed_policy_names_and_leaves_all_else(place, marked):
     place.repository.write_unlinked("main", "data/lost", b"never linked")
     refused = place.lakegc("expire", place.name)

@@ -5,7 +5,7 @@ import pytest
 from lakefs_sdk.exceptions import UnauthorizedException
 
 from lakegc_dagster.sandbox import server
-from lakegc_dagster.sandbox.policies import NEEDS, Policy
+from lakegc_dagster.sandbox.policies import NEEDS, NEEDS_OF_EACH_PATH, Policy
 
 REPOSITORY = "arn:lakefs:fs:::repository/demo"
 
@@ -126,4 +126,4 @@ def test_every_call_of_the_api_has_its_needs_told():
     ]
     endpoints = [endpoint for room in (*rooms, server.routes_gc) for endpoint in room.ENDPOINTS]
     asked = {endpoint.name for endpoint in endpoints if not endpoint.public}
-    assert asked == set(NEEDS) | for_any_user
+    assert asked == set(NEEDS) | set(NEEDS_OF_EACH_PATH) | for_any_user

@@ -298,14 +298,58 @@ def test_the_message_names_the_file_and_all_faults():
 @pytest.mark.parametrize(
     ("parts", "named"),
     [
-        ({"effect": "remove"}, "does not remove entries"),
         ({"expiration": {"uncommitted": {"days": 1}}}, "does not expire staged objects"),
         ({"uncommitted_expiration": {"days": 1}}, "does not expire staged objects"),
-        ({"effect": "delete"}, "wanted expire"),
+        ({"effect": "delete"}, "wanted expire or remove"),
     ],
 )
 def test_what_this_version_does_not_do_is_refused_by_name(parts, named):
     assert any(named in fault for fault in faults(one_rule(**parts)))
+
+
+@pytest.mark.parametrize(
+    ("parts", "named"),
+    [
+        ({"expiration": {"all": {"days": 1}}}, "rules[0].filter: has no prefix, and a rule that"),
+        (
+            {"filter": {"prefix": "main/"}, "expiration": {"noncurrent": {"days": 1}}},
+            "rules[0].expiration.noncurrent: has no meaning for a rule that removes",
+        ),
+        (
+            {"filter": {"prefix": "main/"}, "noncurrent_expiration": {"days": 1}},
+            "rules[0].noncurrent_expiration: has no meaning for a rule that removes",
+        ),
+        (
+            {"filter": {"prefix": "main/"}, "expiration": {}},
+            "empty; wanted at least one of all, uncommitted",
+        ),
+        (
+            {"filter": {"prefix": "main/"}, "expiration": {"uncommitted": {"days": 0}}},
+            "expiration.uncommitted: is 0 days",
+        ),
+    ],
+)
+def test_a_rule_that_removes_names_its_branch_and_knows_other_actions(parts, named):
+    found = faults(json.dumps({"rules": [{"effect": "remove", **parts}]}))
+    assert any(named in fault for fault in found), found
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"expiration": {"all": {"days": 3}, "uncommitted": {"weeks": 1}}},
+        {"expiration": {"days": 3}, "uncommitted_expiration": {"weeks": 1}},
+    ],
+)
+def test_a_rule_that_removes_is_read_in_both_forms(parts):
+    document = {"rules": [{"filter": {"prefix": "main/x/"}, "effect": "remove", **parts}]}
+    jsonschema.validate(document, SCHEMA)
+    policy = read(json.dumps(document))
+    (found,) = policy.rules
+    assert found.removes
+    assert dict(found.periods) == {"all": Period(days=3), "uncommitted": Period(weeks=1)}
+    jsonschema.validate(policy.content(), SCHEMA)
+    assert read(policy.to_json()) == policy
 
 
 def test_branch_lifecycle_is_refused_by_name():

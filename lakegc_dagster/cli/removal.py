@@ -1,0 +1,261 @@
+"""`lakegc retention remove`, `undo` and `confirm`: entries that rules remove by a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lakegc_dagster.cli.common import FAILED, RepositoryType, RunKeyType, command_body
+from lakegc_dagster.cli.holds import open_now, who
+
+if TYPE_CHECKING:
+    from spark_core.model import RunKey
+    from spark_core.policies.removal import Named, Removal, Reverted
+    from spark_core.policies.versions import Version
+
+_repository = click.argument("repository", type=RepositoryType())
+
+# Why entries of a prefix stay, in words.
+_KEPT = {
+    "young": "too young",
+    "introduced": "old, but a young commit touched the path",
+    "held": "kept by a hold",
+    "restaged": "written again and not committed",
+    "unnamed": "old, with a path that is no UTF-8",
+    "missing": "staged, without an object in the store",
+}
+
+
+@click.command("remove")
+@_repository
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@command_body
+def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> int:
+    """Remove what the rules with `effect: remove` name, by a commit on each rule's branch.
+
+    Deletes no object: `lakegc retention undo` reverts the commits as long as the garbage collection
+    rules keep what was there before. Staged entries are reset only if that was confirmed apart;
+    they cannot come back. A branch that cannot be written to is named, stays as it was, and is
+    tried again by the next removal.
+
+    \b
+    Examples:
+      lakegc retention remove my-repo --dry-run
+      lakegc retention remove my-repo
+    """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+    with ExitStack() as stack:
+        from spark_core.policies import removal
+
+        run = open_now(config, stack, repository)
+        done = removal.remove(run, who=who(), dry_run=dry_run)
+        _show_removal(repository, str(run.key), done, dry_run=dry_run)
+        return 0 if done.is_as_wanted else FAILED
+
+
+@click.command("undo")
+@_repository
+@click.argument("key", metavar="RUN", type=RunKeyType())
+@command_body
+def retention_undo(config: Path | None, repository: str, key: RunKey) -> int:
+    """Revert the commits of a removal, as long as the rules keep what was there before.
+
+    RUN is the run key that `lakegc retention remove` showed. Staged entries that were reset stay
+    lost. The command may be given again: what is reverted stays reverted.
+
+    \b
+    Example:
+      lakegc retention undo my-repo 2026-11-20T02-00-00Z
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from spark_core.policies import removal
+
+        run = open_now(config, stack, repository)
+        done = removal.undo(run, key, who=who())
+        _show_undone(repository, key, done)
+        return 0 if all(each.is_as_wanted for each in done) else FAILED
+
+
+@click.command("confirm")
+@_repository
+@click.argument("digest")
+@click.option(
+    "--resets",
+    is_flag=True,
+    help="Confirm that staged entries may be reset, which cannot be undone.",
+)
+@command_body
+def retention_confirm(config: Path | None, repository: str, digest: str, *, resets: bool) -> int:
+    """Confirm the policy by its DIGEST, so that `lakegc retention remove` may carry it out.
+
+    DIGEST is the beginning of the policy's digest, at least 12 characters. Look first at what the
+    policy names (`lakegc retention remove REPOSITORY --dry-run`). A policy of which objects expire
+    is confirmed after a mark (`lakegc confirm`).
+
+    \b
+    Examples:
+      lakegc retention confirm my-repo 1f0c2a9b77d1
+      lakegc retention confirm my-repo 1f0c2a9b77d1 --resets
+    """  # noqa: D301 - as above
+    with ExitStack() as stack:
+        from lakegc_dagster import console
+        from spark_core.policies import confirmed, removal
+
+        run = open_now(config, stack, repository)
+        version = removal.newest(run)
+        _require_this_one(version, digest, resets=resets)
+        made = (confirmed.confirm_resets if resets else confirmed.confirm)(run, version, who())
+        what = "may reset staged entries" if resets else "may be carried out"
+        console.console().print(
+            f"confirmed by {made.who}: version {version.number} of the retention policy of "
+            f"{repository} {what} (digest {version.policy_digest})",
+            markup=False,
+            soft_wrap=True,
+        )
+    return 0
+
+
+def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:
+    """Refuse to confirm another document than the one that counts.
+
+    Raises:
+        SettingsError: If the digest is too short or another one, or objects expire by the policy.
+    """
+    from spark_core.errors import SettingsError
+
+    if len(digest) < 12 or not version.policy_digest.startswith(digest):
+        raise SettingsError(
+            f"the digest of version {version.number} of the policy is {version.policy_digest}, and "
+            f"not {digest!r}",
+            "Look at what it names, and give at least 12 characters of that digest.",
+        )
+    policy = version.policy
+    if not resets and policy is not None and not all(rule.removes for rule in policy.rules):
+        raise SettingsError(
+            f"objects expire by version {version.number} of the policy, which cannot be undone, "
+            "and a mark shows which",
+            "Mark, look at the report, and confirm the policy with `lakegc confirm REPOSITORY "
+            "policy_is_confirmed --run KEY`.",
+        )
+
+
+def show_removed(named: Sequence[Named], title: str) -> None:
+    """Show what removal rules name, apart from what expires, with their largest and newest."""
+    from lakegc_dagster import console
+    from spark_core.plain_text import bytes_text, visible
+
+    shown = console.console()
+    shown.print(console.table(title, _COLUMNS, [_row(each) for each in named]))
+    for words in ("largest", "newest"):
+        for each in named:
+            rows = [
+                (visible(path), f"{date:%Y-%m-%d %H:%M}", bytes_text(size))
+                for path, date, size in _examples(each, words)
+            ]
+            if rows:
+                columns = ("path", "written (UTC)", "bytes")
+                heading = f"Rule {each.outcome.rule}, the {words} entries"
+                shown.print(console.table(heading, columns, rows))
+    _show_words(named)
+
+
+_COLUMNS = ("rule", "what became of it", "entries", "bytes", "staged", "commit", "undo until (UTC)")
+
+
+def _examples(named: Named, words: str) -> list[tuple[str, datetime, int]]:
+    if words == "largest":
+        return [(path, date, size) for size, path, date in named.found.largest]
+    return [(path, date, size) for date, path, size in named.found.newest]
+
+
+def _row(named: Named) -> tuple[str, ...]:
+    from spark_core.plain_text import bytes_text
+
+    outcome = named.outcome
+    until = "as long as there are no rules"
+    if outcome.undo_until is not None:
+        until = f"{outcome.undo_until:%Y-%m-%d %H:%M}"
+    return (
+        f"{outcome.rule}: {outcome.prefix}",
+        outcome.state.replace("_", " "),
+        f"{outcome.entries:,}",
+        bytes_text(outcome.size_bytes),
+        f"{outcome.reset_entries:,}",
+        (outcome.commit or "-")[:12],
+        "-" if outcome.commit is None else until,
+    )
+
+
+def _show_words(named: Sequence[Named]) -> None:
+    """Say why entries stay, and what is wrong with a rule."""
+    from lakegc_dagster import console
+    from spark_core.plain_text import visible
+
+    shown = console.console()
+    for each in named:
+        kept = each.found.kept + each.staged.kept
+        words = ", ".join(f"{kept[why]:,} {_KEPT[why]}" for why in _KEPT if kept[why])
+        if words:
+            shown.print(f"rule {each.outcome.rule} keeps {words}", markup=False, soft_wrap=True)
+        if each.outcome.found:
+            text = f"rule {each.outcome.rule}: {visible(each.outcome.found)}"
+            shown.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+def _show_removal(repository: str, key: str, done: Removal, *, dry_run: bool) -> None:
+    from lakegc_dagster import console
+
+    shown = console.console()
+    what = "Would be removed from" if dry_run else "Removal from"
+    show_removed(done.named, f"{what} {repository}, run {key}")
+    for name in done.left:
+        shown.print(
+            f"Branch {name} is left by another removal; a removal deletes it a day after that one "
+            "began.",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+    digest = done.version.policy_digest
+    if dry_run:
+        text = f"Nothing was changed. The policy is version {done.version.number}, digest {digest}."
+    elif any(each.outcome.commit for each in done.named):
+        text = f"No object was deleted. undo     lakegc retention undo {repository} {key}"
+    else:
+        text = "No commit was made."
+    shown.print(text, markup=False, soft_wrap=True)
+
+
+def _show_undone(repository: str, key: RunKey, done: Sequence[Reverted]) -> None:
+    from lakegc_dagster import console
+    from spark_core.plain_text import visible
+
+    shown = console.console()
+    words = {"before": "reverted before", "too_late": "too late"}
+    rows = [
+        (
+            str(each.rule),
+            each.branch,
+            words.get(each.state, each.state),
+            (each.commit or "-")[:12],
+            "-" if each.until is None else f"{each.until:%Y-%m-%d %H:%M}",
+        )
+        for each in done
+    ]
+    columns = ("rule", "branch", "what became of it", "commit", "possible until (UTC)")
+    shown.print(console.table(f"Undo of removal {key} of {repository}", columns, rows))
+    for each in done:
+        if each.found:
+            text = f"rule {each.rule}: {visible(each.found)}"
+            shown.print(text, style="yellow", markup=False, soft_wrap=True)
+        if each.reset_entries:
+            shown.print(
+                f"rule {each.rule}: {each.reset_entries:,} staged entries were reset, and cannot "
+                "come back",
+                markup=False,
+                soft_wrap=True,
+            )

@@ -1,0 +1,159 @@
+"""`lakegc retention remove`, `undo`, `confirm` and `what-if` on a sandbox, without Spark."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox
+from tests.support.command_line import settings_on
+from tests.support.sandbox_repository import SandboxRepository, SandboxServer
+
+LOGS = "rules: [{filter: {prefix: main/logs/}, effect: remove, expiration: {weeks: 2}}]"
+STAGED = """rules:
+- filter: {prefix: main/inbox/}
+  effect: remove
+  expiration: {uncommitted: {weeks: 2}}
+"""
+BOTH = f"{LOGS[:-1]}, {{expiration: {{days: 60}}}}]"
+SETTINGS = """\
+[server]
+endpoint = "{{endpoint}}"
+[storage]
+local_path = "{{blockstore}}"
+[repositories.{name}]
+policies = "sweep"
+"""
+
+
+class Place:
+    """A sandbox with entries of 30 and 10 days, and the command line on it."""
+
+    def __init__(self, sandbox, folder):
+        now = datetime.now(UTC)
+        with sandbox.clock.at(now - timedelta(days=30)):
+            self.repository = SandboxRepository(SandboxServer.of(sandbox))
+            self.commit("logs/old", "data/old")
+        with sandbox.clock.at(now - timedelta(days=10)):
+            self.commit("logs/young")
+        self.sandbox, self.name, self.folder = sandbox, self.repository.name, folder
+        self.env = settings_on(sandbox, folder, SETTINGS.format(name=self.name))
+
+    def commit(self, *paths):
+        for path in paths:
+            self.repository.upload("main", path, path.encode())
+        self.repository.commit("main")
+
+    def retention(self, *words, policy=None, policies="sweep"):
+        if policy is not None:
+            file = self.folder / "policy.yml"
+            file.write_text(policy)
+            words = (*words, "--policy-file", str(file))
+        switch = {f"LAKEGC__REPOSITORIES__{self.name.upper()}__POLICIES": policies}
+        return CliRunner().invoke(main, ["retention", *words], env={**self.env, **switch})
+
+    def set(self, policy):
+        """Set a policy; return its digest."""
+        made = self.retention("set", self.name, policy=policy)
+        assert made.exit_code == 0, made.output
+        return re.search(r"digest ([0-9a-f]{64})", made.stdout)[1]
+
+    def paths(self):
+        return set(self.repository.entries("main"))
+
+
+@pytest.fixture
+def place(tmp_path):
+    with Sandbox(tmp_path / "sandbox") as sandbox:
+        yield Place(sandbox, tmp_path)
+
+
+def test_entries_are_shown_confirmed_removed_and_brought_back(place):
+    digest = place.set(LOGS)
+    looked = place.retention("remove", place.name, "--dry-run", policies="off")
+    assert looked.exit_code == 0, looked.output
+    assert re.search(r"^1: main/logs/ +named +1 +8 bytes +0 +- +- *$", looked.stdout, re.MULTILINE)
+    assert "rule 1 keeps 1 too young" in looked.stdout
+    assert f"Nothing was changed. The policy is version 1, digest {digest}." in looked.stdout
+    refused = place.retention("remove", place.name)
+    assert refused.exit_code == 1
+    assert f"lakegc retention confirm {place.name} {digest[:12]}" in refused.stderr
+    confirmed = place.retention("confirm", place.name, digest[:12])
+    assert confirmed.exit_code == 0, confirmed.output
+    assert "may be carried out" in confirmed.stdout
+    removed = place.retention("remove", place.name)
+    assert removed.exit_code == 0, removed.output
+    assert place.paths() == {"data/old", "logs/young"}
+    assert "as long as there are no rules" in removed.stdout
+    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed.stdout)[1]
+    undone = place.retention("undo", place.name, key)
+    assert undone.exit_code == 0, undone.output
+    assert "reverted" in undone.stdout
+    assert place.paths() == {"data/old", "logs/old", "logs/young"}
+    assert "reverted before" in place.retention("undo", place.name, key).stdout
+
+
+def test_a_policy_of_another_digest_and_one_of_which_objects_expire_is_not_confirmed(place):
+    digest = place.set(BOTH)
+    for given in ("0" * 12, digest[:11], ""):
+        wrong = place.retention("confirm", place.name, given)
+        assert wrong.exit_code == 2
+        assert "give at least 12 characters" in wrong.stderr
+    expires = place.retention("confirm", place.name, digest)
+    assert expires.exit_code == 2
+    assert "policy_is_confirmed" in expires.stderr
+    assert place.retention("confirm", place.name, digest, "--resets").exit_code == 0
+
+
+def test_staged_entries_are_reset_after_their_own_confirmation(place):
+    with place.sandbox.clock.at(datetime.now(UTC) - timedelta(days=20)):
+        place.repository.upload("main", "inbox/old", b"x")
+    digest = place.set(STAGED)
+    place.retention("confirm", place.name, digest)
+    kept = place.retention("remove", place.name)
+    assert "1 staged entries were not reset" in kept.stdout
+    assert "inbox/old" in place.paths()
+    said = place.retention("confirm", place.name, digest, "--resets")
+    assert "may reset staged entries" in said.stdout
+
+
+def test_what_stops_a_rule_is_named_and_the_exit_code_says_so(place):
+    digest = place.set(LOGS)
+    place.retention("confirm", place.name, digest)
+    place.repository.upload("main", "data/draft", b"draft")
+    stopped = place.retention("remove", place.name)
+    assert stopped.exit_code == 1
+    assert "something is staged on branch main, for instance at 'data/draft'" in stopped.stdout
+    assert "No commit was made." in stopped.stdout
+
+
+def test_the_setting_is_needed_and_named(place):
+    digest = place.set(LOGS)
+    place.retention("confirm", place.name, digest)
+    refused = place.retention("remove", place.name, policies="mark")
+    assert refused.exit_code == 2
+    assert 'Set policies = "sweep" for the repository' in refused.stderr
+
+
+def test_what_if_of_rules_that_remove_needs_no_mark(place):
+    told = place.retention("what-if", place.name, policy=LOGS)
+    assert told.exit_code == 0, told.output
+    assert re.search(r"^1: main/logs/ +named +1 +8 bytes", told.stdout, re.MULTILINE)
+    assert place.paths() == {"data/old", "logs/old", "logs/young"}
+
+
+def test_a_removal_that_nobody_made_is_told(place):
+    refused = place.retention("undo", place.name, "2020-01-01T00-00-00Z")
+    assert refused.exit_code == 1
+    assert "there is no removal 2020-01-01T00-00-00Z" in refused.stderr
+
+
+def test_the_effects_of_a_policy_are_told_apart(place):
+    place.set(BOTH)
+    shown = place.retention("get", place.name).stdout
+    assert "effect expire: an object goes from the store" in shown
+    assert "effect remove: entries are removed by a commit" in shown
+    place.set(LOGS)
+    assert "effect expire" not in place.retention("get", place.name).stdout
