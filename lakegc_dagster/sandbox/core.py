@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lakegc_dagster.sandbox.blockstore import Blockstore
 from lakegc_dagster.sandbox.clock import SandboxClock
-from lakegc_dagster.sandbox.errors import not_found, read_only
+from lakegc_dagster.sandbox.errors import aborted, not_found, protected, read_only
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, State
 from lakegc_dagster.sandbox.trees import Trees
 from lakegc_dagster.sandbox.xids import IdSource
@@ -31,10 +32,17 @@ class Behaviour:
         while_dumping: Called between the parts of a refs dump with the name of the part just read
             (`commits`, `branches`, `tags`). It runs in the server's thread, which holds the lock,
             so it may change the sandbox through its modules.
+        protected: Patterns of protected branches: no staged writes, resets or commits there; merges
+            and reverts go through.
+        hook: Called with an event (`pre-commit`, `pre-merge`, `pre-revert`, `pre-delete-branch`)
+            and a branch; returns why an action of the repository refuses, or None. It runs in the
+            server's thread, which holds the lock.
     """
 
     uncommitted_page_rows: int | None = None
     while_dumping: Callable[[str], None] | None = None
+    protected: tuple[str, ...] = ()
+    hook: Callable[[str, str], str | None] | None = None
 
 
 @dataclass
@@ -98,6 +106,30 @@ class Core:
         if found is None:
             raise not_found("branch")
         return found
+
+    def require_unprotected(self, branch_id: str, what: str) -> None:
+        """Refuse to write to, or to commit to, a protected branch.
+
+        Args:
+            branch_id: The branch.
+            what: `write` or `commit`.
+
+        Raises:
+            ApiError: 403 if it is protected.
+        """
+        if any(fnmatchcase(branch_id, pattern) for pattern in self.behaviour.protected):
+            raise protected(what)
+
+    def ask_hook(self, event: str, branch_id: str) -> None:
+        """Let an action of the repository refuse an event.
+
+        Raises:
+            ApiError: 412 if it does.
+        """
+        hook = self.behaviour.hook
+        why = None if hook is None else hook(event, branch_id)
+        if why is not None:
+            raise aborted(event, self.ids.object_address().rpartition("/")[2], why)
 
     def commit(self, repository: RepositoryRecord, commit_id: str) -> CommitRecord:
         """Return a commit by its full id.

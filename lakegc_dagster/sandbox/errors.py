@@ -46,3 +46,15 @@ def read_only() -> ApiError:
 def no_data(headers: dict[str, str] | None = None) -> ApiError:
     """Make a 410: the entry exists, but its object is not in the store."""
     return ApiError(HTTPStatus.GONE, "No data", headers)
+
+
+def protected(what: str) -> ApiError:
+    """Make a 403: a branch protection rule blocks it (`write` or `commit`)."""
+    return ApiError(HTTPStatus.FORBIDDEN, f"cannot {what} to protected branch")
+
+
+def aborted(event: str, run_id: str, why: str) -> ApiError:
+    """Make a 412: an action of the repository refused an event."""
+    return ApiError(
+        HTTPStatus.PRECONDITION_FAILED, f"{event} hook aborted, run id '{run_id}': {why}"
+    )

@@ -1,12 +1,13 @@
 """Routes about objects: uploads, reads, listings, copies, deletions and staged addresses.
 
-A listing knows neither prefix nor delimiter: the collector reads whole branches.
+A listing knows no delimiter: the collector reads every entry under a prefix.
 """
 
 from __future__ import annotations
 
 from email.utils import format_datetime
 from http import HTTPStatus
+from itertools import takewhile
 
 from starlette.responses import Response
 
@@ -120,10 +121,11 @@ def _stat(call: Call) -> Response:
 def _list(call: Call) -> Response:
     repository = call.repository
     ref = resolve(call.core, repository, call.path("ref"))
-    after = call.text("after").encode()
+    after, prefix = call.text("after").encode(), call.text("prefix").encode()
+    listed = listing.entries(call.core, repository, ref, max(after, prefix))
     shown = (
         _json(call, repository, entry)
-        for entry in listing.entries(call.core, repository, ref, after)
+        for entry in takewhile(lambda entry: entry.path.startswith(prefix), listed)
         if entry.path != after
     )
     return answer(page(shown, call.amount(), offset=lambda row: row["path"]))
