@@ -8,6 +8,8 @@ from spark_core.lakefs.answer_types import (
     RefsDump,
     StorageConfig,
 )
+from spark_core.lakefs.branch_reads import ActionFile, BranchReads, Pull, StagedEntry
+from spark_core.lakefs.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
 from spark_core.lakefs.failures import NoSuchCallError
 from spark_core.lakefs.files import (
@@ -23,6 +25,10 @@ from spark_core.lakefs.walk import complete_refs, walk_refs
 
 __all__ = [
     "LONGEST_RETENTION_DAYS",
+    "ActionFile",
+    "BranchReads",
+    "BranchRefusedError",
+    "BranchWrites",
     "CallBudget",
     "Clock",
     "DiffsRead",
@@ -31,8 +37,10 @@ __all__ = [
     "NoSuchCallError",
     "PreparedCommits",
     "PreparedUncommitted",
+    "Pull",
     "RefsDump",
     "ServerOptions",
+    "StagedEntry",
     "StorageConfig",
     "SystemClock",
     "addresses_on",
