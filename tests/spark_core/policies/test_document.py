@@ -308,12 +308,6 @@ def test_what_this_version_does_not_do_is_refused_by_name(parts, named):
     assert any(named in fault for fault in faults(one_rule(**parts)))
 
 
-def test_branch_lifecycle_is_refused_by_name():
-    text = '{"rules": [{"expiration": {"days": 1}}], "branch_lifecycle": []}'
-    (fault,) = faults(text)
-    assert "branch_lifecycle: this version of lakegc does not delete stale branches" in fault
-
-
 @pytest.mark.parametrize(
     "expiration",
     [
