@@ -26,6 +26,7 @@ EXPLANATIONS = "explanations"
 JOURNAL = "journal"
 
 # Folders of the namespace as a whole.
+BRANCHES = f"{ROOT}branches/"
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
@@ -104,6 +105,27 @@ def hold_key(name: str) -> str:
 def policy_key(number: int) -> str:
     """Return the key of a version of the retention policy."""
     return f"{POLICIES}{number:010d}.json"
+
+
+def branch_mark_key(mark: RunKey) -> str:
+    """Return the key of a mark of stale branches."""
+    return f"{BRANCHES}{mark}/_marked.json"
+
+
+def branch_confirmation_key(mark: RunKey) -> str:
+    """Return the key of the confirmation of a mark of stale branches."""
+    return f"{BRANCHES}{mark}/_confirmed.json"
+
+
+def branch_step_key(mark: RunKey, number: int, step: str) -> str:
+    """Return the key of the record of a step: what was, or is about to be, done to a branch.
+
+    Args:
+        mark: The mark.
+        number: Number of the branch in it, from 1 on.
+        step: `going`, `gone` or `back`.
+    """
+    return f"{BRANCHES}{mark}/{number:06d}.{step}.json"
 
 
 def lease_key(epoch: int, number: int) -> str:

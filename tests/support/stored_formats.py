@@ -21,6 +21,7 @@ from spark_core.lock import lease_log
 from spark_core.mark import holds
 from spark_core.model import RunKey
 from spark_core.policies import versions
+from spark_core.policies.branches import marked
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.records import journal
 from spark_core.records.manifest import Manifest, Part
@@ -41,6 +42,23 @@ CONFIRMED = confirmation.Confirmation(
 )
 POLICY = Policy((Rule("main", "logs/", {"all": Period(weeks=2)}),), ("main",))
 VERSION = versions.Version(1, INSTANCE, POLICY.content(), POLICY.digest, "ann@host", AT)
+STALE = marked.MarkedBranch(
+    "dev", "a" * 64, goes=True, why="policy 1 (dev)", policy=1, is_hidden=False, staged=""
+)
+KEPT = marked.MarkedBranch(
+    "main",
+    "b" * 64,
+    goes=False,
+    why="it is the default branch",
+    policy=None,
+    is_hidden=False,
+    staged="",
+)
+BRANCH_MARK = marked.BranchMark(str(RUN), INSTANCE, 1, POLICY.digest, "ann@host", AT, (STALE, KEPT))
+BRANCH_CONFIRMATION = marked.BranchConfirmation(
+    str(RUN), BRANCH_MARK.digest, ("dev",), "ann@host", AT
+)
+BRANCH_STEP = marked.new_step(BRANCH_MARK, 1, "going", days=30, who="ann@host", now=AT)
 MANIFEST = Manifest(
     table="expired_addresses",
     repository="repo",
@@ -175,6 +193,24 @@ KINDS = {
         VERSION.to_json,
         lambda data: versions.Version.from_json(data, name=lakegc_keys.policy_key(1)),
         VERSION,
+    ),
+    "branch-mark": Kind(
+        marked.BranchMark,
+        BRANCH_MARK.to_json,
+        lambda data: marked.BranchMark.from_json(data, name="_marked.json"),
+        BRANCH_MARK,
+    ),
+    "branch-confirmation": Kind(
+        marked.BranchConfirmation,
+        BRANCH_CONFIRMATION.to_json,
+        lambda data: marked.BranchConfirmation.from_json(data, name="_confirmed.json"),
+        BRANCH_CONFIRMATION,
+    ),
+    "branch-step": Kind(
+        marked.BranchStep,
+        BRANCH_STEP.to_json,
+        lambda data: marked.BranchStep.from_json(data, name="000001.going.json"),
+        BRANCH_STEP,
     ),
     "manifest": Kind(
         Manifest,
