@@ -38,6 +38,8 @@ INTERRUPTED_WORDS = {
     "confirm": "`lakegc runs` shows whether the mark is confirmed",
     "hold add": "`lakegc hold list` shows whether the hold is there",
     "hold remove": "`lakegc hold list` shows whether the hold is there",
+    "retention branches": "the same command goes on; `lakegc retention branches REPOSITORY` shows "
+    "what was deleted",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
     "metrics": "a file is replaced in one step or stays as it was",
@@ -64,6 +66,19 @@ class RunKeyType(click.ParamType[Any]):
             return value if isinstance(value, RunKey) else RunKey.parse(value)
         except SettingsError as wrong:
             self.fail(str(wrong), param, ctx)
+
+
+class RepositoryType(click.ParamType[Any]):
+    """A repository by its name or its URI."""
+
+    name = "repository"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take the name; something else is a usage error."""
+        name = value.removeprefix("lakefs://").removesuffix("/")
+        if not name or "/" in name:
+            self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
+        return name
 
 
 take_over_option = click.option(

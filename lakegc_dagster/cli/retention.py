@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakegc_dagster.cli.common import RunKeyType, command_body, read_settings
+from lakegc_dagster.cli.branches import branches
+from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.holds import open_now, who
 
 if TYPE_CHECKING:
     from spark_core.model import RunKey
     from spark_core.policies.document import Policy
+    from spark_core.policies.lifecycle import Lifecycle
     from spark_core.policies.versions import Version
     from spark_core.run import Run
 
@@ -24,19 +26,7 @@ _EFFECT = (
 )
 
 
-class _RepositoryType(click.ParamType[Any]):
-    """A repository by its name or its URI."""
-
-    name = "repository"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name = value.removeprefix("lakefs://").removesuffix("/")
-        if not name or "/" in name:
-            self.fail(f"{value!r} is no repository, like my-repo or lakefs://my-repo/", param, ctx)
-        return name
-
-
-_repository = click.argument("repository", type=_RepositoryType())
+_repository = click.argument("repository", type=RepositoryType())
 _file = click.option(
     "--policy-file",
     "file",
@@ -59,9 +49,13 @@ def retention() -> None:
       lakegc retention get my-repo
       lakegc retention what-if my-repo --policy-file retention.json
       lakegc retention history my-repo
+      lakegc retention branches my-repo
       lakegc retention delete my-repo
       lakegc retention schema > retention.schema.json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
+
+
+retention.add_command(branches)
 
 
 @retention.command("set")
@@ -312,7 +306,10 @@ def _show(repository: str, version: Version, policy: Policy) -> None:
         for number, rule in enumerate(policy.rules, start=1)
     ]
     columns = ("rule", "prefix", "status", "effect", "what")
-    shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    if rows:
+        shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    if policy.branch_lifecycle is not None:
+        _show_lifecycle(repository, policy.branch_lifecycle)
     if policy.branch_order:
         shown.print(f"branch order  {', '.join(policy.branch_order)}", markup=False)
     shown.print(
@@ -321,16 +318,46 @@ def _show(repository: str, version: Version, policy: Policy) -> None:
         markup=False,
         soft_wrap=True,
     )
-    shown.print(_EFFECT, markup=False, soft_wrap=True)
+    if rows:
+        shown.print(_EFFECT, markup=False, soft_wrap=True)
+
+
+def _show_lifecycle(repository: str, lifecycle: Lifecycle) -> None:
+    from lakegc_dagster import console
+
+    shown = console.console()
+    rows = [
+        (
+            str(number),
+            ", ".join(policy.branches),
+            *(
+                "-" if days is None else f"{days:,}"
+                for days in (policy.max_inactivity_days, policy.max_age_days)
+            ),
+        )
+        for number, policy in enumerate(lifecycle.policies, start=1)
+    ]
+    columns = ("policy", "branches", "days without work", "days since it was made")
+    shown.print(console.table(f"Stale branches of {repository}", columns, rows))
+    kept = f"; never {', '.join(lifecycle.keep)}" if lifecycle.keep else ""
+    staged = "with" if lifecycle.delete_staged else "never with"
+    shown.print(
+        f"branches go {staged} staged entries, and can be made again for {lifecycle.undo_days:,} "
+        f"days{kept}. `lakegc retention branches {repository}` shows which.",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _words(policy: Policy) -> list[str]:
+    section = policy.branch_lifecycle
+    count = 0 if section is None else len(section.policies)
     return [
         rule.words(number, action).removeprefix("policy ")
         + ("" if rule.is_enabled else " (disabled)")
         for number, rule in enumerate(policy.rules, start=1)
         for action in rule.periods
-    ]
+    ] + ([f"{count:,} for stale branches"] if count else [])
 
 
 def _absent_branches(policy: Policy, there: set[str]) -> list[str]:

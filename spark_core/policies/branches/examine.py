@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeVar
 
+from spark_core.clocks import SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
@@ -24,6 +25,7 @@ from spark_core.policies.branches.decide import MOST_STAGED, Dates, Staged, Step
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.run import Run
+from spark_core.run.preconditions import SERVER_CLOCK
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -71,6 +73,7 @@ def examine(
 
     Raises:
         IncompleteReadError: If the server does not show the default branch, or a commit.
+        UnsafePlanError: If the clocks of the server and this machine differ too much.
     """
     found = _Reading(run, lifecycle)
     found.by_name(only)
@@ -140,6 +143,7 @@ class _Reading:
                 "Run again; for some seconds after a repository is deleted, the server shows it "
                 "without branches.",
             )
+        _require_clock(run)
         self.visible = reads.visible(name)
         margin: timedelta = run.options.clock_margin + run.options.accepted_skew
         self.terms = Terms(
@@ -250,6 +254,14 @@ class _Reading:
             return {}
         prefix = self.run.server.table_prefix(self.run.repository.id)
         return metaranges_written_at(self.run, prefix)(ids)
+
+
+def _require_clock(run: Run) -> None:
+    """Refuse if this machine's time is wrong: on one that is ahead, every branch looks stale."""
+    limit, clock = run.options.max_clock_skew, run.environment.clock
+    require_near(run.server.clock_reading, SERVER_CLOCK, at_most=limit)
+    if isinstance(clock, SystemClock):
+        require_not_set_back(clock.ahead, at_most=limit)
 
 
 class _HookReader:

@@ -253,7 +253,7 @@ def confirm(run: Run, key: RunKey, *, who: str, only: Collection[str] = ()) -> B
         since=run.now(),
     )
     where = lakegc_keys.branch_confirmation_key(key)
-    return _put(run.store, where, confirmed, "a confirmation of this mark; mark anew")
+    return _put(run.store, where, confirmed, "a confirmation of this mark")
 
 
 def load(run: Run, key: RunKey) -> BranchMark:
@@ -396,7 +396,9 @@ def _put(store: ObjectStore, where: str, record: _Record, what: str) -> _Record:
         there: Any = type(record).from_json(store.read(where), name=where)
         # It is ours if the first answer was lost and the client asked again.
         if there != record:
-            raise SettingsError(f"there is already {what} (by {there.who}).") from None
+            raise SettingsError(
+                f"there is already {what} (by {there.who})", "Run again for a mark of its own."
+            ) from None
     return record
 
 

@@ -1,6 +1,8 @@
 """The section `branch_lifecycle` of a policy: what it says, and what is refused with its place."""
 
 import json
+import re
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -67,6 +69,14 @@ def test_the_section_is_read_as_it_is_written():
             undo_days=14,
         ),
     )
+
+
+def test_the_example_of_the_docs_is_read():
+    page = Path(__file__).parents[3] / "docs" / "object-retention-branches.md"
+    shown = re.search(r"```json\n(.*?)```", page.read_text(), re.DOTALL)[1]
+    section = read(shown).branch_lifecycle
+    assert section.policy_of("users-ann")[2].max_inactivity_days == 30
+    assert (section.keep, section.undo_days) == (("release-[0-9]*",), 30)
 
 
 def test_what_is_left_out_keeps_what_is_staged_and_gives_thirty_days():

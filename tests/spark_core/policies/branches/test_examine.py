@@ -1,13 +1,21 @@
 """What decides about branches, as it is read from a server, and what reading it costs."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from lakegc_dagster.sandbox import refs
 from lakegc_dagster.sandbox.state import BranchRecord, PullRecord
-from spark_core.errors import CorruptTableError, IncompleteReadError, NotFoundError, SettingsError
+from spark_core.clocks import ClockReading
+from spark_core.errors import (
+    CorruptTableError,
+    IncompleteReadError,
+    NotFoundError,
+    SettingsError,
+    UnsafePlanError,
+)
+from spark_core.lakefs import LakeFSServer
 from spark_core.mark import holds
 from spark_core.policies import versions
 from spark_core.policies.branches import examine, marked
@@ -263,6 +271,16 @@ def test_a_mark_that_was_edited_or_moved_is_refused(world):
     store.put(f"{folder}{made.mark}/_marked.json", json.dumps(document).encode())
     with pytest.raises(CorruptTableError, match="edited or damaged"):
         marked.load(world.run(), made.key)
+
+
+def test_a_machine_whose_clock_is_ahead_decides_nothing(world, monkeypatch):
+    world.branch("dev-old")
+    began = datetime(2026, 11, 20, tzinfo=UTC)
+    hour = timedelta(hours=1)
+    reading = ClockReading.of(began, sent=began + hour, received=began + hour)
+    monkeypatch.setattr(LakeFSServer, "clock_reading", reading)
+    with pytest.raises(UnsafePlanError, match="the clock of the lakeFS server is 0:59:59 behind"):
+        world.mark()
 
 
 # cost
