@@ -27,6 +27,7 @@ JOURNAL = "journal"
 POLICY_DELETIONS = "policydeletions"
 
 # Folders of the namespace as a whole.
+BRANCHES = f"{ROOT}branches/"
 HOLDS = f"{ROOT}holds/"
 LEASE = f"{ROOT}lease/"
 POLICIES = f"{ROOT}policies/"
@@ -123,6 +124,27 @@ def confirmed_resets_key(policy_digest: str) -> str:
 def removal(run: RunKey | str) -> str:
     """Return the folder of the record of a removal, ending in a slash."""
     return f"{REMOVALS}run_id={run}/"
+
+
+def branch_mark_key(mark: RunKey) -> str:
+    """Return the key of a mark of stale branches."""
+    return f"{BRANCHES}{mark}/_marked.json"
+
+
+def branch_confirmation_key(mark: RunKey) -> str:
+    """Return the key of the confirmation of a mark of stale branches."""
+    return f"{BRANCHES}{mark}/_confirmed.json"
+
+
+def branch_step_key(mark: RunKey, number: int, step: str) -> str:
+    """Return the key of the record of a step: what was, or is about to be, done to a branch.
+
+    Args:
+        mark: The mark.
+        number: Number of the branch in it, from 1 on.
+        step: `going`, `gone` or `back`.
+    """
+    return f"{BRANCHES}{mark}/{number:06d}.{step}.json"
 
 
 def lease_key(epoch: int, number: int) -> str:

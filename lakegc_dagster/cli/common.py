@@ -38,6 +38,8 @@ INTERRUPTED_WORDS = {
     "confirm": "`lakegc runs` shows whether the mark is confirmed",
     "hold add": "`lakegc hold list` shows whether the hold is there",
     "hold remove": "`lakegc hold list` shows whether the hold is there",
+    "retention branches": "the same command goes on; `lakegc retention branches REPOSITORY` shows "
+    "what was deleted",
     "rules set": "`lakegc rules get` shows the rules as the server has them",
     "rules delete": "`lakegc rules get` shows the rules as the server has them",
     "retention set": "`lakegc retention history` shows the versions that there are",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakegc_dagster.cli.branches import branches
 from lakegc_dagster.cli.common import RepositoryType, RunKeyType, command_body, read_settings
 from lakegc_dagster.cli.holds import open_now, who
 from lakegc_dagster.cli.removal import (
@@ -21,6 +22,7 @@ from lakegc_dagster.cli.removal import (
 if TYPE_CHECKING:
     from spark_core.model import RunKey
     from spark_core.policies.document import Policy
+    from spark_core.policies.lifecycle import Lifecycle
     from spark_core.policies.versions import Version
     from spark_core.run import Run
 
@@ -61,6 +63,7 @@ def retention() -> None:
       lakegc retention confirm my-repo 1f0c2a9b77d1
       lakegc retention remove my-repo
       lakegc retention undo my-repo 2026-11-20T02-00-00Z
+      lakegc retention branches my-repo
       lakegc retention delete my-repo
       lakegc retention schema > retention.schema.json
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
@@ -69,6 +72,7 @@ def retention() -> None:
 retention.add_command(retention_remove)
 retention.add_command(retention_undo)
 retention.add_command(retention_confirm)
+retention.add_command(branches)
 
 
 @retention.command("set")
@@ -340,7 +344,10 @@ def _show(repository: str, version: Version, policy: Policy) -> None:
         for number, rule in enumerate(policy.rules, start=1)
     ]
     columns = ("rule", "prefix", "status", "effect", "what")
-    shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    if rows:
+        shown.print(console.table(f"Retention policy of {repository}", columns, rows))
+    if policy.branch_lifecycle is not None:
+        _show_lifecycle(repository, policy.branch_lifecycle)
     if policy.branch_order:
         shown.print(f"branch order  {', '.join(policy.branch_order)}", markup=False)
     shown.print(
@@ -354,13 +361,42 @@ def _show(repository: str, version: Version, policy: Policy) -> None:
             shown.print(words, markup=False, soft_wrap=True)
 
 
+def _show_lifecycle(repository: str, lifecycle: Lifecycle) -> None:
+    from lakegc_dagster import console
+
+    shown = console.console()
+    rows = [
+        (
+            str(number),
+            ", ".join(policy.branches),
+            *(
+                "-" if days is None else f"{days:,}"
+                for days in (policy.max_inactivity_days, policy.max_age_days)
+            ),
+        )
+        for number, policy in enumerate(lifecycle.policies, start=1)
+    ]
+    columns = ("policy", "branches", "days without work", "days since it was made")
+    shown.print(console.table(f"Stale branches of {repository}", columns, rows))
+    kept = f"; never {', '.join(lifecycle.keep)}" if lifecycle.keep else ""
+    staged = "with" if lifecycle.delete_staged else "never with"
+    shown.print(
+        f"branches go {staged} staged entries, and can be made again for {lifecycle.undo_days:,} "
+        f"days{kept}. `lakegc retention branches {repository}` shows which.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
 def _words(policy: Policy) -> list[str]:
+    section = policy.branch_lifecycle
+    count = 0 if section is None else len(section.policies)
     return [
         rule.words(number, action).removeprefix("policy ")
         + ("" if rule.is_enabled else " (disabled)")
         for number, rule in enumerate(policy.rules, start=1)
         for action in rule.periods
-    ]
+    ] + ([f"{count:,} for stale branches"] if count else [])
 
 
 def _absent_branches(policy: Policy, there: set[str]) -> list[str]:

@@ -63,6 +63,7 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
     "dump_submit": _DUMP,
     "dump_status": _DUMP,
     "list_branches": (Need("fs:ListBranches"),),
+    "get_branch": (Need("fs:ReadBranch", _BRANCH),),
     "create_branch": (Need("fs:CreateBranch", "repository/{repository}/branch/{name}"),),
     "delete_branch": (Need("fs:DeleteBranch", _BRANCH),),
     "reset_branch": _REVERT,
@@ -99,6 +100,11 @@ NEEDS: Mapping[str, tuple[Need, ...]] = {
         Need("retention:PrepareGarbageCollectionUncommitted"),
     ),
     "get_range": _TABLE,
+    "get_branch_protection_rules": (Need("branches:GetBranchProtectionRules"),),
+    "set_branch_protection_rules": (Need("branches:SetBranchProtectionRules"),),
+    "list_pull_requests": (Need("pr:ListPullRequests"),),
+    "create_pull_request": (Need("pr:WritePullRequest"),),
+    "update_pull_request": (Need("pr:WritePullRequest"),),
 }
 
 

@@ -6,9 +6,10 @@ import heapq
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from lakegc_dagster.sandbox.core import COMMITTER, Core
-from lakegc_dagster.sandbox.errors import bad_request, conflict, not_found
+from lakegc_dagster.sandbox.errors import ApiError, bad_request, conflict, not_found
 from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord
 from spark_core.graveler import CommitRecord, Timestamp
 
@@ -156,7 +157,7 @@ def create_branch(
     """Make a branch at a commit and return that commit.
 
     Raises:
-        ApiError: 409 if it exists, 404 without source, 400 for an invalid name.
+        ApiError: 409 if it exists, 404 without source, 400 for an invalid name, 412 from a hook.
     """
     repository = core.writable(repository_id)
     if not _BRANCH_ID.fullmatch(branch_id):
@@ -166,6 +167,7 @@ def create_branch(
     if core.state.tag(repository.number, branch_id):
         raise conflict(f"tag ID {branch_id}: not unique")
     found = resolve(core, repository, source)
+    core.ask_hook("pre-create-branch", branch_id)
     core.state.put_branch(
         repository.number, BranchRecord(branch_id, found.commit.id, hidden=hidden)
     )
@@ -175,13 +177,16 @@ def create_branch(
 def delete_branch(core: Core, repository_id: str, branch_id: str) -> None:
     """Delete a branch and what is staged on it; objects stay in the store.
 
+    Branch protection is not looked at: the real server deletes a protected branch, too (lakeFS
+    71a45eeb1 `pkg/graveler/graveler.go`, `DeleteBranch`).
+
     Raises:
-        ApiError: 404 if there is none, 400 for the default branch.
+        ApiError: 404 if there is none, 403 for the default branch, 412 from a hook.
     """
     repository = core.writable(repository_id)
-    core.branch(repository, branch_id)
     if branch_id == repository.default_branch:
-        raise bad_request("cannot delete repository default branch")
+        raise ApiError(HTTPStatus.FORBIDDEN, "cannot delete repository default branch")
+    core.branch(repository, branch_id)
     core.ask_hook("pre-delete-branch", branch_id)
     core.state.delete_branch(repository.number, branch_id)
 

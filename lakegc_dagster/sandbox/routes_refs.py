@@ -53,6 +53,11 @@ def _list_branches(call: Call) -> Response:
     )
 
 
+def _get_branch(call: Call) -> Response:
+    branch = call.core.branch(call.repository, call.path("branch"))
+    return answer(_ref_json(branch.id, branch.commit_id))
+
+
 def _create_branch(call: Call) -> Response:
     body = call.body()
     commit = refs.create_branch(
@@ -210,6 +215,7 @@ _B = _R + "/branches/{branch}"
 ENDPOINTS = [
     Endpoint("GET", _R + "/branches", "list_branches", _list_branches),
     Endpoint("POST", _R + "/branches", "create_branch", _create_branch),
+    Endpoint("GET", _B, "get_branch", _get_branch),
     Endpoint("DELETE", _B, "delete_branch", _delete_branch),
     Endpoint("PUT", _B, "reset_branch", _reset_branch),
     Endpoint("PUT", _B + "/hard_reset", "hard_reset_branch", _hard_reset),

@@ -26,6 +26,7 @@ from lakegc_dagster.sandbox import (
     routes_objects,
     routes_refs,
     routes_repositories,
+    routes_reviews,
 )
 from lakegc_dagster.sandbox.accounts import Accounts, Credentials, User
 from lakegc_dagster.sandbox.clock import SandboxClock
@@ -46,6 +47,7 @@ def application(core: Core, accounts: Accounts, requests: Requests) -> Starlette
         *routes_refs.ENDPOINTS,
         *routes_objects.ENDPOINTS,
         *routes_gc.ENDPOINTS,
+        *routes_reviews.ENDPOINTS,
     ]
 
     async def unknown(_request: Request, _error: Exception) -> Response:

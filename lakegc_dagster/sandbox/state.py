@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS staged (
     PRIMARY KEY (repository, branch, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
     id TEXT PRIMARY KEY, repository INTEGER, kind TEXT, update_time TEXT, body TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pulls (
+    repository INTEGER, id TEXT, title TEXT, source TEXT, destination TEXT, status TEXT,
+    created TEXT, PRIMARY KEY (repository, id)) WITHOUT ROWID;
 """
 
 
@@ -69,6 +72,23 @@ class StagedChange:
 
     path: bytes
     entry: Entry | None
+
+
+@dataclass(frozen=True)
+class PullRecord:
+    """A pull request.
+
+    Attributes:
+        status: `open` or `closed`.
+        created: As the API shows it.
+    """
+
+    id: str
+    title: str
+    source: str
+    destination: str
+    status: str
+    created: str
 
 
 @dataclass(frozen=True)
@@ -166,7 +186,7 @@ class State:
     def delete_repository(self, number: int) -> None:
         """Delete a repository with all its rows; files stay."""
         with self.transaction():
-            for table in ("branches", "tags", "commits", "staged", "tasks"):
+            for table in ("branches", "tags", "commits", "staged", "tasks", "pulls"):
                 self._write(f"DELETE FROM {table} WHERE repository = ?", number)  # noqa: S608 - names from the line above
             self._write("DELETE FROM repositories WHERE number = ?", number)
 
@@ -325,6 +345,30 @@ class State:
     def drop_staged(self, repository: int, branch_id: str) -> None:
         """Delete the staged changes of a branch."""
         self._write("DELETE FROM staged WHERE repository = ? AND branch = ?", repository, branch_id)
+
+    # pull requests
+
+    def put_pull(self, repository: int, pull: PullRecord) -> None:
+        """Create or change a pull request."""
+        self._write(
+            "INSERT OR REPLACE INTO pulls VALUES (?, ?, ?, ?, ?, ?, ?)",
+            repository,
+            pull.id,
+            pull.title,
+            pull.source,
+            pull.destination,
+            pull.status,
+            pull.created,
+        )
+
+    def pulls(self, repository: int) -> list[PullRecord]:
+        """Return all pull requests by id."""
+        rows = self._rows(
+            "SELECT id, title, source, destination, status, created FROM pulls"
+            " WHERE repository = ? ORDER BY id",
+            repository,
+        )
+        return [PullRecord(*(str(value) for value in row)) for row in rows]
 
     # tasks
 

@@ -10,6 +10,8 @@ from spark_core.lakefs.answer_types import (
     RefsDump,
     StorageConfig,
 )
+from spark_core.lakefs.branch_reads import ActionFile, BranchReads, Pull, StagedEntry
+from spark_core.lakefs.branch_writes import BranchRefusedError, BranchWrites
 from spark_core.lakefs.entries import CallBudget, addresses_on, pages_of
 from spark_core.lakefs.failures import NoSuchCallError
 from spark_core.lakefs.files import (
@@ -27,6 +29,10 @@ from spark_core.lakefs.writes import MOST_PATHS, WriteRefusedError, Writes
 __all__ = [
     "LONGEST_RETENTION_DAYS",
     "MOST_PATHS",
+    "ActionFile",
+    "BranchReads",
+    "BranchRefusedError",
+    "BranchWrites",
     "CallBudget",
     "Clock",
     "DatedEntry",
@@ -37,8 +43,10 @@ __all__ = [
     "NoSuchCallError",
     "PreparedCommits",
     "PreparedUncommitted",
+    "Pull",
     "RefsDump",
     "ServerOptions",
+    "StagedEntry",
     "StorageConfig",
     "SystemClock",
     "WriteRefusedError",

@@ -22,6 +22,8 @@ from spark_core.lakefs.answer_types import (
     StorageConfig,
 )
 from spark_core.lakefs.answers import Body, unreadable
+from spark_core.lakefs.branch_reads import BranchReads
+from spark_core.lakefs.branch_writes import BranchWrites
 from spark_core.lakefs.calls import Call
 from spark_core.lakefs.options import ServerOptions
 from spark_core.lakefs.transport import OnAway, Transport
@@ -91,6 +93,16 @@ class LakeFSServer:
     def writes(self) -> Writes:
         """The calls that change a repository; no mark and no sweep makes any."""
         return Writes(self._transport)
+
+    @property
+    def branch_reads(self) -> BranchReads:
+        """Questions about what speaks for a branch."""
+        return BranchReads(self._transport, self._listed)
+
+    @property
+    def branch_writes(self) -> BranchWrites:
+        """Calls that make and delete branches."""
+        return BranchWrites(self._transport)
 
     def repository(self, repository_id: str) -> Repository:
         """Describe a repository.

@@ -15,8 +15,10 @@ from datetime import timedelta
 from typing import Any, Literal, get_args
 
 from spark_core.errors import SettingsError
-from spark_core.policies import places
-from spark_core.policies.places import Other, Pairs, UnreadableError, Value
+from spark_core.policies import lifecycle, places
+from spark_core.policies.lifecycle import Lifecycle
+from spark_core.policies.places import Pairs, UnreadableError, Value
+from spark_core.policies.places import shown as _shown
 
 Action = Literal["all", "noncurrent", "uncommitted"]
 Effect = Literal["expire", "remove"]
@@ -27,10 +29,6 @@ EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
 UNCOMMITTED: Action = "uncommitted"
 REMOVE: Effect = "remove"
-
-# What a document may ask for in the plan, and this version does not do. It is refused by name: a
-# rule that is overlooked is a promise that is not kept.
-BRANCH_LIFECYCLE = "branch_lifecycle"
 
 # The second form: key of a rule -> action.
 _BESIDE = {"noncurrent_expiration": "noncurrent", "uncommitted_expiration": UNCOMMITTED}
@@ -121,16 +119,22 @@ class Policy:
         branch_order: Branches of which the operator vouches that what stands on their main line was
             committed there, unless it stands on that of an earlier one. The default branch is
             always the first, unless it is named at another place.
+        branch_lifecycle: Which branches may go; None for none. A document with it may do without
+            rules.
     """
 
     rules: tuple[Rule, ...]
     branch_order: tuple[str, ...] = field(default=())
+    branch_lifecycle: Lifecycle | None = None
 
     def content(self) -> dict[str, Any]:
         """Return the document in its first form; JSON values only."""
+        section = self.branch_lifecycle
         return {
             **({"branch_order": list(self.branch_order)} if self.branch_order else {}),
-            "rules": [rule.content() for rule in self.rules],
+            # Digests of documents from before the section must stay as they are.
+            **({"rules": [rule.content() for rule in self.rules]} if self.rules else {}),
+            **({} if section is None else {lifecycle.SECTION: section.content()}),
         }
 
     def to_json(self) -> str:
@@ -257,16 +261,15 @@ class _RuleParser:
         return found
 
     def policy(self, root: Value) -> Policy | None:
-        found = self.keys(root, "", ("rules", "branch_order", BRANCH_LIFECYCLE))
+        found = self.keys(root, "", ("rules", "branch_order", lifecycle.SECTION))
         if found is None:
             return None
-        if BRANCH_LIFECYCLE in found:
-            self.fault(
-                found[BRANCH_LIFECYCLE],
-                BRANCH_LIFECYCLE,
-                "this version of lakegc does not delete stale branches",
-            )
+        section = None
+        if lifecycle.SECTION in found:
+            section = lifecycle.read_section(found[lifecycle.SECTION], self)
         order = self.branch_order(found["branch_order"]) if "branch_order" in found else ()
+        if "rules" not in found and lifecycle.SECTION in found:
+            return Policy((), order, section)
         if "rules" not in found:
             self.fault(root, "rules", "missing")
             return None
@@ -282,7 +285,7 @@ class _RuleParser:
                 "delete` ends a policy)",
             )
         rules = [self.rule(value, f"rules[{at}]") for at, value in enumerate(listed.content)]
-        return Policy(tuple(rule for rule in rules if rule is not None), order)
+        return Policy(tuple(rule for rule in rules if rule is not None), order, section)
 
     def branch_order(self, value: Value) -> tuple[str, ...]:
         if not isinstance(value.content, list):
@@ -435,17 +438,6 @@ class _RuleParser:
 
 def _below(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
-
-
-def _shown(value: Value) -> str:
-    content = value.content
-    if isinstance(content, Pairs):
-        return "a mapping"
-    if isinstance(content, list):
-        return "a list"
-    if isinstance(content, Other):
-        return content.text[:40]
-    return repr(content[:40]) if isinstance(content, str) else json.dumps(content)
 
 
 def _is_utf8(text: str) -> bool:

@@ -61,6 +61,18 @@ class Other:
     text: str
 
 
+def shown(value: Value) -> str:
+    """Show a value in the message of a fault."""
+    content = value.content
+    if isinstance(content, Pairs):
+        return "a mapping"
+    if isinstance(content, list):
+        return "a list"
+    if isinstance(content, Other):
+        return content.text[:40]
+    return repr(content[:40]) if isinstance(content, str) else json.dumps(content)
+
+
 class UnreadableError(ValueError):
     """The text is neither JSON nor YAML.
 

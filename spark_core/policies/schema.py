@@ -12,6 +12,7 @@ from spark_core.policies.document import (
     REMOVAL_ACTIONS,
     REMOVE,
 )
+from spark_core.policies.lifecycle import DEFAULT_UNDO_DAYS, MOST_PATTERNS, MOST_POLICIES
 
 _PERIOD: dict[str, Any] = {
     "type": "object",
@@ -91,6 +92,52 @@ _SECOND: dict[str, Any] = {
     "additionalProperties": False,
 }
 
+_DAYS = {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS}
+_PATTERNS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "string",
+        "pattern": r"^(?:[A-Za-z0-9_*?-]|\[!?(?:[A-Za-z0-9_](?:-[A-Za-z0-9_])?)+\])+$",
+    },
+    "maxItems": MOST_PATTERNS,
+    "uniqueItems": True,
+}
+
+_LIFECYCLE: dict[str, Any] = {
+    "type": "object",
+    "description": "Which branches may go when nobody works on them any more.",
+    "properties": {
+        "policies": {
+            "type": "array",
+            "description": "The first one that names a branch counts for it.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "branches": {**_PATTERNS, "minItems": 1},
+                    "max_age_days": _DAYS,
+                    "max_inactivity_days": _DAYS,
+                },
+                "required": ["branches"],
+                "anyOf": [{"required": ["max_age_days"]}, {"required": ["max_inactivity_days"]}],
+                "additionalProperties": False,
+            },
+            "minItems": 1,
+            "maxItems": MOST_POLICIES,
+        },
+        "keep": {**_PATTERNS, "description": "Patterns of branches that never go."},
+        "delete_staged": {
+            "type": "boolean",
+            "description": "Whether a branch may go with what is staged on it.",
+        },
+        "undo_days": {
+            **_DAYS,
+            "description": f"How long it can be made again; {DEFAULT_UNDO_DAYS} if left out.",
+        },
+    },
+    "required": ["policies"],
+    "additionalProperties": False,
+}
+
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "Object retention policy of a lakeFS repository",
@@ -108,8 +155,9 @@ SCHEMA: dict[str, Any] = {
             "minItems": 1,
             "maxItems": MOST_RULES,
         },
+        "branch_lifecycle": _LIFECYCLE,
     },
-    "required": ["rules"],
+    "anyOf": [{"required": ["rules"]}, {"required": ["branch_lifecycle"]}],
     "additionalProperties": False,
 }
 

@@ -8,6 +8,7 @@ from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.mark import holds
 from spark_core.policies import document, expirations, versions
 from spark_core.policies.document import Period, Policy, Rule
+from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.records import reading, tables
 from tests.support.told_repository import BEGIN, DAY, Told, rule
 
@@ -162,6 +163,16 @@ def test_an_expired_table_that_is_missing_leaves_branches_undecided(told):
 def test_without_a_policy_there_is_no_table(told):
     run, mark = told.marked()
     assert expirations.policy_expirations(run, mark) is None
+
+
+def test_a_policy_of_branches_alone_names_no_object(told):
+    told.committed("main", "logs/a")
+    told.at(99)
+    run, mark = told.marked()
+    section = Lifecycle((LifecyclePolicy(("*",), None, 1),))
+    versions.put(run, Policy((), (), section), who="test")
+    stored = run.keep(expirations.policy_expirations(run, mark))
+    assert (stored.manifest.rows, stored.manifest.facts["policy_objects"]) == (0, 0)
 
 
 def test_a_run_looks_at_the_policy_only_where_its_options_say_so(told):

@@ -21,6 +21,7 @@ from spark_core.lock import lease_log
 from spark_core.mark import holds
 from spark_core.model import RunKey
 from spark_core.policies import confirmed, versions
+from spark_core.policies.branches import marked
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.removal import record
 from spark_core.records import journal
@@ -63,6 +64,23 @@ OUTCOME = record.Outcome(
     left=None,
 )
 UNDONE = record.Undone(str(RUN), 1, "main", "b" * 64, "ann@host", AT)
+STALE = marked.MarkedBranch(
+    "dev", "a" * 64, goes=True, why="policy 1 (dev)", policy=1, is_hidden=False, staged=""
+)
+KEPT = marked.MarkedBranch(
+    "main",
+    "b" * 64,
+    goes=False,
+    why="it is the default branch",
+    policy=None,
+    is_hidden=False,
+    staged="",
+)
+BRANCH_MARK = marked.BranchMark(str(RUN), INSTANCE, 1, POLICY.digest, "ann@host", AT, (STALE, KEPT))
+BRANCH_CONFIRMATION = marked.BranchConfirmation(
+    str(RUN), BRANCH_MARK.digest, ("dev",), "ann@host", AT
+)
+BRANCH_STEP = marked.new_step(BRANCH_MARK, 1, "going", days=30, who="ann@host", now=AT)
 MANIFEST = Manifest(
     table="expired_addresses",
     repository="repo",
@@ -221,6 +239,24 @@ KINDS = {
         UNDONE.to_json,
         lambda data: record.Undone.from_json(data, name="undone-0001.json"),
         UNDONE,
+    ),
+    "branch-mark": Kind(
+        marked.BranchMark,
+        BRANCH_MARK.to_json,
+        lambda data: marked.BranchMark.from_json(data, name="_marked.json"),
+        BRANCH_MARK,
+    ),
+    "branch-confirmation": Kind(
+        marked.BranchConfirmation,
+        BRANCH_CONFIRMATION.to_json,
+        lambda data: marked.BranchConfirmation.from_json(data, name="_confirmed.json"),
+        BRANCH_CONFIRMATION,
+    ),
+    "branch-step": Kind(
+        marked.BranchStep,
+        BRANCH_STEP.to_json,
+        lambda data: marked.BranchStep.from_json(data, name="000001.going.json"),
+        BRANCH_STEP,
     ),
     "manifest": Kind(
         Manifest,

@@ -123,6 +123,7 @@ def test_every_call_of_the_api_has_its_needs_told():
         server.routes_repositories,
         server.routes_refs,
         server.routes_objects,
+        server.routes_reviews,
     ]
     endpoints = [endpoint for room in (*rooms, server.routes_gc) for endpoint in room.ENDPOINTS]
     asked = {endpoint.name for endpoint in endpoints if not endpoint.public}

@@ -89,7 +89,11 @@ def test_a_hook_refuses_an_event_on_a_branch(sdk, sandbox, repository):
     assert no.value.status == 412
     _branch(sdk, "side")
     sdk.branches.delete_branch(repository, "side")
-    assert asked == [("pre-commit", "main"), ("pre-delete-branch", "side")]
+    assert asked == [
+        ("pre-commit", "main"),
+        ("pre-create-branch", "side"),
+        ("pre-delete-branch", "side"),
+    ]
 
 
 def test_the_differences_of_two_commits_are_shown_under_a_prefix_and_in_pages(sdk, repository):

@@ -352,12 +352,6 @@ def test_a_rule_that_removes_is_read_in_both_forms(parts):
     assert read(policy.to_json()) == policy
 
 
-def test_branch_lifecycle_is_refused_by_name():
-    text = '{"rules": [{"expiration": {"days": 1}}], "branch_lifecycle": []}'
-    (fault,) = faults(text)
-    assert "branch_lifecycle: this version of lakegc does not delete stale branches" in fault
-
-
 @pytest.mark.parametrize(
     "expiration",
     [

@@ -254,7 +254,7 @@ def test_staged_entries_are_reset_only_if_that_was_confirmed_apart(world):
     world.at(5)
     world.write("main", "inbox/young", "data/other")
     world.at(6)
-    policy = world.policy(rule("main/inbox/", None, staged=3))
+    world.policy(rule("main/inbox/", None, staged=3))
     kept = world.outcome()
     assert (kept.state, kept.reset_entries) == ("nothing", 0)
     assert "1 staged entries were not reset" in kept.found

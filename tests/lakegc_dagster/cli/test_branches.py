@@ -1,0 +1,152 @@
+"""`lakegc retention branches` on a sandbox: mark, confirm, delete, undo, and what it says."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from click.testing import CliRunner
+
+from lakegc_dagster.cli.main import main
+from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
+from tests.support.command_line import WITH_REPO, settings_in_environment
+
+POLICY = """branch_lifecycle:
+  policies:
+    - {branches: [dev-*], max_inactivity_days: 30}
+    - {branches: ["tmp-?"], max_age_days: 7, max_inactivity_days: 1}
+  keep: [dev-keep]
+  undo_days: 14
+"""
+
+
+@pytest.fixture
+def sandbox(tmp_path):
+    with Sandbox(tmp_path / "sandbox") as running:
+        long_ago = datetime.now(UTC) - timedelta(days=100)
+        with running.core.lock, running.clock.at(long_ago):
+            repositories.create(running.core, "repo", "local://repo")
+            for name in ("dev-1", "dev-2", "dev-keep"):
+                refs.create_branch(running.core, "repo", name, "main")
+                objects.upload(running.core, "repo", name, "a", name.encode())
+                refs.commit(running.core, "repo", name, message="work")
+        yield running
+
+
+@pytest.fixture
+def retention(sandbox, tmp_path, monkeypatch):
+    config = settings_in_environment(sandbox, tmp_path, monkeypatch, WITH_REPO)
+    file = tmp_path / "policy.yml"
+
+    def say(*words, policy=None):
+        if policy is not None:
+            file.write_text(policy)
+            words = (*words, "--policy-file", str(file))
+        return CliRunner().invoke(main, ["retention", *words, "--config", str(config)])
+
+    assert say("set", "repo", policy=POLICY).exit_code == 0
+    return say
+
+
+def heads(sandbox):
+    number = sandbox.core.repository("repo").number
+    return {branch.id: branch.commit_id for branch in sandbox.core.state.branches(number)}
+
+
+def marked(retention):
+    shown = retention("branches", "lakefs://repo/")
+    assert shown.exit_code == 0, shown.output
+    return re.search(r"--confirm (\S+)", shown.stdout)[1], shown.stdout
+
+
+def test_the_policy_is_shown_with_its_policies_for_branches(retention):
+    shown = retention("get", "repo").stdout
+    assert "Stale branches of repo" in shown
+    assert "dev-*" in shown
+    assert "branches go never with staged entries" in shown
+    assert "can be made again for 14 days; never dev-keep" in shown
+    assert "reading them answers 410" not in shown
+    assert "2 for stale branches" in retention("history", "repo").stdout
+
+
+def test_branches_are_marked_confirmed_deleted_and_made_again(retention, sandbox):
+    before = heads(sandbox)
+    key, shown = marked(retention)
+    assert "2 of 4 branches may go, by version 1 of the policy. None is deleted." in shown
+    assert "it is the default branch" in shown
+    assert "`keep` names it (dev-keep)" in shown
+    assert "more than 30 days ago" in shown
+    refused = retention("branches", "repo", "--delete", key)
+    assert (refused.exit_code, heads(sandbox)) == (2, before)
+    assert "was not confirmed" in refused.stderr
+    confirmed = retention("branches", "repo", "--confirm", key)
+    assert (confirmed.exit_code, heads(sandbox)) == (0, before)
+    assert "dev-1, dev-2" in confirmed.stdout
+    assert f"next     lakegc retention branches repo --delete {key}" in confirmed.stdout
+    deleted = retention("branches", "repo", "--delete", key)
+    assert deleted.exit_code == 0, deleted.output
+    assert deleted.stdout.count(" deleted ") == 2
+    until = f"{datetime.now(UTC) + timedelta(days=14):%Y-%m-%d}"
+    assert until in deleted.stdout
+    assert set(heads(sandbox)) == {"main", "dev-keep"}
+    # A mark is named by its second.
+    time.sleep(1)
+    later = retention("branches", "repo").stdout
+    assert f"deleted  dev-1: until {until}" in later
+    assert f"it can be made again (--undo {key})" in later
+    undone = retention("branches", "repo", "--undo", key)
+    assert undone.exit_code == 0, undone.output
+    assert undone.stdout.count("made again") >= 2
+    assert heads(sandbox) == before
+
+
+def test_one_branch_is_confirmed_and_undone_by_name(retention, sandbox):
+    before = heads(sandbox)
+    key, _ = marked(retention)
+    assert retention("branches", "repo", "--confirm", key, "--branch", "dev-2").exit_code == 0
+    assert retention("branches", "repo", "--delete", key).exit_code == 0
+    assert set(before) - set(heads(sandbox)) == {"dev-2"}
+    wrong = retention("branches", "repo", "--undo", key, "--branch", "dev-1")
+    assert wrong.exit_code == 1
+    assert "did not delete dev-1; it deleted: dev-2" in wrong.stderr
+    undone = retention("branches", "repo", "--undo", key, "--branch", "dev-2")
+    assert (undone.exit_code, heads(sandbox)) == (0, before)
+
+
+def test_a_branch_that_stays_after_all_makes_the_command_fail(retention, sandbox):
+    key, _ = marked(retention)
+    retention("branches", "repo", "--confirm", key)
+    with sandbox.core.lock:
+        objects.upload(sandbox.core, "repo", "dev-1", "b", b"new")
+    deleted = retention("branches", "repo", "--delete", key)
+    assert deleted.exit_code == 1
+    assert "it has staged entries (b)" in " ".join(deleted.stdout.split())
+    assert set(heads(sandbox)) == {"main", "dev-1", "dev-keep"}
+
+
+def test_holds_end_by_a_command_of_their_own(retention):
+    ended = retention("branches", "repo", "--end-holds")
+    assert (ended.exit_code, ended.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--confirm", "2026-01-01T00-00-00Z", "--delete", "2026-01-01T00-00-00Z"),
+        ("--branch", "dev-1"),
+        ("--delete", "2026-01-01T00-00-00Z", "--branch", "dev-1"),
+        ("--undo", "yesterday"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(retention, sandbox, words):
+    before = heads(sandbox)
+    assert retention("branches", "repo", *words).exit_code == 2
+    assert heads(sandbox) == before
+
+
+def test_without_the_section_the_command_says_how_to_set_one(retention):
+    assert retention("set", "repo", policy="rules: [{expiration: {days: 3}}]").exit_code == 0
+    refused = retention("branches", "repo")
+    assert refused.exit_code == 1
+    assert "has no policy for branches" in refused.stderr
+    assert "branch_lifecycle" in refused.stderr
