@@ -90,7 +90,8 @@ def retention_set(config: Path | None, repository: str, file: Path) -> int:
     with ExitStack() as stack:
         from spark_core.policies import document, versions
 
-        policy = document.parse(file.read_bytes(), name=str(file))
+        effect = read_settings(config, stack).repository(repository).policy_effect
+        policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = open_now(config, stack, repository)
         version = versions.put(run, policy, who=who())
         _show(repository, version, policy)
@@ -223,10 +224,12 @@ def retention_what_if(config: Path | None, repository: str, file: Path, key: Run
         from lakegc_dagster.stored_runs import open_chosen
         from spark_core.policies import document, removal, what_if
 
-        policy = document.parse(file.read_bytes(), name=str(file))
+        settings = read_settings(config, stack)
+        effect = settings.repository(repository).policy_effect
+        policy = document.parse(file.read_bytes(), name=str(file), policy_effect=effect)
         run = None
         if not all(rule.removes for rule in policy.rules):
-            run = open_chosen(read_settings(config, stack), repository, key)
+            run = open_chosen(settings, repository, key)
             _show_found(run, policy, what_if.what_if(run, policy).facts, names="would name")
         named = removal.look_at(run or open_now(config, stack, repository), policy)
         if named:

@@ -185,12 +185,14 @@ class PolicyError(SettingsError):
         return error
 
 
-def parse(data: bytes, *, name: str) -> Policy:
+def parse(data: bytes, *, name: str, policy_effect: Effect = "expire") -> Policy:
     """Read a document, JSON or YAML, in either form.
 
     Args:
         data: The bytes of the file.
         name: Name of the file, for the message.
+        policy_effect: Effect of rules that name none. A rule that then removes names its effect in
+            what is read, so that the digest is of it.
 
     Raises:
         PolicyError: With every fault and its place in the file.
@@ -204,7 +206,7 @@ def parse(data: bytes, *, name: str) -> Policy:
         raise PolicyError.of(name, [Fault(None, "", f"byte {wrong.start} is not UTF-8")]) from None
     except UnreadableError as unreadable:
         raise PolicyError.of(name, [Fault(unreadable.place, "", unreadable.problem)]) from None
-    reader = _RuleParser()
+    reader = _RuleParser(policy_effect)
     policy = reader.policy(root)
     if policy is None or reader.faults:
         ordered = sorted(
@@ -235,7 +237,8 @@ def of_content(content: Mapping[str, Any], *, name: str) -> Policy:
 class _RuleParser:
     """Turns values into rules and collects the faults."""
 
-    def __init__(self) -> None:
+    def __init__(self, policy_effect: Effect) -> None:
+        self.policy_effect = policy_effect
         self.faults: list[Fault] = []
 
     def fault(self, value: Value, key: str, problem: str) -> None:
@@ -353,7 +356,7 @@ class _RuleParser:
 
     def effect(self, value: Value | None, key: str) -> Effect | None:
         if value is None:
-            return None
+            return REMOVE if self.policy_effect == REMOVE else None
         for effect in EFFECTS:
             if value.content == effect:
                 return effect
