@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
 from spark_core.lock import lease
@@ -155,8 +153,8 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     )
 
 
-def _by_policy(run: Run, expired: StoredTable) -> DataFrame | None:
-    """Return the addresses of a plan that go by the retention policy; None for none.
+def _by_policy(run: Run, expired: StoredTable) -> references_now.ByPolicy | None:
+    """Return what of a plan goes by the retention policy; None for nothing.
 
     They are noted before the first deletion: their entries stay, and later marks must know why
     their objects are gone.
@@ -165,7 +163,8 @@ def _by_policy(run: Run, expired: StoredTable) -> DataFrame | None:
     if rows is None:
         return None
     policy_rows.note_before_deleting(run, expired, rows)
-    return rows.frame(run).select("address")
+    digest = rows.table.manifest.facts["policy_digest"]
+    return references_now.ByPolicy(rows.frame(run).select("address"), digest)
 
 
 @surfacing_errors()

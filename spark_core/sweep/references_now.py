@@ -72,6 +72,20 @@ _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 
 @dataclass(frozen=True)
+class ByPolicy:
+    """What goes by a retention policy, although commits reach it.
+
+    Attributes:
+        addresses: Column address.
+        digest: Digest of the document that the plan was made by; None where any confirmed one
+            counts.
+    """
+
+    addresses: DataFrame
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
 class _NamedNow:
     """What the retention policy names of a plan, and the document, refs and holds that say so."""
 
@@ -127,7 +141,7 @@ class ReferencesNow:
 
 
 def reader_of_references(
-    by_policy: DataFrame | None = None,
+    by_policy: ByPolicy | None = None,
 ) -> Callable[[Run, DataFrame, Mapping[str, StoredTable]], ReferencesNow]:
     """Return `read_again` with a memory, for one sweep.
 
@@ -163,7 +177,7 @@ def read_again(
     mark: Mapping[str, StoredTable],
     previous: ReferencesNow | None = None,
     alive: DataFrame | None = None,
-    by_policy: DataFrame | None = None,
+    by_policy: ByPolicy | None = None,
 ) -> ReferencesNow:
     """Find the objects of a plan that something refers to now.
 
@@ -183,8 +197,7 @@ def read_again(
         mark: The mark's tables by name; `uncommitted_addresses` is not read.
         previous: Result of an earlier call in the same sweep; what it found is found again.
         alive: `frame` of an earlier call, where nothing else of that call can be relied on.
-        by_policy: Addresses (column address) of the plan that go by the retention policy, although
-            commits reach them; None for none.
+        by_policy: Objects of the plan that go by the retention policy; None for none.
 
     Returns:
         The objects that must be kept, and why.
@@ -286,14 +299,14 @@ class _Reading:
         staged: Sequence[DataFrame],
         committed: _Committed,
         plan: DataFrame,
-        by_policy: DataFrame | None,
+        by_policy: ByPolicy | None,
     ) -> DataFrame:
         """Find what is staged, committed or held; of a policy's objects, what it does not name."""
         if by_policy is None:
             return _referenced(staged, committed, plan)
-        own = plan.join(by_policy.select("address"), on="address", how="left_semi")
-        others = plan.join(by_policy.select("address"), on="address", how="left_anti")
-        named, why = self._named(committed, own)
+        own = plan.join(by_policy.addresses, on="address", how="left_semi")
+        others = plan.join(by_policy.addresses, on="address", how="left_anti")
+        named, why = self._named(committed, own, by_policy.digest)
         left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
         if named is not None:
             left = left.join(named, on="address", how="left_anti")
@@ -303,7 +316,9 @@ class _Reading:
             [_referenced(staged, committed, others), _referenced(staged, uncommitted, own), left],
         )
 
-    def _named(self, committed: _Committed, own: DataFrame) -> tuple[DataFrame | None, str]:
+    def _named(
+        self, committed: _Committed, own: DataFrame, digest: str | None
+    ) -> tuple[DataFrame | None, str]:
         """Find what the policy names now of its objects; and why the others are kept."""
         run = self.run
         if run.options.policies != "sweep":
@@ -312,6 +327,8 @@ class _Reading:
         policy = None if version is None else version.policy
         if version is None or policy is None:
             return None, "the retention policy was ended"
+        if digest not in (None, version.policy_digest):
+            return None, "another document was set since the mark"
         if not is_confirmed(run, version):
             return None, f"version {version.number} of the retention policy is not confirmed"
         state = (version.policy_digest, committed.commits.refs, committed.commits.holds)

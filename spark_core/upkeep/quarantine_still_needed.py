@@ -125,7 +125,10 @@ class _Looks:
         )
         taken = policy_rows.taken(run)
         by_policy = None if taken is None else _reached(plan, taken)
-        return cls(committed, staged, by_policy, references_now.reader_of_references(by_policy))
+        again = references_now.reader_of_references(
+            None if by_policy is None else references_now.ByPolicy(by_policy)
+        )
+        return cls(committed, staged, by_policy, again)
 
     def reached(self, found: DataFrame) -> DataFrame:
         """Return what the mark reached; what the policy still names counts only if it was staged.

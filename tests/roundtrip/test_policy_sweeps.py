@@ -165,7 +165,7 @@ def test_a_change_between_mark_and_sweep_keeps_what_it_concerns(told):
     assert not told.repository.lies_there(gone)
 
 
-@pytest.mark.parametrize("change", ["tag", "document", "end", "setting"])
+@pytest.mark.parametrize("change", ["tag", "document", "confirmed", "end", "setting"])
 def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_it(told, change):
     logs = told.committed("main", "logs/a")
     told.at(9)
@@ -176,6 +176,9 @@ def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_i
         told.repository.tag("v1", "main")
     elif change == "document":
         versions.put(run, Policy((rule("main/logs/", 300),)), who="test")
+    elif change == "confirmed":
+        version = versions.put(run, Policy((rule("main/logs/", 2),)), who="test")
+        confirmed.confirm(run, version, "test")
     elif change == "end":
         versions.put(run, None, who="test")
     else:
