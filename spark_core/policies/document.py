@@ -398,7 +398,12 @@ class _RuleParser:
                 periods[action] = self.period(value, where, may_hold_actions=has_both_forms)
         if UNCOMMITTED in given and not removes:
             value, where = given[UNCOMMITTED]
-            self.fault(value, where, "this version of lakegc does not expire staged objects")
+            self.fault(
+                value,
+                where,
+                "staged objects do not expire: a rule with effect: remove resets their entries, and the "
+                "collection then takes them",
+            )
         if "noncurrent" in given and removes:
             value, where = given["noncurrent"]
             self.fault(

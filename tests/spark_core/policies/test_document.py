@@ -299,8 +299,14 @@ def test_the_message_names_the_file_and_all_faults():
 @pytest.mark.parametrize(
     ("parts", "named"),
     [
-        ({"expiration": {"uncommitted": {"days": 1}}}, "does not expire staged objects"),
-        ({"uncommitted_expiration": {"days": 1}}, "does not expire staged objects"),
+        (
+            {"expiration": {"uncommitted": {"days": 1}}},
+            "staged objects do not expire: a rule with effect: remove",
+        ),
+        (
+            {"uncommitted_expiration": {"days": 1}},
+            "staged objects do not expire: a rule with effect: remove",
+        ),
         ({"effect": "delete"}, "wanted expire or remove"),
     ],
 )
