@@ -246,6 +246,7 @@ def show_named(run: Run) -> None:
     try:
         facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
     except ChainError:
+        _show_unread(run)
         return
     policy = versions.history(run.store)[facts["policy_version"] - 1].policy
     if policy is not None:
@@ -253,6 +254,25 @@ def show_named(run: Run) -> None:
 
         console.console().print()
         _show_found(run, policy, facts, names="names")
+
+
+def _show_unread(run: Run) -> None:
+    """Say why a run looked at no policy, if there is one that cannot be read."""
+    from lakegc_dagster import console
+    from spark_core.policies import versions
+    from spark_core.policies.expirations import UNREADABLE
+
+    if run.options.policies == "off":
+        return
+    try:
+        versions.newest(run)
+    except UNREADABLE as unknown:
+        console.console().print(
+            f"\nThe retention policy names nothing, because it cannot be read: {unknown}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _show_found(run: Run, policy: Policy, facts: Mapping[str, Any], *, names: str) -> None:

@@ -21,8 +21,10 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
     A table that cannot be read may give any object a name, so that every branch counts as
     undecided.
     """
-    unread = facts.get("unread", 0)
-    if unread:
+    unread, problem = facts.get("unread", 0), facts.get("problem")
+    if problem:
+        summary = f"the policy could not be looked at, and names nothing: {problem}"
+    elif unread:
         summary = (
             f"tables of {unread:,} commits cannot be read, for instance of commit "
             f"{facts['unread_commits'][0][:12]}; until they can, rules with a prefix name nothing. "
@@ -38,7 +40,7 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
     return CheckResult(
         "policy_history_was_read",
         _TABLE,
-        not unread,
+        not unread and not problem,
         summary,
         {name: facts.get(name, 0) for name in names},
         limit="no table of any commit unread",
@@ -101,4 +103,6 @@ def check_policy(run: Run, facts: Mapping[str, Any]) -> list[CheckResult]:
 def _not_looked_at(facts: Mapping[str, Any]) -> str:
     if facts.get("policy_version"):
         return ""
+    if facts.get("problem"):
+        return "it could not be looked at"
     return "the settings switch policies off" if facts.get("policies") == "off" else "no policy"

@@ -401,8 +401,8 @@ class _RuleParser:
             self.fault(
                 value,
                 where,
-                "staged objects do not expire: a rule with effect: remove resets their entries, and the "
-                "collection then takes them",
+                "staged objects do not expire: a rule with effect: remove resets their entries, "
+                "and the collection then takes them",
             )
         if "noncurrent" in given and removes:
             value, where = given["noncurrent"]

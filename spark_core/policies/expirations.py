@@ -46,6 +46,8 @@ NAMED = 10
 # Stored runs whose heads are looked at, the newest first.
 _RUNS = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What keeps everything that a policy names, and nothing else.
+UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)
 _LISTED = ["address", "size_bytes", "last_modified", "slice"]
 _ADDRESSES = pa.schema([schemas.POLICY_EXPIRATIONS.field("address")])
 
@@ -142,15 +144,21 @@ class _Orders:
 def store_if_asked(run: Run) -> Mapping[str, Any]:
     """Store the table of what the repository's policy names, where the settings ask for it.
 
+    What cannot be read names nothing, and what nothing reaches goes its way all the same.
+
     Args:
         run: The run; its first four tables are stored.
 
     Returns:
-        Its figures, JSON values only.
+        Its figures, JSON values only; why nothing could be looked at as `problem`.
     """
     if run.options.policies == "off":
         return {"policies": "off"}
-    draft = policy_expirations(run, Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1])))
+    mark = Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1]))
+    try:
+        draft = policy_expirations(run, mark)
+    except UNREADABLE as unknown:
+        return {"policies": run.options.policies, "policy_version": 0, "problem": str(unknown)}
     if draft is None:
         return {"policies": run.options.policies, "policy_version": 0}
     return {"policies": run.options.policies, **run.keep(draft).manifest.facts}

@@ -40,7 +40,7 @@ from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_si
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import versions
 from spark_core.policies.confirmed import is_confirmed
-from spark_core.policies.expirations import named_now
+from spark_core.policies.expirations import UNREADABLE, named_now
 from spark_core.records import tables
 from spark_core.records.figures import (
     ExpiredFigures,
@@ -323,14 +323,20 @@ class _Reading:
         run = self.run
         if run.options.policies != "sweep":
             return None, 'the settings do not say `policies = "sweep"`'
-        version = versions.newest(run)
-        policy = None if version is None else version.policy
+        try:
+            version = versions.newest(run)
+            policy = None if version is None else version.policy
+            confirmed = version is not None and is_confirmed(run, version)
+        except UNREADABLE as unknown:
+            return None, f"the retention policy cannot be read ({unknown.found})"
         if version is None or policy is None:
             return None, "the retention policy was ended"
         if digest not in (None, version.policy_digest):
             return None, "another document was set since the mark"
-        if not is_confirmed(run, version):
+        if not confirmed:
             return None, f"version {version.number} of the retention policy is not confirmed"
+        if committed.commits.dump is None:
+            return None, "refs could only be walked, which does not show every name"
         state = (version.policy_digest, committed.commits.refs, committed.commits.holds)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark import holds
@@ -190,6 +191,25 @@ def test_a_tag_another_document_or_another_setting_since_the_mark_keeps_all_of_i
         run = opened(told, policies="mark")
     assert set(kept(run)) == {logs}
     assert told.repository.lies_there(logs)
+
+
+def test_a_policy_that_cannot_be_read_names_nothing_and_stops_nothing(told):
+    logs = told.committed("main", "logs/a")
+    garbage = told.repository.upload("main", "data/b", b"never committed")
+    told.repository.delete("main", "data/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    planned, mark = marked(told)
+    assert mark.addresses(planned) == sorted([logs, garbage])
+    key = lakegc_keys.policy_key(1)
+    planned.store.put(key, planned.store.read(key).replace(b"main/logs", b"main/logz"))
+    told.at(9.5)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [garbage]
+    why = kept(planned)
+    assert set(why) == {logs}
+    assert "the retention policy cannot be read" in why[logs]
+    assert not told.repository.lies_there(garbage)
 
 
 def test_what_a_policy_took_is_not_missing_and_hides_nothing_else(told):
