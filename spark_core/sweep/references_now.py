@@ -40,6 +40,7 @@ from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_si
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import versions
 from spark_core.policies.confirmed import is_confirmed
+from spark_core.policies.document import Policy
 from spark_core.policies.expirations import UNREADABLE, named_now
 from spark_core.records import tables
 from spark_core.records.figures import (
@@ -320,30 +321,19 @@ class _Reading:
         self, committed: _Committed, own: DataFrame, digest: str | None
     ) -> tuple[DataFrame | None, str]:
         """Find what the policy names now of its objects; and why the others are kept."""
-        run = self.run
-        if run.options.policies != "sweep":
-            return None, 'the settings do not say `policies = "sweep"`'
-        try:
-            version = versions.newest(run)
-            policy = None if version is None else version.policy
-            confirmed = version is not None and is_confirmed(run, version)
-        except UNREADABLE as unknown:
-            return None, f"the retention policy cannot be read ({unknown.found})"
-        if version is None or policy is None:
-            return None, "the retention policy was ended"
-        if digest not in (None, version.policy_digest):
-            return None, "another document was set since the mark"
-        if not confirmed:
-            return None, f"version {version.number} of the retention policy is not confirmed"
         if committed.commits.dump is None:
             return None, "refs could only be walked, which does not show every name"
-        state = (version.policy_digest, committed.commits.refs, committed.commits.holds)
+        policy, why = _policy_now(self.run, digest)
+        if policy is None:
+            return None, why
+        state = (policy.digest, committed.commits.refs, committed.commits.holds)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]
             if not self.is_dated:
                 # It was due with its date when a sweep took it; the dates of its entries count.
                 own = own.withColumn("last_modified", sf.lit(_EPOCH))
-            self.named = _NamedNow(state, named_now(run, policy, marked, committed.commits, own))
+            frame = named_now(self.run, policy, marked, committed.commits, own)
+            self.named = _NamedNow(state, frame)
         return self.named.frame, "the retention policy does not name it"
 
     def read_staged(self, held: ExitStack) -> list[_StagedNow]:
@@ -400,6 +390,30 @@ class _Reading:
         return ReferencesNow(
             began, self.found, figures, self.known, parts, self.searched, ended, self.named
         )
+
+
+def _policy_now(run: Run, digest: str | None) -> tuple[Policy | None, str]:
+    """Return the policy that may take objects now; None and why if none may.
+
+    Args:
+        run: The run.
+        digest: Digest of the only document that may; None where any confirmed one may.
+    """
+    if run.options.policies != "sweep":
+        return None, 'the settings do not say `policies = "sweep"`'
+    try:
+        version = versions.newest(run)
+        policy = None if version is None else version.policy
+        confirmed = version is not None and is_confirmed(run, version)
+    except UNREADABLE as unknown:
+        return None, f"the retention policy cannot be read ({unknown.found})"
+    if version is None or policy is None:
+        return None, "the retention policy was ended"
+    if digest not in (None, version.policy_digest):
+        return None, "another document was set since the mark"
+    if not confirmed:
+        return None, f"version {version.number} of the retention policy is not confirmed"
+    return policy, ""
 
 
 @dataclass(frozen=True)
