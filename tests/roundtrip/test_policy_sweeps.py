@@ -14,6 +14,9 @@ from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.report import summary
+from spark_core.sweep import quarantine
+from spark_core.undo.restore import restore
+from spark_core.upkeep import prune_own_tables
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.told_repository import BEGIN, DAY, Told, rule
@@ -281,3 +284,34 @@ def test_the_verdict_is_of_the_tables_that_the_policy_was_read_with(told):
     assert (figures.objects, figures.rules) == (1, (1,))
     assert verdict.load(run).expired_objects == 1
     assert mark.addresses(run) == [logs]
+
+
+@pytest.mark.parametrize("ended", [False, pytest.param(True, marks=pytest.mark.deep)])
+def test_what_a_policy_moved_to_quarantine_comes_back_or_goes_for_good(told, ended):
+    back, gone, copied = told.committed("main", "logs/back", "logs/gone", "logs/copied")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told, quarantine=True)
+    assert set(sweep_only(run).values()) == {"deleted"}
+    assert restore(run, [back]).objects == {"restored": 1}
+    assert told.repository.lies_there(back)
+    physical = told.repository.stat("main", "logs/copied")["physical_address"]
+    told.repository.stage("main", "data/copied", physical, size_bytes=len(b"logs/copied"))
+    told.repository.commit("main")
+    told.at(41)
+    if ended:
+        versions.put(opened(told), None, who="test")
+    later, mark = marked(told, quarantine=True, quarantine_days=30)
+    assert mark.addresses(later) == ([] if ended else [back])
+    house = prune_own_tables.keep_house(later)
+    assert house.pruned.not_purged is None, house.words
+    purged = house.pruned.purged
+    # The copy of what is back in its place goes. What has another name by now, and all of it once
+    # there is no policy, is in use.
+    assert (purged.objects, purged.in_use) == ((1, 2) if ended else (2, 1))
+    left = {key for key in (gone, copied) if _is_in_quarantine(run, key)}
+    assert left == ({gone, copied} if ended else {copied})
+
+
+def _is_in_quarantine(run, address):
+    return run.store.exists(quarantine.key_of(run.key, address))
