@@ -107,7 +107,7 @@ def test_a_protected_branch_is_deleted_by_the_server_and_the_default_branch_is_n
 ):
     """So lakegc alone keeps a protected one."""
     branch(repository, "safe")
-    repository.call("PUT", "/settings/branch_protection", data=[{"pattern": "safe"}])
+    repository.protect("safe")
     writes = opened().server.branch_writes
     assert writes.delete(repository.name, "safe") is True
     assert writes.delete(repository.name, "safe") is False

@@ -286,6 +286,10 @@ class LiveStore:
         """Write an object without the server; return its absolute address."""
         raise NotImplementedError
 
+    def date(self, key: str, written: datetime) -> None:
+        """Give an object a date; only a local store can."""
+        raise NotImplementedError
+
     def delete(self, key: str) -> None:
         raise NotImplementedError
 
@@ -315,6 +319,9 @@ class LocalNamespace(LiveStore):
         file.write_bytes(data)
         seen = self.server.server_path or str(self.server.local_path)
         return f"local://{seen}/{self.path}/{key}"
+
+    def date(self, key: str, written: datetime) -> None:
+        os.utime(self.folder / key, (written.timestamp(), written.timestamp()))
 
     def delete(self, key: str) -> None:
         (self.folder / key).unlink()
