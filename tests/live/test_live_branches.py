@@ -12,25 +12,13 @@ from spark_core.policies import versions
 from spark_core.policies.branches import deletion, marked, server_patterns
 from spark_core.policies.document import parse
 from spark_core.run import RunOptions, open_run
+from tests.support.clock import LaterClock
 
 # The only commit is so young that the shortest period keeps it. So the run stands for later.
 LATER = timedelta(days=40)
 DOCUMENT = (
     b'{"branch_lifecycle": {"policies": [{"branches": ["dev-*"], "max_inactivity_days": 30}]}}'
 )
-
-
-class LaterClock:
-    """Tells the real time, so many days ahead."""
-
-    def now(self):
-        return datetime.now(UTC) + LATER
-
-    def monotonic(self):
-        return self.now().timestamp()
-
-    def sleep(self, seconds):
-        raise AssertionError(f"nothing waits {seconds} seconds here")
 
 
 @pytest.fixture
@@ -41,7 +29,7 @@ def opened(repository, server):
     def run():
         nonlocal seconds
         seconds += 1
-        environment = replace(server.environment(None), clock=LaterClock())
+        environment = replace(server.environment(None), clock=LaterClock(LATER))
         # A key never lies ahead of the clock.
         key = RunKey.at(datetime.now(UTC) + LATER - timedelta(hours=1, seconds=-seconds))
         return open_run(environment, repository.name, key, RunOptions())
