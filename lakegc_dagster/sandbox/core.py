@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lakegc_dagster.sandbox.blockstore import Blockstore
@@ -16,6 +15,7 @@ from lakegc_dagster.sandbox.state import BranchRecord, RepositoryRecord, State
 from lakegc_dagster.sandbox.trees import Trees
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core.graveler import CommitRecord
+from spark_core.policies.branches.server_patterns import protects
 
 COMMITTER = "sandbox"
 # How long an upload may wait for its reference, and a signed address can be linked.
@@ -33,7 +33,8 @@ class Behaviour:
             (`commits`, `branches`, `tags`). It runs in the server's thread, which holds the lock,
             so it may change the sandbox through its modules.
         protected: Patterns of protected branches: no staged writes, resets or commits there; merges
-            and reverts go through.
+            and reverts go through. They count at once; a real server remembers the ones before for
+            up to six seconds.
         hook: Called with an event (`pre-commit`, `pre-merge`, `pre-revert`, `pre-delete-branch`)
             and a branch; returns why an action of the repository refuses, or None. It runs in the
             server's thread, which holds the lock.
@@ -117,7 +118,7 @@ class Core:
         Raises:
             ApiError: 403 if it is protected.
         """
-        if any(fnmatchcase(branch_id, pattern) for pattern in self.behaviour.protected):
+        if any(protects(pattern, branch_id) for pattern in self.behaviour.protected):
             raise protected(what)
 
     def ask_hook(self, event: str, branch_id: str) -> None:

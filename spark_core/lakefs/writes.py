@@ -6,7 +6,8 @@ mappings, of which lakefs-sdk makes its models.
 
 References:
     lakeFS `pkg/api/controller.go` and `pkg/graveler/graveler.go`, commit 71a45eeb1. Branch
-    protection refuses staged writes and commits, and lets merges and reverts through.
+    protection refuses staged writes and commits, and lets merges and reverts through. A rule is
+    enforced up to six seconds after it was set (`pkg/graveler/settings/manager.go`).
 """
 
 from __future__ import annotations

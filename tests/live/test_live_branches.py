@@ -1,5 +1,6 @@
 """Stale branches on a real server: what it answers, and that they go and come back as they were."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,28 +9,16 @@ import pytest
 from spark_core.lakefs import BranchRefusedError
 from spark_core.model import RunKey
 from spark_core.policies import versions
-from spark_core.policies.branches import deletion, marked
+from spark_core.policies.branches import deletion, marked, server_patterns
 from spark_core.policies.document import parse
 from spark_core.run import RunOptions, open_run
+from tests.support.clock import LaterClock
 
 # The only commit is so young that the shortest period keeps it. So the run stands for later.
 LATER = timedelta(days=40)
 DOCUMENT = (
     b'{"branch_lifecycle": {"policies": [{"branches": ["dev-*"], "max_inactivity_days": 30}]}}'
 )
-
-
-class LaterClock:
-    """Tells the real time, so many days ahead."""
-
-    def now(self):
-        return datetime.now(UTC) + LATER
-
-    def monotonic(self):
-        return self.now().timestamp()
-
-    def sleep(self, seconds):
-        raise AssertionError(f"nothing waits {seconds} seconds here")
 
 
 @pytest.fixture
@@ -40,7 +29,7 @@ def opened(repository, server):
     def run():
         nonlocal seconds
         seconds += 1
-        environment = replace(server.environment(None), clock=LaterClock())
+        environment = replace(server.environment(None), clock=LaterClock(LATER))
         # A key never lies ahead of the clock.
         key = RunKey.at(datetime.now(UTC) + LATER - timedelta(hours=1, seconds=-seconds))
         return open_run(environment, repository.name, key, RunOptions())
@@ -107,7 +96,7 @@ def test_a_protected_branch_is_deleted_by_the_server_and_the_default_branch_is_n
 ):
     """So lakegc alone keeps a protected one."""
     branch(repository, "safe")
-    repository.call("PUT", "/settings/branch_protection", data=[{"pattern": "safe"}])
+    repository.protect("safe")
     writes = opened().server.branch_writes
     assert writes.delete(repository.name, "safe") is True
     assert writes.delete(repository.name, "safe") is False
@@ -123,3 +112,69 @@ def test_a_branch_is_made_once(repository, opened):
     assert reads.head(repository.name, "new") == head
     assert reads.head(repository.name, "nobody") is None
     assert "new" not in reads.visible(repository.name)
+
+
+NAMES = ("a", "b", "ab", "a-b", "dev-1", "dev-12", "prod-1", "Dev-1", "A")
+PATTERNS = (
+    "*",
+    "**",
+    "a*",
+    "?",
+    "dev-?",
+    "dev-[0-9]",
+    "[ab]",
+    "[a-b]*",
+    "[!a]",
+    "[^a]",
+    "a?b",
+    "{a,dev-*}",
+    "{dev,prod}-{1,2}",
+    "dev-\\d",
+    "d\\ev-1",
+    "a,b",
+    "{a,{b,A}}",
+)
+
+
+def require_same(said, seen, is_in_doubt):
+    """A pattern that the server reads in an unexpected way is in doubt, which keeps a branch."""
+    assert said == (dict.fromkeys(NAMES) if is_in_doubt else seen)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_protection_rule_names_the_branches_that_the_server_protects(make, pattern):
+    # Each has its own repository, since the server remembers rules.
+    repository = make()
+    for name in NAMES:
+        repository.branch(name)
+    repository.call("PUT", "/settings/branch_protection", data=[{"pattern": pattern}])
+    answers = {
+        name: repository.ask("POST", f"/branches/{name}/commits", data={"message": ""}).status
+        for name in NAMES
+    }
+    assert set(answers.values()) <= {400, 403}
+    said = {name: server_patterns.protects(pattern, name) for name in NAMES}
+    require_same(said, {name: status == 403 for name, status in answers.items()}, pattern == "[^a]")
+
+
+# A pattern of stars alone runs for every branch, and so names none.
+HOOK_PATTERNS = [*(pattern for pattern in PATTERNS if pattern.strip("*")), "[a]*", "*-*"]
+
+
+@pytest.mark.parametrize("pattern", HOOK_PATTERNS)
+def test_a_hook_names_the_branches_that_it_runs_for(make, pattern):
+    repository = make()
+    action = (
+        "name: refuse\non:\n  pre-commit:\n    branches: ["
+        + json.dumps(pattern)
+        + "]\nhooks:\n  - id: no\n    type: lua\n    properties: {script: 'error(\"no\")'}\n"
+    )
+    answers = {}
+    for name in NAMES:
+        repository.branch(name)
+        repository.upload(name, "_lakefs_actions/refuse.yaml", action.encode())
+        data = {"message": ""}
+        answers[name] = repository.ask("POST", f"/branches/{name}/commits", data=data).status
+    assert set(answers.values()) <= {201, 412}, answers
+    said = {name: server_patterns.hook_names(pattern, name) for name in NAMES}
+    require_same(said, {name: status == 412 for name, status in answers.items()}, pattern == "[!a]")

@@ -1,4 +1,4 @@
-"""A clock that stands where a test puts it."""
+"""Clocks that stand where a test puts them, or run ahead of the real one."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -21,3 +21,19 @@ class FakeClock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.instant += timedelta(seconds=seconds)
+
+
+class LaterClock:
+    """Tells the real time, ahead by so much. Nothing waits by it."""
+
+    def __init__(self, ahead: timedelta):
+        self.ahead = ahead
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+    def monotonic(self) -> float:
+        return self.now().timestamp()
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError(f"nothing waits {seconds} seconds here")

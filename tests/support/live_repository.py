@@ -15,6 +15,10 @@ import pytest
 
 from tests.support.live_server import LiveError, LiveServer, wait_until_old
 
+# The server remembers settings for three seconds, and up to three more (lakeFS
+# `pkg/graveler/settings/manager.go`).
+_SETTINGS_WITHIN_SECONDS = 10
+
 
 class LiveRepository:
     """A repository that records everything written to it.
@@ -210,6 +214,40 @@ class LiveRepository:
             },
         )
 
+    def date_entry(self, branch: str, path: str, *, days_ago: float) -> None:
+        """Stage an entry again with a date of some days ago; an upload gives it today's."""
+        then = self.server.now() - timedelta(days=days_ago)
+        self.stage_again(branch, path, branch, path, mtime=int(then.timestamp()))
+
+    def stage_again(self, source: str, path: str, branch: str, other: str, **data: Any) -> None:
+        """Give an object another name, or the same one anew."""
+        found = self.stat(source, path)
+        address = self.store.relative(found["physical_address"])
+        assert address is not None, found
+        self.call(
+            "PUT",
+            f"/branches/{branch}/objects",
+            query={"path": other},
+            data={
+                # A local server shows a staged address with its own path twice, and would not find
+                # that one.
+                "physical_address": self.store.absolute(address),
+                "checksum": found["checksum"],
+                "size_bytes": found["size_bytes"],
+                **data,
+            },
+        )
+
+    def upload_dated(self, branch: str, path: str, data: bytes, *, days_ago: float) -> str:
+        """Upload an object that is some days old, by its entry and in the store, and stage it.
+
+        Only a local store takes a date.
+        """
+        address = self.upload(branch, path, data)
+        self.store.date(address, self.server.now() - timedelta(days=days_ago))
+        self.date_entry(branch, path, days_ago=days_ago)
+        return address
+
     def copy(self, branch: str, path: str, source_ref: str, source_path: str) -> str:
         """Copy an object."""
         source = self.stat(source_ref, source_path)
@@ -306,6 +344,25 @@ class LiveRepository:
 
     def hard_reset(self, branch: str, ref: str) -> None:
         self.call("PUT", f"/branches/{branch}/hard_reset", query={"ref": ref})
+
+    def protect(self, *patterns: str) -> None:
+        """Set branch protection, and wait until the server enforces it: it remembers the rules for
+        up to six seconds.
+
+        The branches that are tried have the names of the patterns, with `probe` for a `*`.
+        """
+        rules = [{"pattern": pattern} for pattern in patterns]
+        self.call("PUT", "/settings/branch_protection", data=rules)
+        for name in (pattern.replace("*", "probe") for pattern in patterns):
+            is_there = name in self.branches()
+            if not is_there:
+                self.branch(name)
+            until = time.monotonic() + _SETTINGS_WITHIN_SECONDS
+            while self.ask("POST", f"/branches/{name}/commits", data={"message": ""}).status != 403:
+                assert time.monotonic() < until, f"{name} is not protected"
+                time.sleep(0.2)
+            if not is_there:
+                self.drop_branch(name)
 
     def rules(self, default: int, **branches: int) -> None:
         """Set the retention rules."""

@@ -278,12 +278,20 @@ class LiveStore:
         _, found, key = address.rpartition(f"/{self.path}/")
         return key if found else None
 
+    def absolute(self, key: str) -> str:
+        """Return the address under which the server finds an object, if an entry has it."""
+        return f"{self.namespace.partition('://')[0]}://{self.path}/{key}"
+
     def keys(self, prefix: str = "") -> dict[str, int]:
         """Size of every object."""
         raise NotImplementedError
 
     def put(self, key: str, data: bytes) -> str:
         """Write an object without the server; return its absolute address."""
+        raise NotImplementedError
+
+    def date(self, key: str, written: datetime) -> None:
+        """Give an object a date; only a local store can."""
         raise NotImplementedError
 
     def delete(self, key: str) -> None:
@@ -302,6 +310,10 @@ class LocalNamespace(LiveStore):
         assert self.server.local_path is not None
         return self.server.local_path / self.path
 
+    def absolute(self, key: str) -> str:
+        seen = self.server.server_path or str(self.server.local_path)
+        return f"local://{seen}/{self.path}/{key}"
+
     def keys(self, prefix: str = "") -> dict[str, int]:
         return {
             str(file.relative_to(self.folder)): file.stat().st_size
@@ -313,8 +325,10 @@ class LocalNamespace(LiveStore):
         file = self.folder / key
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        seen = self.server.server_path or str(self.server.local_path)
-        return f"local://{seen}/{self.path}/{key}"
+        return self.absolute(key)
+
+    def date(self, key: str, written: datetime) -> None:
+        os.utime(self.folder / key, (written.timestamp(), written.timestamp()))
 
     def delete(self, key: str) -> None:
         (self.folder / key).unlink()
@@ -348,7 +362,7 @@ class S3Namespace(LiveStore):
 
     def put(self, key: str, data: bytes) -> str:
         self.server.s3.put_object(**self._key(key), Body=data)
-        return f"s3://{self.path}/{key}"
+        return self.absolute(key)
 
     def delete(self, key: str) -> None:
         self.server.s3.delete_object(**self._key(key))

@@ -46,10 +46,12 @@ class Authority:
 
     Attributes:
         endpoint: Where it answers.
+        blocks: Its local store.
         policies: Policy by user; a test adds and changes them.
     """
 
     endpoint: str
+    blocks: Path
     policies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def keys(self, name: str) -> tuple[str, str]:
@@ -127,7 +129,7 @@ def authority(folder: Path) -> Iterator[Authority]:
         ) as process:
             try:
                 _wait(f"http://{address}", process, folder / "log")
-                yield Authority(f"http://{address}", policies)
+                yield Authority(f"http://{address}", folder / "blocks", policies)
             finally:
                 process.terminate()
 

@@ -4,7 +4,6 @@ own clock.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -57,8 +56,7 @@ class SandboxNamespace(LocalNamespace):
 
     def put(self, key: str, data: bytes) -> str:
         address = super().put(key, data)
-        written = self.server.now().timestamp()
-        os.utime(self.folder / key, (written, written))
+        self.date(key, self.server.now())
         return address
 
     def read(self, key: str) -> bytes:

@@ -76,6 +76,18 @@ def test_a_protected_branch_takes_no_write_and_no_commit_and_takes_a_merge(
     assert _paths(sdk.objects.list_objects(repository, "main")) == ["a"]
 
 
+def test_patterns_of_protection_are_those_of_the_real_server(sdk, sandbox, repository):
+    """As `tests/live/test_live_branches.py` sees it there."""
+    for name in ("dev-1", "prod-2", "dev-3"):
+        _branch(sdk, name)
+    sandbox.behaviour.protected = ("{dev,prod}-{1,2}",)
+    for name in ("dev-1", "prod-2"):
+        with pytest.raises(ForbiddenException, match="cannot commit to protected branch"):
+            sdk.commit(repository, name)
+    with pytest.raises(BadRequestException, match="no changes"):
+        sdk.commit(repository, "dev-3")
+
+
 def test_a_hook_refuses_an_event_on_a_branch(sdk, sandbox, repository):
     asked = []
 
