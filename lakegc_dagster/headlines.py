@@ -5,6 +5,7 @@ The engine's own counters stand below them.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 # What Markdown would take for its own.
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
+# Characters of a value that a window of 1,280 pixels shows beside its key and time; the table
+# scrolls for the rest.
+_WIDTH = 36
 
 
 def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata:
@@ -69,14 +73,15 @@ def of_verdict(run: Run, concluded: Concluded) -> Metadata:
 
 
 def of_house_keeping(house: House) -> Metadata:
-    """Say in a line what house-keeping did."""
-    return {"headline": _words(f"{escaped(house.words).capitalize()}.")}
+    """Say what house-keeping did, each thing on a line."""
+    return {"headline": _words(*map(_sentence, house.words.split("; ")))}
 
 
 def of_policy(found: Sequence[CheckResult]) -> Metadata:
     """Say what the retention policy names, as its checks have it."""
-    words = [escaped(result.summary) for result in found]
-    return {"headline": _words(*(words or ["No retention policy was looked at."]))}
+    # All of them say the same where no policy was looked at.
+    said = dict.fromkeys(result.summary for result in found)
+    return {"headline": _words(*(map(_sentence, said) if said else ["No policy was looked at."]))}
 
 
 def _after_headline(found: Metadata, page: Metadata) -> Metadata:
@@ -131,14 +136,14 @@ def of_what_if(curve: WhatIfCurve, price_per_gb_month: float | None = None) -> M
         price_per_gb_month: As above.
     """
     today, *later = curve.now
-    soon = [f"{escaped(one.name.partition(', ')[2]).capitalize()}: {one}." for one in later]
+    soon = [_sentence(f"{one.name.partition(', ')[2]}: {one}") for one in later]
     records = [
         dg.TableRecord(
-            {"if": one.name, "objects": one.objects, "bytes": bytes_text(one.size_bytes)}
+            {"objects": one.objects, "bytes": bytes_text(one.size_bytes), "if": one.name}
         )
         for one in (*curve.free, *curve.now)
     ]
-    schema = _schema(("if", "string"), ("objects", "int"), ("bytes", "string"))
+    schema = _schema(("objects", "int"), ("bytes", "string"), ("if", "string"))
     return {
         "headline": _words(
             f"Under the rules of now: **{today}**.",
@@ -232,7 +237,7 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
             *_costs(figures.expired_bytes, price),
-            "The verdict says whether they may be swept.",
+            "The verdict decides about the sweep.",
         ),
         **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
         **_share(figures.expired_bytes, size),
@@ -301,9 +306,18 @@ def _costs(size: int, price: float | None) -> tuple[str, ...]:
     return () if price is None else (f"They cost {money_text(size, price)}.",)
 
 
+def _sentence(text: str) -> str:
+    """Make a sentence of a clause from elsewhere."""
+    return escaped(f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}")
+
+
 def _words(*lines: str) -> dg.MarkdownMetadataValue:
     """Put short lines below each other: Dagster cuts a long one off at the width of its column."""
-    return dg.MetadataValue.md("  \n".join(lines))
+    shown = (
+        textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        for line in lines
+    )
+    return dg.MetadataValue.md("  \n".join(part for line in shown for part in line))
 
 
 def _amount(what: str, objects: int, size: int) -> Metadata:
@@ -323,10 +337,11 @@ def _groups(name: str, groups: Groups | Iterable[tuple[str, int, int]]) -> Metad
     if not shown:
         return {}
     records = [
-        dg.TableRecord({"what": visible(what), "objects": objects, "bytes": bytes_text(size)})
+        dg.TableRecord({"objects": objects, "bytes": bytes_text(size), "what": visible(what)})
         for what, objects, size in shown
     ]
-    schema = _schema(("what", "string"), ("objects", "int"), ("bytes", "string"))
+    # The figures first: what a window has no room for is the end of the words.
+    schema = _schema(("objects", "int"), ("bytes", "string"), ("what", "string"))
     return {name: dg.MetadataValue.table(records, schema)}
 
 
@@ -336,11 +351,11 @@ def _schema(*columns: tuple[str, str]) -> dg.TableSchema:
 
 _STATUS = _schema(
     ("repository", "string"),
+    ("overdue", "string"),
+    ("waits", "string"),
+    ("reclaimed in 30 days", "string"),
     ("last good mark", "string"),
     ("last sweep", "string"),
-    ("reclaimed in 30 days", "string"),
-    ("waits", "string"),
-    ("overdue", "string"),
 )
 
 

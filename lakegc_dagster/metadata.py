@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 # Longer lists are evidence to look up in the manifest, not to read in a table cell.
 _LONGEST_LIST = 20
+_COUNT = "/count"
+# Other names of an inner table are data: addresses, sentences, branches.
+_NAME = re.compile(r"\w+")
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
@@ -74,7 +78,15 @@ def manifest_metadata(manifest: Manifest, place: str) -> Metadata:
 
 def above(asked: Metadata, counters: Metadata) -> Metadata:
     """Put what a person asks above the engine's counters; a counter of the same name gives way."""
-    return {**asked, **{name: value for name, value in counters.items() if name not in asked}}
+    # A list that gives way takes its count with it.
+    return {
+        **asked,
+        **{
+            name: value
+            for name, value in counters.items()
+            if name.removesuffix(_COUNT) not in asked
+        },
+    }
 
 
 def page_metadata(run: Run, facts: Mapping[str, str]) -> Metadata:
@@ -101,14 +113,20 @@ def counters_metadata(figures: Mapping[str, Any]) -> Metadata:
 
 
 def figures_metadata(figures: Mapping[str, Any]) -> Metadata:
-    """Turn facts and figures into entries; entries of an inner table are named `outer/inner`."""
+    """Turn facts and figures into entries; entries of an inner table are named `outer/inner`.
+
+    Where the names of an inner table are data, or all it has is lists, it is one entry: a key for
+    each would hide the other entries, and widen the column of the keys at the cost of the values.
+    """
     return dict(_entries(figures, ""))
 
 
 def _entries(figures: Mapping[str, Any], above: str) -> Iterator[tuple[str, dg.MetadataValue[Any]]]:
     for name, value in figures.items():
         title = f"{above}{name}"
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and _is_data(value):
+            yield from _entries({name: value.items()}, above)
+        elif isinstance(value, Mapping):
             yield from _entries(value, f"{title}/")
         elif isinstance(value, bool):
             yield title, dg.MetadataValue.bool(value)
@@ -120,6 +138,12 @@ def _entries(figures: Mapping[str, Any], above: str) -> Iterator[tuple[str, dg.M
             yield title, dg.MetadataValue.text(value)
         elif value is not None:
             listed = list(value)
-            yield f"{title}/count", dg.MetadataValue.int(len(listed))
+            yield f"{title}{_COUNT}", dg.MetadataValue.int(len(listed))
             if listed:
                 yield title, dg.MetadataValue.json(listed[:_LONGEST_LIST])
+
+
+def _is_data(table: Mapping[str, Any]) -> bool:
+    return not all(map(_NAME.fullmatch, table)) or (
+        bool(table) and all(isinstance(value, list | tuple) for value in table.values())
+    )

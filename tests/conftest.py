@@ -49,6 +49,7 @@ LONGEST = (
     "undo/test_undo_at_scale.py",
     "mark/test_second_look.py",
     "launch/test_run_job.py",
+    "launch/test_dagster_in_browser.py",
     "security/test_secrets.py",
     "faults/test_faults_of_undo.py",
     "faults/test_faults_of_a_sweep.py",

@@ -83,3 +83,25 @@ def test_lists_are_counted_and_only_their_beginning_is_shown():
     assert shown["ids"] == [f"c{number}" for number in range(20)]
     assert shown["none/count"] == 0
     assert set(shown) == {"ids", "ids/count", "none/count"}
+
+
+def test_an_inner_table_that_is_named_by_data_is_one_entry():
+    committed = {f"data/a/{number}": ("a path", "c0ffee") for number in range(100)}
+    shown = plain(
+        figures_metadata(
+            {
+                "largest_committed": committed,
+                "twins": {"calls": 3, "without_bound": {"it was reset": 2}},
+                "fates": {"young": (2, 14)},
+                "empty": {},
+            }
+        )
+    )
+    first = [[address, ["a path", "c0ffee"]] for address in list(committed)[:20]]
+    assert shown["largest_committed"] == first
+    assert shown["twins/without_bound"] == [["it was reset", 2]]
+    assert shown["fates"] == [["young", [2, 14]]]
+    counts = {"largest_committed/count": 100, "twins/without_bound/count": 1, "fates/count": 1}
+    assert {name: shown[name] for name in shown if name.endswith("/count")} == counts
+    assert shown["twins/calls"] == 3
+    assert len(shown) == 7

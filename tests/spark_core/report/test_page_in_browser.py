@@ -1,7 +1,6 @@
 """The page of a report in a real browser: Chromium, as Debian has it."""
 
 import csv
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,10 @@ from spark_core import report
 from spark_core.report.trend import Point
 from tests.security.test_hostile_text import REPORT as HOSTILE
 from tests.spark_core.report.test_report_page import CHECKED, CURVE, REPORT
+from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
 from tests.support.stored_formats import AT
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no Chromium here (Debian: apt install chromium)"
-)
-
-# A browser on a busy machine takes longer than Playwright's half a minute.
-PATIENCE_MS = 120_000
+pytestmark = NEEDS_CHROMIUM
 
 LARGEST = (
     report.Named("data/s/small", 9, AT, "never committed"),
@@ -32,13 +26,8 @@ PAST = [Point(f"2026-11-{day}T02-00-00Z", 9_000, 5_000, 4_000, 0) for day in (18
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS
-        )
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture

@@ -1,0 +1,160 @@
+"""Dagster's pages of lakegc in a real browser, on a home with a sweep and a refused mark.
+
+The texts are looked for, because Dagster's markup is its own to change.
+"""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.sandbox.history import documents_history
+from spark_core.model import RunKey
+from spark_core.records import tables
+from tests.support.browser import NEEDS_CHROMIUM, PATIENCE_MS, chromium
+from tests.support.dagster_pages import (
+    COLLECTED,
+    REFUSED,
+    pages_of,
+    run_both,
+    wait_for,
+    write_settings,
+)
+
+pytestmark = [pytest.mark.spark, NEEDS_CHROMIUM]
+
+# So wide that no name in a graph is shortened.
+WIDE = {"width": 2400, "height": 1000}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory, request):
+    """The home's runs, where its pages are answered, and a page to open them in."""
+    directory = tmp_path_factory.mktemp("shown")
+    now = datetime.now(UTC)
+    with Sandbox(directory) as sandbox:
+        settings = write_settings(directory, sandbox)
+        # The pages begin while Spark does.
+        with pages_of(settings) as pages:
+            for repository_id in (COLLECTED, REFUSED):
+                documents_history(sandbox, repository_id, now=now)
+            request.getfixturevalue("spark")
+            home = run_both(settings, RunKey.at(now))
+            with chromium() as browser:
+                page = browser.new_page(viewport=WIDE)
+                page.set_default_timeout(PATIENCE_MS)
+                wait_for(pages)
+                yield home, pages, page
+
+
+@pytest.fixture
+def opened(shown):
+    """Open a page of Dagster's and wait for a text of it; all of its text."""
+    _, pages, page = shown
+
+    def open_(path, text):
+        page.goto(f"{pages}/{path}")
+        page.get_by_text(text).first.wait_for()
+        return page
+
+    return open_
+
+
+def text_of(page):
+    return page.inner_text("body")
+
+
+def in_order(text, *parts):
+    """Say whether the parts stand in a text in this order."""
+    at = 0
+    for part in parts:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def test_the_graph_of_a_mark_shows_its_assets_from_left_to_right(opened):
+    page = opened("locations/lakegc/asset-groups/mark/lineage", "deletion_report")
+    names = [spec.name for spec in tables.MARK_TABLES[:-1]]
+    names += [tables.POLICY_EXPIRATIONS.name, tables.EXPIRED_ADDRESSES.name, "verdict"]
+    names.append(tables.DELETION_REPORT.name)
+    left = {name: page.get_by_text(name, exact=True).first.bounding_box()["x"] for name in names}
+    assert sorted(names, key=left.__getitem__) == names
+
+
+def test_the_page_of_expired_addresses_begins_with_what_a_person_asks(opened):
+    text = text_of(opened("assets/expired_addresses", "objects_that_may_go"))
+    columns = ("address\n", "Address of the object, relative to the storage namespace.")
+    assert in_order(text, *columns, "Why it may go; lakegc explain says more of one object.")
+    assert in_order(
+        text,
+        *("headline", "129 objects (440.6 kB) may go\n", "of 219 objects (783.0 kB)."),
+        *("page\n", "_report.html"),
+        *("objects_that_may_go", "129", "bytes_that_may_go", "440576"),
+        *("share_of_bytes", "0.5627", "by_reason"),
+        *("objects", "bytes", "what", "101", "259.2 kB", "only in commits past their retention"),
+        *("by_age", "size_bytes", "seconds", "manifest_sha256"),
+    )
+    # The keys are names, which no object and no sentence widens.
+    assert "largest_committed/data" not in text
+    assert "without_bound/a commit" not in text
+
+
+def test_the_headline_of_a_refused_mark_is_read_without_scrolling(opened):
+    page = opened("assets/verdict", "This mark cannot be swept.")
+    page.set_viewport_size({**WIDE, "width": 1280})
+    words = page.get_by_text("This mark cannot be swept.").first
+    room = words.evaluate(
+        """words => {
+          const range = document.createRange();
+          range.selectNodeContents(words);
+          const right = range.getBoundingClientRect().right;
+          let box = words;
+          while (getComputedStyle(box).overflowX !== "auto") box = box.parentElement;
+          return box.getBoundingClientRect().right - right;
+        }"""
+    )
+    page.set_viewport_size(WIDE)
+    assert room >= 0
+    assert "Refused by expired_share_is_plausible" in " ".join(words.inner_text().split())
+
+
+def test_the_page_of_a_refused_run_ends_its_events_with_the_sentence_and_shows_no_stack(
+    opened, shown
+):
+    home, _, _ = shown
+    page = opened(f"runs/{home.runs[REFUSED]}", "RUN_FAILURE")
+    text = text_of(page)
+    sentence = (
+        "VerdictError: the mark of run [0-9TZ-]+ of refused did not pass its checks: "
+        r"expired_share_is_plausible: 129 of 219 objects \(58.9%\)"
+    )
+    failed = text[text.index("RUN_FAILURE") :]
+    # Dagster's one line that names the step stands above it.
+    assert re.match(rf"RUN_FAILURE\n[^\n]*\['check_verdict'\]\.\n{sentence}", failed)
+    assert failed.rstrip().endswith("Nothing was deleted.")
+    assert "Stack Trace" not in text
+    assert 'File "' not in text
+    # What did not run is no failure of lakegc's.
+    assert in_order(text, "Errored (1)", "check_verdict", "Succeeded (11)", "Not executed (3)")
+    assert re.findall(r"Check (\w+) failed", text) == ["expired_share_is_plausible"]
+
+
+def test_the_page_of_all_repositories_names_each_with_how_it_stands(opened):
+    text = text_of(opened("assets/repositories", "repositories_overdue"))
+    assert in_order(text, "headline", "440.6 kB reclaimed in 30 days", "Overdue: refused.")
+    assert re.search(r"^repository\s+overdue\s+waits\s", text, re.MULTILINE)
+    assert re.search(r"^collected\s.*440\.6 kB", text, re.MULTILINE)
+    assert re.search(r"^refused\s+no mark of it ever passed\s+440\.6 kB: conf", text, re.MULTILINE)
+
+
+def test_a_run_is_started_by_hand_from_a_form_that_is_filled_in(opened):
+    assert "start_run" in text_of(opened("locations/lakegc/jobs", "mark_and_sweep"))
+    page = opened("locations/lakegc/jobs/start_run/playground", "Launch Run")
+    page.get_by_text("No errors").wait_for()
+    editor = page.locator(".CodeMirror-code").first.inner_text()
+    assert in_order(editor, "check_request:", "job: mark", "repository: ''", "run: now")
+    page.locator("button:enabled", has_text="Launch Run").wait_for()

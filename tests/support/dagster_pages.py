@@ -1,0 +1,134 @@
+"""Dagster's own pages on a home with runs of the sandbox, as a person finds them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import urllib3
+
+from lakegc_dagster.definitions import build_defs
+from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.launch.home import open_instance, prepare_home, write_workspace
+from lakegc_dagster.launch.run_job import launch
+from lakegc_dagster.launch.ui import environment
+from lakegc_dagster.sandbox import Sandbox
+from lakegc_dagster.settings import Settings, load_settings
+from spark_core.model import RunKey
+from tests.support.small_spark import SMALL_SPARK
+
+# One repository is collected, the other one's mark is refused for the share that would go.
+COLLECTED, REFUSED = "collected", "refused"
+
+_SETTINGS = """\
+throwaway_repositories = ["{collected}", "{refused}"]
+[server]
+endpoint = "{endpoint}"
+credentials_file = "credentials.json"
+[storage]
+local_path = "blockstore"
+[dagster]
+home = "dagster_home"
+[spark]
+master = "local[2]"
+[spark.config]
+{spark}
+[defaults]
+mode = "sweep"
+range_partitions = 2
+repository_cache_seconds = 0
+[repositories.{collected}]
+[repositories.{refused}]
+max_expired_share = 0.1
+share_from_objects = 0
+"""
+_STARTS_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class ShownHome:
+    """A Dagster home with runs in it.
+
+    Attributes:
+        settings: The settings of its code location.
+        runs: Dagster's id of the run over each repository.
+    """
+
+    settings: Settings
+    runs: Mapping[str, str]
+
+
+def write_settings(directory: Path, sandbox: Sandbox) -> Settings:
+    """Write the settings of both repositories beside the sandbox's credentials."""
+    file = demo_sandbox.settings_file(directory)
+    file.write_text(
+        _SETTINGS.format(
+            collected=COLLECTED,
+            refused=REFUSED,
+            endpoint=sandbox.endpoint,
+            spark="\n".join(f'"{name}" = "{value}"' for name, value in SMALL_SPARK.items()),
+        )
+    )
+    return load_settings(file, env={})
+
+
+def run_both(settings: Settings, key: RunKey) -> ShownHome:
+    """Mark and sweep both repositories, and sum them up."""
+    runs = {}
+    for repository_id, succeeds in ((COLLECTED, True), (REFUSED, False)):
+        result = launch(settings, "mark_and_sweep", repository_id, key, retry_after=timedelta(0))
+        assert result.success == succeeds, result.message
+        runs[repository_id] = result.dagster_run_id
+    with open_instance(settings.dagster_home) as instance:
+        job = build_defs(settings).resolve_job_def("overview")
+        assert job.execute_in_process(instance=instance).success
+    return ShownHome(settings, runs)
+
+
+@contextmanager
+def pages_of(settings: Settings) -> Iterator[str]:
+    """Serve Dagster's pages on loopback while the block lasts, without its daemon.
+
+    They begin to answer while the block goes on; `answers` waits for it.
+    """
+    workspace = write_workspace(prepare_home(settings.dagster_home))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["-m", "dagster_webserver", "-w", str(workspace), "-h", "127.0.0.1", "-p", str(port)]
+    # Its code server ends when it hears nothing of it any more.
+    with (settings.dagster_home / "pages.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *words],
+            env=environment(settings, os.environ),
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(pages: str) -> None:
+    """Wait until pages are answered."""
+    deadline = time.monotonic() + _STARTS_SECONDS
+    while True:
+        try:
+            urllib3.request("GET", f"{pages}/server_info", retries=False, timeout=10)
+        except urllib3.exceptions.HTTPError:
+            assert time.monotonic() < deadline, "Dagster's pages do not begin"
+            time.sleep(0.2)
+        else:
+            return
