@@ -138,7 +138,9 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
     found = share(missing, live)
     limit = run.options.max_missing_share
-    empty = listed == 0 and (live > 0 or retained > 0)
+    # The note of what policies took lies in the same store, which is then the right one.
+    by_policy = figures.missing_by_policy or 0
+    empty = listed == 0 and (live > by_policy or (not by_policy and retained > 0))
     too_many = live >= run.options.share_from_objects and found > limit
     if empty:
         summary = (
@@ -155,7 +157,11 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
             "they are lost for good, raise max_missing_share and mark under a new run key."
         )
     else:
-        summary = f"{live - missing} of {live} objects that branches reach are in the listing"
+        summary = (
+            f"{live - missing - by_policy} of {live} objects that branches reach are in the listing"
+        )
+        if by_policy:
+            summary += f", and a retention policy took {by_policy}"
         if missing:
             summary += f"; the others are named in {figures.missing_table or 'the figures'}"
     return CheckResult(

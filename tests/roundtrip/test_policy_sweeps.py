@@ -9,12 +9,12 @@ from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark import holds
-from spark_core.policies import confirmed, versions
+from spark_core.policies import confirmed, expirations, versions
 from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from spark_core.report import summary
-from spark_core.sweep import quarantine
+from spark_core.sweep import quarantine, references_now
 from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.pipeline import mark_and_conclude, sweep_only
@@ -315,3 +315,179 @@ def test_what_a_policy_moved_to_quarantine_comes_back_or_goes_for_good(told, end
 
 def _is_in_quarantine(run, address):
     return run.store.exists(quarantine.key_of(run.key, address))
+
+
+def test_no_other_name_of_an_object_is_taken_for_the_one_that_a_rule_names(told):
+    """Merged, squashed, picked and renamed objects, equal ones, and commits of a false date."""
+    repository, rules = told.repository, (rule("main/logs/", 3), rule("users/", 3))
+    others = []
+    for name, brings in (
+        ("merged", lambda: repository.merge("merged", "main")),
+        ("squashed", lambda: repository.merge("squashed", "main", squash_merge=True)),
+        ("picked", lambda: repository.cherry_pick("main", "picked")),
+    ):
+        repository.branch(name)
+        others.append(told.committed(name, f"logs/{name}"))
+        brings()
+        repository.drop_branch(name)
+    repository.branch("old")
+    others.append(told.committed("old", "tmp/renamed"))
+    repository.branch("users", "old")
+    repository.drop_branch("old")
+    # A run sees the branch where the other one ended: that proves nothing of the commits below.
+    told.marked()
+    logs, equal = (repository.upload("main", path, b"same") for path in ("logs/a", "data/a"))
+    others.append(equal)
+    others.append(repository.upload("main", "logstash/a", b"beside the folder"))
+    repository.commit("main")
+    scratch = told.committed("users", "tmp/own")
+    told.at(9)
+    others.append(repository.upload("main", "logs/dated back", b"young"))
+    repository.commit("main", days_ago=60)
+    told.at(11)
+    policy(told, *rules)
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {logs, scratch}
+    sweep_only(run)
+    assert not {logs, scratch} & repository.data()
+    assert set(others) <= repository.data()
+
+
+def test_an_address_that_is_staged_unseen_beside_its_own_name_is_kept(told):
+    """No scan and no diff shows it: the committed entry of that path has the same content."""
+    logs, data = (told.repository.upload("main", path, b"same") for path in ("logs/a", "data/a"))
+    told.repository.commit("main")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told, hidden_entries="ask_all")
+    assert mark.addresses(run) == [logs]
+    shown = told.repository.stat("main", "logs/a")
+    answer = told.repository.stage(
+        "main", "data/a", shown["physical_address"], size_bytes=4, checksum=shown["checksum"]
+    )
+    assert answer.status == 201
+    changes = told.repository.call("GET", "/branches/main/diff")["results"]
+    assert changes == []
+    (now,) = (entry for path, entry in told.repository.entries("main").items() if path == "data/a")
+    assert told.repository.store.relative(now) == logs
+    assert set(kept(run)) == {logs}
+    assert told.repository.lies_there(data)
+
+
+def test_a_name_that_came_and_went_between_two_looks_of_a_sweep_keeps_its_object(told):
+    logs, other = told.committed("main", "logs/a"), told.committed("main", "logs/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    plan = mark.expired.frame(run.spark)
+    digest = run.load(tables.POLICY_EXPIRATIONS).manifest.facts["policy_digest"]
+    by_policy = references_now.ByPolicy(plan.select("address"), digest)
+    look = references_now.reader_of_references(by_policy)
+    stored = verdict.load_mark(run)
+    assert look(run, plan, stored).frame.count() == 0
+    told.linked("main", "data/a")
+    told.repository.commit("main")
+    for _ in range(2):
+        rows = look(run, plan, stored).frame.collect()
+        assert [(row["address"], row["why"]) for row in rows] == [
+            (logs, "not let go any more: the retention policy does not name it")
+        ]
+        told.repository.delete("main", "data/a")
+        told.repository.commit("main")
+        told.repository.upload("main", "data/c", b"so that there is something to commit")
+    assert told.repository.lies_there(other)
+
+
+def test_two_objects_of_one_hash_have_the_names_of_both(told):
+    entries = told.spark.createDataFrame(
+        [(7, b"logs/a", 1, 0), (7, b"data/b", 2, 1), (8, b"logs/c", 3, 0)],
+        "address_hash long, path binary, modified long, range int",
+    )
+    listed = told.spark.createDataFrame(
+        [("data/x", 1, BEGIN, "", 7), ("data/y", 1, BEGIN, "", 7), ("data/z", 1, BEGIN, "", 8)],
+        "address string, size_bytes long, last_modified timestamp, slice string, address_hash long",
+    )
+    found = {
+        tuple(sorted(one["address"] for one in row["listed"])): [
+            bytes(name["path"]) for name in row["names"]
+        ]
+        for row in expirations._compared(entries, listed).collect()
+    }
+    assert found == {("data/x", "data/y"): [b"data/b", b"logs/a"], ("data/z",): [b"logs/c"]}
+
+
+def test_a_purge_takes_for_good_what_the_policy_still_names_and_only_that(told):
+    options = {"quarantine": True, "quarantine_days": 2}
+    first, second = told.committed("main", "logs/a"), told.committed("main", "logs/b")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told, **options)
+    assert set(sweep_only(run)) == {first, second}
+    assert not {first, second} & told.repository.data()
+    told.at(12)
+    # An entry by another name needs the one; the other is named as before.
+    told.linked("main", "data/a")
+    told.repository.commit("main")
+    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (1, 1), house.words
+    done = restore(run)
+    assert done.objects == {"restored": 1, "not_restorable": 1}
+    assert told.repository.get("main", "data/a") == b"logs/a"
+    assert not told.repository.lies_there(second)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["document", *(pytest.param(one, marks=pytest.mark.deep) for one in ("end", "setting"))],
+)
+def test_a_purge_leaves_all_of_it_when_the_policy_does_not_say_so_any_more(told, change):
+    options = {"quarantine": True, "quarantine_days": 2}
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told, **options)
+    assert set(sweep_only(run)) == {logs}
+    told.at(12)
+    if change == "end":
+        versions.put(opened(told), None, who="test")
+    elif change == "document":
+        policy(told, rule("main/other/", 3))
+    else:
+        options["policies"] = "mark"
+    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (0, 1), house.words
+    assert restore(run).objects == {"restored": 1}
+    assert told.repository.get("main", "logs/a") == b"logs/a"
+
+
+def test_a_current_object_whose_path_has_another_one_of_its_size_elsewhere_is_named_as_kept(told):
+    """Nobody can tell the branch's committed entry from one that is staged unseen."""
+    told.repository.branch("dev")
+    logs = told.committed("main", "logs/a")
+    told.committed("dev", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert mark.addresses(run) == []
+    figures = ExpiredFigures.of(mark.expired.manifest).twins
+    assert (figures.kept_objects, figures.kept_named) == (1, (logs,))
+    told.repository.delete("main", "logs/a")
+    told.repository.commit("main")
+    told.at(10)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [logs]
+
+
+def test_a_repository_whose_objects_all_went_by_a_policy_is_marked_like_any_other(told):
+    logs = told.committed("main", "logs/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    run, _ = marked(told)
+    assert sweep_only(run) == {logs: "deleted"}
+    told.at(10)
+    run, mark = marked(told)
+    assert mark.addresses(run) == []
+    said = {result.name: result.summary for result in verdict.results(run)}
+    assert said["live_objects_are_listed"] == (
+        "0 of 1 objects that branches reach are in the listing, and a retention policy took 1"
+    )

@@ -65,6 +65,11 @@ DATES = st.none() | st.tuples(
 
 NUMBER = st.integers(0, 11)
 
+REFUSED = {400, 404, 409, 410, 412}
+# How the server says that the object of a copy's source is gone, and that a branch is the default
+# one.
+REFUSED_ALSO = {("copy", 500), ("drop_branch", 403)}
+
 
 class Enough(KeyboardInterrupt):
     """Ends the search when enough was played.
@@ -131,11 +136,7 @@ def action(does: Callable[..., None]) -> Callable[..., None]:
             try:
                 does(self, **arguments)
             except LiveError as no:
-                # 500 is how the server says that the object of a copy's source is gone.
-                if no.status not in {400, 404, 409, 410, 412} and (does.__name__, no.status) != (
-                    "copy",
-                    500,
-                ):
+                if no.status not in REFUSED and (does.__name__, no.status) not in REFUSED_ALSO:
                     raise
                 self.tally.refused[does.__name__] += 1
             else:
@@ -179,7 +180,7 @@ class HistoryActions(RuleBasedStateMachine):
         if self.tally.is_full:
             raise Enough
         self.sandbox.clock.set(BEGINNING - timedelta(days=60))
-        self.repository = SandboxRepository(SandboxServer.of(self.sandbox))
+        self.repository = self._new_repository()
         self.repository.rules(7, main=10, dev=4)
         story = (
             (50, "main", "a"),
@@ -203,6 +204,9 @@ class HistoryActions(RuleBasedStateMachine):
         self.repository.upload("dev", "a", b"staged")
         self.sandbox.clock.set(BEGINNING)
         self.sound = True
+
+    def _new_repository(self) -> SandboxRepository:
+        return SandboxRepository(SandboxServer.of(self.sandbox))
 
     # What an action works on
 

@@ -225,6 +225,7 @@ class HistoryMachine(HistoryActions):
         self.tally.runs += 1
 
     def _revive(self, plan: set[str], way: str, number: int) -> None:
+        """Refer again to something of a plan, in one of the `WAYS_BACK`."""
         repository, name = self.repository, f"back{self.tally.did.total()}-{number}"
         if not plan:
             return
@@ -386,16 +387,21 @@ class HistoryMachine(HistoryActions):
             return OlderMark(key, self.now, options, set())
         assert verdict.passed, [result for result in results if not result.passed]
         plan = set(marked.addresses(run))
-        twins = marked.expired.manifest.facts["twins"]
+        made = OlderMark(key, verdict.concluded_at, options, plan)
+        self._require_plan(made, marked, alive, objects)
+        return made
+
+    def _require_plan(
+        self, made: OlderMark, marked: Marked, alive: set[str], objects: Mapping[str, bytes]
+    ) -> None:
         require_plan(
             self.repository,
-            plan,
+            made.plan,
             alive=alive,
             objects=objects,
-            cutoff=key - OLD_ENOUGH,
-            twins=twins,
+            cutoff=made.key - OLD_ENOUGH,
+            twins=marked.expired.manifest.facts["twins"],
         )
-        return OlderMark(key, verdict.concluded_at, options, plan)
 
     def _sweep(self, made: OlderMark) -> None:
         self._look_for_signs(self.noted[made.key])
@@ -403,10 +409,8 @@ class HistoryMachine(HistoryActions):
             # The stated limit: only a mark that asks everything finds what has hidden since.
             return
         before = self.repository.objects()
-        must_stay = reachable(self.repository, self.now, made.options, self.held)
-        # Rules count from the run's instant, so what they kept then they keep in a sweep of it.
-        may_stay = reachable(self.repository, made.key, made.options, self.held) | must_stay
-        report = swept(self._open(made.key, made.options)) if made.plan else {}
+        must_stay, may_stay = self._keeps(made, before)
+        report = swept(self._open_sweep(made)) if made.plan else {}
         after = self.repository.objects()
         outcomes = {address: outcome for address, (outcome, _) in report.items()}
         require_swept(
@@ -419,8 +423,24 @@ class HistoryMachine(HistoryActions):
             may_stay=may_stay,
             every_twin_asked=made.options.twin_calls >= ENOUGH,
         )
+        self._after_sweep(made, before, after)
         self.tally.deleted += len(before) - len(after)
         self.tally.kept += sum(outcome not in GONE for outcome in outcomes.values())
+
+    def _keeps(self, made: OlderMark, before: Mapping[str, bytes]) -> tuple[set[str], set[str]]:
+        """Return what a sweep that begins now must leave, and what it may leave."""
+        must_stay = reachable(self.repository, self.now, made.options, self.held)
+        # Rules count from the run's instant, so what they kept then they keep in a sweep of it.
+        may_stay = reachable(self.repository, made.key, made.options, self.held) | must_stay
+        return must_stay, may_stay
+
+    def _open_sweep(self, made: OlderMark) -> Run:
+        return self._open(made.key, made.options)
+
+    def _after_sweep(
+        self, made: OlderMark, before: Mapping[str, bytes], after: Mapping[str, bytes]
+    ) -> None:
+        """Note what a sweep took; a subclass does."""
 
 
 def swept(run: Run) -> dict[str, tuple[str, str | None]]:

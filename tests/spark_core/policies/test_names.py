@@ -1,5 +1,6 @@
 """Canonical names and due dates, against plain dictionaries over random histories."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import hypothesis.strategies as st
@@ -164,6 +165,24 @@ def test_a_rule_takes_what_was_committed_under_its_branch_and_path():
     assert judged(world, Policy((on("main", "logs/", 3),))) == {"logs/a": 1}
     assert judged(world, Policy((on("main", "logs", 3),))) == {"logs/a": 1, "logstash/a": 1}
     assert judged(world, Policy((on("users", "logs/", 1),))) == {}
+
+
+def test_a_path_is_compared_byte_by_byte_and_need_not_be_text():
+    world = World()
+    world.upload("main", "logs/a")
+    world.now += 9 * DAY
+    for prefix, path, is_named in (
+        ("logs/", b"logs/\xff", True),
+        ("logs/\ufffd", b"logs/\xff", False),
+        ("logs/\xff", b"logs/\xff", False),
+        ("logs/\xe9", "logs/e\u0301".encode(), False),
+        ("logs/\xe9", "logs/\xe9".encode(), True),
+        ("LOGS/", b"logs/a", False),
+    ):
+        judge, entries = world.judge(Policy((on("main", prefix, 1),)))
+        (entry,) = entries["data/a000"]
+        found = judge.due([replace(entry, path=path)], micros(BEGIN))
+        assert (found is not None) == is_named, (prefix, path)
 
 
 def test_a_period_has_passed_when_so_many_times_24_hours_have():
