@@ -5,7 +5,6 @@ The engine's own counters stand below them.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 _MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]()<>#+-!|~"})
 # Characters of a value that a window of 1,280 pixels shows beside its key and time; the table
 # scrolls for the rest.
-_WIDTH = 36
+_WIDTH = 33
 
 
 def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata:
@@ -237,7 +236,7 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
             *_costs(figures.expired_bytes, price),
-            "The verdict decides about the sweep.",
+            "The verdict decides.",
         ),
         **_amount("that_may_go", figures.expired_objects, figures.expired_bytes),
         **_share(figures.expired_bytes, size),
@@ -313,11 +312,19 @@ def _sentence(text: str) -> str:
 
 def _words(*lines: str) -> dg.MarkdownMetadataValue:
     """Put short lines below each other: Dagster cuts a long one off at the width of its column."""
-    shown = (
-        textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
-        for line in lines
-    )
-    return dg.MetadataValue.md("  \n".join(part for line in shown for part in line))
+    return dg.MetadataValue.md("  \n".join(part for line in lines for part in _folded(line)))
+
+
+def _folded(line: str) -> list[str]:
+    """Fold a line of Markdown by what is seen of it."""
+    parts = [""]
+    for word in line.split():
+        longer = f"{parts[-1]} {word}".strip()
+        if parts[-1] and len(longer.replace("**", "").replace("\\", "")) > _WIDTH:
+            parts.append(word)
+        else:
+            parts[-1] = longer
+    return parts
 
 
 def _amount(what: str, objects: int, size: int) -> Metadata:
