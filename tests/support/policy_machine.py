@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from spark_core import lakegc_keys
 from spark_core.errors import NotFoundError, VerdictError
@@ -117,7 +117,23 @@ POLICIES = st.builds(
     rules=st.lists(st.one_of(RULES, RULES, RULES, REMOVALS), min_size=1, max_size=3).map(tuple),
     branch_order=st.sampled_from([(), (), ("dev",), ("main", "dev", "b1"), ("b1", "main")]),
 )
-CHANGES = st.sampled_from(["none", "none", "other", "confirmed", "end", "setting"])
+# Documents that surely name something of the history with which every repository begins.
+BROAD = [
+    Policy((Rule(None, "", {"all": Period(days=2)}),)),
+    Policy((Rule("main", "", {"all": Period(days=1)}), Rule("dev", "", {"all": Period(days=1)}))),
+    Policy(
+        (
+            Rule("main", "", {"noncurrent": Period(days=1)}),
+            Rule("main", "a", {"all": Period(days=1)}),
+        )
+    ),
+    Policy(
+        (Rule("dev", "dir/", {"all": Period(days=1)}), Rule("main", "", {"all": Period(days=2)})),
+        ("dev", "main"),
+    ),
+]
+CHANGES = st.sampled_from(["none", "none", "none", "other", "confirmed", "end", "setting"])
+WAYS = st.lists(st.sampled_from(WAYS_BACK), max_size=3)
 
 
 @dataclass
@@ -153,11 +169,16 @@ class Moved:
 
 
 class PolicyMachine(HistoryMachine):
-    """A repository with policies, from its first commit to the collections that end its history."""
+    """A repository with policies, from its first commit to the collections that end its history.
+
+    Attributes:
+        is_short: One run ends a history, instead of two.
+    """
 
     tally: PolicyTally
     repository: RecordedRepository
     most_runs = 4
+    is_short = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,6 +189,7 @@ class PolicyMachine(HistoryMachine):
         self.by_policy: dict[datetime, set[str]] = {}
         self.taken: set[str] = set()
         self.quarantined: dict[datetime, Moved] = {}
+        self.ending: tuple[Policy, str, list[str], int] = BROAD[0], "none", [], 0
         self.setting_at_sweep: dict[str, Any] = {}
 
     def _new_repository(self) -> RecordedRepository:
@@ -214,6 +236,15 @@ class PolicyMachine(HistoryMachine):
         confirmed.confirm_marked(run, who="search")
         self.confirmed[self.policy.digest] = self.policy
 
+    def _confirm_unseen(self) -> None:
+        """Confirm the document that counts, by no mark."""
+        run, policy = self._opened(), self.policy
+        version = versions.newest(run)
+        assert version is not None
+        assert policy is not None
+        confirmed.confirm(run, version, "search")
+        self.confirmed[policy.digest] = policy
+
     @rule(policy=POLICIES)
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
     @action
@@ -222,6 +253,9 @@ class PolicyMachine(HistoryMachine):
 
     def _set_and_confirm(self, policy: Policy) -> None:
         self._put(policy)
+        if self.is_short:
+            self._confirm_unseen()
+            return
         made = self._mark(PolicyOptions(policies="mark"))
         if made.key in self.looked:
             self._confirm(made.key)
@@ -235,7 +269,7 @@ class PolicyMachine(HistoryMachine):
         """Mark, and leave the sweep for later."""
         self.marks.append(self._mark(options))
 
-    @rule(options=POLICY_OPTIONS, policy=st.none() | POLICIES)
+    @rule(options=POLICY_OPTIONS, policy=st.none() | st.sampled_from(BROAD) | POLICIES)
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
     @action
     def run_with_policies(self, options: PolicyOptions, policy: Policy | None) -> None:
@@ -245,9 +279,9 @@ class PolicyMachine(HistoryMachine):
 
     @rule(
         options=POLICY_OPTIONS,
-        policy=st.none() | POLICIES,
+        policy=st.none() | st.sampled_from(BROAD) | POLICIES,
         change=CHANGES,
-        ways=st.lists(st.sampled_from(WAYS_BACK), max_size=2),
+        ways=WAYS,
         number=st.integers(0, 50),
     )
     @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
@@ -263,6 +297,11 @@ class PolicyMachine(HistoryMachine):
         """Mark; refer again to something, change or end the document or the setting; and sweep."""
         if policy is not None:
             self._set_and_confirm(policy)
+        self._change_before_the_sweep(options, change, ways, number)
+
+    def _change_before_the_sweep(
+        self, options: PolicyOptions, change: str, ways: list[str], number: int
+    ) -> OlderMark:
         made = self._mark(options)
         named = self.by_policy.get(made.key, set())
         for at, way in enumerate(ways, number):
@@ -284,6 +323,7 @@ class PolicyMachine(HistoryMachine):
             self.setting_at_sweep = {}
         self.runs += 1
         self.tally.runs += 1
+        return made
 
     def _revive(self, plan: set[str], way: str, number: int) -> None:
         if way not in {"other path", "same path"}:
@@ -531,15 +571,22 @@ class PolicyMachine(HistoryMachine):
 
     # The end
 
+    @initialize(policy=st.sampled_from(BROAD), change=CHANGES, ways=WAYS, number=st.integers(0, 50))
+    def choose_the_end(self, policy: Policy, change: str, ways: list[str], number: int) -> None:
+        self.ending = policy, change, ways, number
+
     def _end(self) -> None:
-        """End with a sweep of whatever the last document names, by everybody's word, and another
-        that finds nothing more.
+        """End with a document that surely counts, a mark, changes, and a sweep; and with another
+        run that finds what the changes left.
         """
-        if not self._goes(PolicyOptions()):
-            self._set_and_confirm(Policy((Rule(None, "", {"all": Period(days=2)}),)))
-        first = self.whole_run(options=PolicyOptions(quarantine=True))
-        second = self.whole_run(options=PolicyOptions())
-        assert not second.plan & set(first.plan)
+        policy, change, ways, number = self.ending
+        if not self._goes(PolicyOptions()) or number % 2:
+            self._put(policy)
+            self._confirm_unseen()
+        options = PolicyOptions(quarantine=True)
+        first = self._change_before_the_sweep(options, change, ways, number)
+        if not self.is_short:
+            self.whole_run(options=PolicyOptions())
         if first.key in self.quarantined:
             self._bring_back(first.key)
         self.repository.remove()
