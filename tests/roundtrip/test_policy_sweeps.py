@@ -286,7 +286,8 @@ def test_the_verdict_is_of_the_tables_that_the_policy_was_read_with(told):
     assert mark.addresses(run) == [logs]
 
 
-@pytest.mark.parametrize("ended", [False, pytest.param(True, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("ended", [False, True])
 def test_what_a_policy_moved_to_quarantine_comes_back_or_goes_for_good(told, ended):
     back, gone, copied = told.committed("main", "logs/back", "logs/gone", "logs/copied")
     told.at(9)
@@ -438,7 +439,7 @@ def test_a_purge_takes_for_good_what_the_policy_still_names_and_only_that(told):
 
 @pytest.mark.parametrize(
     "change",
-    ["document", *(pytest.param(one, marks=pytest.mark.deep) for one in ("end", "setting"))],
+    [pytest.param(one, marks=pytest.mark.deep) for one in ("document", "end", "setting")],
 )
 def test_a_purge_leaves_all_of_it_when_the_policy_does_not_say_so_any_more(told, change):
     options = {"quarantine": True, "quarantine_days": 2}

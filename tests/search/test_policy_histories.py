@@ -19,7 +19,7 @@ from tests.support.policy_machine import PolicyMachine, PolicyTally
 
 pytestmark = pytest.mark.spark
 
-HISTORIES, DEEP_HISTORIES = 3, 200
+HISTORIES, DEEP_HISTORIES = 1, 200
 STEPS = 30
 # Of the default tests: the machine's two runs at most, and the one that ends a history.
 SHORT = {"is_short": True, "most_runs": 2}
