@@ -28,7 +28,8 @@ from spark_core.checks.plan import (
     only_old_objects_expire,
     tables_were_made_in_order,
 )
-from spark_core.checks.result import ADVISORY, NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.checks.result import NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.records.verdict_document import ADVISORY
 from spark_core.run import Run
 
 __all__ = [
