@@ -143,28 +143,20 @@ def choose(run: Run) -> Base | Full:
     Returns:
         The base, or why the mark reads everything.
     """
-    options = run.options
-    if not options.optimized:
+    if not run.options.optimized:
         return Full("")
     keys = tables.runs(run.store)
-    if any(key > run.key for key in keys):
-        return Full(f"run {keys[0]} is newer than this one")
-    earlier = [key for key in keys if key < run.key]
-    found, blocked = _last_passed(run, earlier)
-    why = _unasked(run) or _blocked(run, blocked)
-    if why:
-        return Full(why, blocked)
-    if isinstance(found, str):
-        return Full(found, blocked)
+    found, blocked = _last_passed(run, [key for key in keys if key < run.key])
+    why = _unasked(run) or (f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else "")
+    if why or isinstance(found, str):
+        return Full(why or str(found), blocked)
     key, verdict = found
-    if run.base is not None and run.base != key:
-        return Full(f"run {run.base} is not the last mark that passed, which is {key}", blocked)
     try:
         base = _base(run, key, verdict)
     except (LakegcError, ValueError) as problem:
         words = problem.found if isinstance(problem, LakegcError) else str(problem)
         return Full(f"run {key} is nothing to begin from: {words}", blocked)
-    still = tuple(name for name in base.saved.blocked_by if not _is_confirmed(run, name))
+    still = (name for name in base.saved.blocked_by if not _is_confirmed(run, name))
     blocked = tuple(sorted({*blocked, *still}))
     why = _blocked(run, blocked) or _too_old(run, base)
     return Full(why, blocked) if why else base
@@ -244,6 +236,8 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
         LakegcError: Why it cannot be a base.
         ValueError: The same, of what is no error by itself.
     """
+    if run.base not in (None, key):
+        raise ValueError(f"it is the last mark that passed, and run {run.base} was asked for")
     if run.now() < verdict.concluded_at:
         raise ValueError("it ended in the future: a clock was set back")
     differing = chain.other_options(run, verdict.options)

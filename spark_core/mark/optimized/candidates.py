@@ -1,7 +1,7 @@
 """The objects that may have become garbage since the base, before anything alive is taken out.
 
 They are objects of newer slices, entries of ranges that left, what was staged at the base and is
-not, and what the base named, kept, or found too young.
+not, and what the base named, kept, missed, or found too young.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     listed = _listed(slices)
     unstaged = _unstaged(run, base, staged)
     carried = _carried(run, base)
-    others = pa.concat_tables([left, unstaged, carried])
+    lost = pa.array(lost_at(base), pa.string())
+    missing = pa.table([lost, hashed(lost)], schema=CANDIDATES)
+    others = pa.concat_tables([left, unstaged, carried, missing])
     # What lies in a slice that is listed is a candidate by its listing, if it is still there.
     names = others["address"].combine_chunks()
     is_listed = _listed_by(base, names)
@@ -112,6 +114,14 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
     )
     parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts]
     return found.without(among(run, parts, found.hashes))
+
+
+def lost_at(base: Base) -> list[str]:
+    """Return the addresses whose objects were missing at the base, each once."""
+    if not base.has(tables.MISSING_ADDRESSES):
+        return []
+    batches = base.table(tables.MISSING_ADDRESSES).batches()
+    return sorted({name for batch in batches for name in batch.column("address").to_pylist()})
 
 
 def among(run: Run, parts: Sequence[tuple[Part, pa.Schema]], hashes: Any) -> Any:

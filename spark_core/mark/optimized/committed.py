@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -40,7 +40,13 @@ from spark_core.mark.committed import (
 from spark_core.mark.kept_objects import kept_addresses
 from spark_core.mark.optimized import sketches
 from spark_core.mark.optimized.base import FULL, Base
-from spark_core.mark.optimized.candidates import CANDIDATES, Candidates, among, candidates_of
+from spark_core.mark.optimized.candidates import (
+    CANDIDATES,
+    Candidates,
+    among,
+    candidates_of,
+    lost_at,
+)
 from spark_core.mark.optimized.change import Change, change_since
 from spark_core.mark.optimized.lookups import look_up
 from spark_core.records import reading, tables, writing
@@ -117,7 +123,7 @@ class _Reading:
     def draft(self, commits: StoredTable, began: datetime) -> Draft:
         """Read everything, and return the table."""
         run, change = self.run, self.change
-        self._read(change.came)
+        self._read(change.came, self.targets)
         sketched = [receipts.sketches for receipts in self.written]
         came = _Came.of(run, self.base, self._parts())
         collected = candidates_of(run, self.base, self._read_left(came))
@@ -131,14 +137,15 @@ class _Reading:
         )
         matched = answer.ranges & change.known.keys()
         before = self._parts()
-        self._read(change.stayed(matched))
+        known = replace(self.targets, sketches=None)
+        self._read(change.stayed(matched), known)
         new_parts = [part for part in self._parts() if part not in before]
         left = left.without(among(run, _hashed_parts(new_parts), left.hashes))
         # Each of these addresses was compared with all retained ranges, or is in one that came.
         asked = _Asked.of(left, came.unknown(answer.named), lost_at(self.base))
         found, manifest = self._look_up(asked, commits)
         hiding = self._hiding(ranges, left, found)
-        self._read(change.stayed(hiding))
+        self._read(change.stayed(hiding), known)
         manifest_of_ranges = keep_ranges(
             run,
             commits,
@@ -173,12 +180,12 @@ class _Reading:
             figures=figures,
         )
 
-    def _read(self, ranges: pa.Table) -> None:
+    def _read(self, ranges: pa.Table, targets: Targets) -> None:
         """Read ranges of retained commits into the table."""
         self.read.append(ranges)
         if ranges.num_rows:
             self.written += write_all(
-                self.run, self.reader, self.targets, ranges, is_small=_is_small(ranges)
+                self.run, self.reader, targets, ranges, is_small=_is_small(ranges)
             )
 
     def _parts(self) -> list[Part]:
@@ -205,8 +212,8 @@ class _Reading:
         lacking = self.change.known.keys() - answer.seen
         if lacking:
             raise ChainError(
-                f"run {self.base.key} saved no sketch of {len(lacking)} of its ranges, {min(lacking)} "
-                "among them",
+                f"run {self.base.key} saved no sketch of {len(lacking)} of its ranges, "
+                f"{min(lacking)} among them",
                 FULL,
             )
         return answer
@@ -256,7 +263,7 @@ class _Reading:
             return set()
         lost = hashed(pa.array(lost_at(self.base), pa.string())).to_numpy()
         question = sketches.Question(sizes=sketches.of_sizes(sizes), lost=sketches.of_hashes(lost))
-        return self._ask_sketches(ranges, question).hiding & unread
+        return set(self._ask_sketches(ranges, question).hiding & unread)
 
     def _figures(
         self, ranges_manifest: str | None, change: ChangeFigures
@@ -363,14 +370,6 @@ class _Asked:
         """Join candidates, entries that the base did not know, and what was missing then."""
         expected = sorted({*named, *lost})
         return cls(sorted({*left.others["address"].to_pylist(), *expected}), expected)
-
-
-def lost_at(base: Base) -> list[str]:
-    """Return the addresses whose objects were missing at the base."""
-    if not base.has(tables.MISSING_ADDRESSES):
-        return []
-    batches = base.table(tables.MISSING_ADDRESSES).batches()
-    return sorted({name for batch in batches for name in batch.column("address").to_pylist()})
 
 
 def _read_left(
