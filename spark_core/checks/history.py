@@ -39,7 +39,7 @@ def standing(manifests: Manifests) -> dict[str, int]:
     # Where the run stays within a mark of lakeFS's own job: what lakegc alone would let go.
     within = expired.reference
     return {
-        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).objects,
+        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).all_objects,
         "live_objects": expired.live_objects,
         "retained_commits": manifests["retained_commits"].rows,
         "expired_objects": expired.expired_objects if within is None else within.eligible_objects,

@@ -22,6 +22,7 @@ from spark_core.mark import explanations
 from spark_core.mark.commits import tables_prefix
 from spark_core.mark.kept_objects import alive_hashes
 from spark_core.mark.optimized import sketches
+from spark_core.mark.optimized.base import saves
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.reading import StoredTable
@@ -211,7 +212,7 @@ class Targets:
             Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure),
             Target(run.store, where, attempt, explanations.ENTRIES, name="_expired"),
             Target(run.store, ranges, attempt, schemas.SKETCHES, name="_sketches")
-            if run.options.optimized
+            if saves(run)
             else None,
         )
 

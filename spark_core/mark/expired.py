@@ -7,7 +7,7 @@ hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -20,13 +20,18 @@ from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
 from spark_core.mark import explanations, fates, holds, policy_rows, twins
-from spark_core.mark.commits import WALK
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
+from spark_core.mark.optimized import base
+from spark_core.mark.optimized.audit import audit, last_saved
+from spark_core.mark.optimized.base import saves
+from spark_core.mark.optimized.listing import Listing, of_mark
+from spark_core.mark.optimized.save import save
 from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.sizes import HeadEntries, absent, named_since, sizes_of_later, stated_sizes
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
+    WALK,
     AmountFigures,
     CommitsFigures,
     CommittedFigures,
@@ -90,20 +95,25 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     words = _words(mark)
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
+    listing = of_mark(run, mark.slices, mark.committed)
+    before = last_saved(run) if saves(run) else None
 
     def write() -> tuple[Decided, Decided, dict[str, Any]]:
         decided = fates.decide(
             run,
-            mark.slices,
+            listing,
             mark.uncommitted,
             mark.committed,
             target=target,
+            kept=replace(target, name="_kept") if saves(run) else None,
             held=held,
             words=words,
         )
         left, of_policy, more = _without_hidden(
-            run, mark, decided, named, target, by_policy=by_policy
+            run, mark, decided, named, target, listing=listing, by_policy=by_policy
         )
+        if left is not decided:
+            left.kept = decided.kept + left.kept
         explained = explanations.store(
             run,
             writing.parts_of(left.receipts),
@@ -114,14 +124,24 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if by_policy is not None and of_policy is not None:
             more["policy"] = by_policy.figures(*of_policy.sums.total)
             left.merge(of_policy)
+        if listing.comparable is None and before is not None:
+            expired = writing.parts_of(left.receipts)
+            more["audit"] = audit(run, before, mark.uncommitted, mark.committed, expired)
         return decided, left, {**more, **explained.figures}
 
     decided, left, more = writing.removed_on_failure(target, write)
 
     figures = _figures(decided, left, held, words, more, by_policy=by_policy)
+    begun_from = ListedFigures.of(mark.slices.manifest).base
+    if begun_from is not None:
+        live = max(begun_from.live_objects, figures.live_objects)
+        figures = replace(figures, live_objects=live)
+    if saves(run):
+        digest = save(run, mark.all, figures)
+        figures = replace(figures, saved=digest)
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts),
+        Written(target.attempt, left.receipts, left.kept),
         began,
         parents=[table.manifest for table in mark.all],
         figures=lambda _, __: figures,
@@ -195,6 +215,7 @@ def _without_hidden(
     named: marks.Addresses | None,
     target: Target,
     *,
+    listing: Listing,
     by_policy: PolicyRows | None,
 ) -> tuple[Decided, Decided | None, dict[str, Any]]:
     """Take out objects that a branch may read unseen, and those that the other mark does not name.
@@ -204,8 +225,8 @@ def _without_hidden(
     Returns:
         The unreachable objects that are left, those that go by a policy, and figures by name.
     """
-    missing, figures = _missing(run, mark, decided)
-    is_said = decided.other_sizes > 0
+    missing, figures = _missing(run, mark, listing, decided)
+    is_said = decided.other_sizes > 0 or _sizes_were_said(run)
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
@@ -225,12 +246,18 @@ def _without_hidden(
     found = twins.NONE
     if parts or policy is not None:
         both = candidates if policy is None else candidates.unionByName(policy)
-        found = _twins(run, mark, both if held is None else held, missing, are_sizes_said=is_said)
+        found = _twins(
+            run, mark, listing, both if held is None else held, missing, are_sizes_said=is_said
+        )
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, candidates
     if found.keeps_any:
         kept = candidates.transform(found.without_twins)
         left = fates.write_again(run, kept, target, is_small=is_small)
+        if saves(run):
+            hidden = candidates.join(kept.select("address"), on="address", how="left_anti")
+            aside = replace(target, name="_kept")
+            left.kept = fates.write_again(run, hidden, aside, is_small=is_small).receipts
     of_policy = None
     if by_policy is not None and policy is not None:
         of_policy = fates.write_again(
@@ -254,6 +281,7 @@ def _without_hidden(
 def _twins(
     run: Run,
     mark: Mark,
+    listed: Listing,
     candidates: pa.Table | DataFrame,
     missing: DataFrame | None,
     *,
@@ -261,7 +289,7 @@ def _twins(
 ) -> twins.Twins:
     """Search for what the scan cannot see; objects written since the listing are not missing."""
     slices, commits = mark.slices.manifest, mark.commits.manifest
-    listing = mark.slices.frame(run.spark, ["address", "size_bytes", "checksum"])
+    listing = listed.frame(["address", "size_bytes", "checksum"])
     heads = mark.committed.frame(
         run.spark, ["address", "size_bytes", "head_path", "checksum"]
     ).where(sf.col("head_path").isNotNull())
@@ -284,6 +312,12 @@ def _twins(
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
     )
+
+
+def _sizes_were_said(run: Run) -> bool:
+    """Say whether the base of an optimized run found an entry that gives another size."""
+    begun_from = base.of(run)
+    return begun_from is not None and begun_from.saved.are_sizes_said
 
 
 def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None:
@@ -313,7 +347,9 @@ def _mark_words(mark_id: object) -> str:
     )
 
 
-def _missing(run: Run, mark: Mark, decided: Decided) -> tuple[DataFrame | None, Mapping[str, Any]]:
+def _missing(
+    run: Run, mark: Mark, listing: Listing, decided: Decided
+) -> tuple[DataFrame | None, Mapping[str, Any]]:
     """Name the addresses that heads and staged entries reach below `data/` without a listed object.
 
     Some are missing for good reasons, such as staged keys that never existed. If many are missing,
@@ -336,8 +372,9 @@ def _missing(run: Run, mark: Mark, decided: Decided) -> tuple[DataFrame | None, 
             )
         )
         .dropDuplicates(["address"])
+        .transform(listing.compared)
     )
-    listed = mark.slices.frame(run.spark, ["address_hash"])
+    listed = listing.frame(["address_hash"])
     missing = live.join(listed, on="address_hash", how="left_anti")
     if taken is not None:
         figures["missing_by_policy"] = missing.join(

@@ -19,7 +19,7 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
-from spark_core.mark.optimized.base import MOST_OPEN, Base, Full, choose
+from spark_core.mark.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.writing import Draft, Source
@@ -35,9 +35,6 @@ _PAGES_TRIED = 4
 
 # Begins the names of what is counted of single slices: objects that are too young.
 _OPEN = "open:"
-
-# The standings that end as time passes.
-_WAITING = pa.array([rule.YOUNG, rule.UPLOAD])
 
 
 @dataclass(frozen=True)
@@ -76,11 +73,7 @@ def namespace_slices(run: Run) -> Draft:
     answers = preflight(run)
     base = choose(run)
     there, direct = run.store.children(DATA)
-    slices = [
-        name
-        for name in there
-        if not isinstance(base, Base) or base.lists(name.removeprefix(DATA).removesuffix("/"))
-    ]
+    slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
     few = _few(run, slices, direct)
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
@@ -99,6 +92,7 @@ def namespace_slices(run: Run) -> Draft:
         return ListedFigures(
             **vars(answers),
             slices=len(there),
+            last_slice=min(filter(tells_time, map(_name, there)), default=""),
             requests=requests,
             open_slices=tuple(opened) if len(opened) <= MOST_OPEN else None,
             **_of_base(base, spared=len(there) - len(slices), **since),
@@ -134,6 +128,10 @@ def _of_base(base: Base | Full, *, spared: int, new_objects: int, new_bytes: int
             bytes=known.bytes + new_bytes,
         )
     }
+
+
+def _name(prefix: str) -> str:
+    return prefix.removeprefix(DATA).removesuffix("/")
 
 
 def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
@@ -232,7 +230,7 @@ def _measure(
     old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
     unsafe = pc.match_substring_regex(keys, unsafe_names)
     sizes = batch.column("size_bytes")
-    young = batch.filter(pc.is_in(batch.column("standing"), _WAITING)).column("slice")
+    young = batch.filter(pc.is_in(batch.column("standing"), WAITING)).column("slice")
     new = (
         None
         if since is None

@@ -21,6 +21,9 @@ from spark_core.records.manifest import Manifest
 # Metadata of a figure that is not written where it is None.
 _LEFT_OUT = {"left_out": True}
 
+# How refs were read: from a dump, or by walking from branches and tags.
+DUMP, WALK = "dump", "walk"
+
 # Name, objects and bytes of each group of objects.
 Groups = tuple[tuple[str, int, int], ...]
 
@@ -140,6 +143,7 @@ class ListedFigures(PreflightFigures):
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
         base: The run that this one begins from; None for a full run.
+        last_slice: The newest slice whose name tells a time; empty for none.
         why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
         blocked_by: Full runs whose audit nobody has confirmed; None for none.
         open_slices: Slices with objects that are too young; None if they are too many to note.
@@ -155,6 +159,7 @@ class ListedFigures(PreflightFigures):
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
     base: BaseFigures | None = field(default=None, metadata=_LEFT_OUT)
+    last_slice: str = ""
     why_full: str | None = field(default=None, metadata=_LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
     open_slices: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)

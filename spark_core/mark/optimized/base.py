@@ -13,15 +13,16 @@ from datetime import timedelta
 import pyarrow as pa
 
 from spark_core import lakegc_keys
+from spark_core.addresses import candidates as rule
 from spark_core.addresses.xids import xid_seconds
 from spark_core.errors import ChainError, LakegcError, NotFoundError, VerdictError
-from spark_core.mark.commits import WALK
 from spark_core.mark.optimized import saved as saved_information
 from spark_core.mark.optimized.saved import Saved
 from spark_core.model import RunKey
 from spark_core.plain_text import span_text
 from spark_core.records import confirmation, reading, tables
 from spark_core.records.figures import (
+    WALK,
     BaseFigures,
     CommitsFigures,
     DeletionFigures,
@@ -42,6 +43,9 @@ ROTATION = timedelta(hours=1)
 # The time of a slice falls: it counts the seconds that are left until 4000-01-01.
 _LAST_INSTANT = 64_060_588_800
 _SECONDS = 2**32
+
+# The standings that end as time passes.
+WAITING = pa.array([rule.YOUNG, rule.UPLOAD])
 
 # Slices that a manifest names one by one.
 MOST_OPEN = 10_000
@@ -135,6 +139,11 @@ def slice_seconds(slice_: str) -> int | None:
     return None if falling is None else (_LAST_INSTANT - falling) % _SECONDS
 
 
+def tells_time(slice_: str) -> bool:
+    """Say whether the name of a slice tells when a server gave it."""
+    return slice_seconds(slice_) is not None
+
+
 def choose(run: Run) -> Base | Full:
     """Find the run that a mark may begin from.
 
@@ -180,10 +189,17 @@ def of(run: Run) -> Base | None:
     return Base(key, figures, saved, run)
 
 
+def saves(run: Run) -> bool:
+    """Say whether an optimized run may begin from a run of this kind."""
+    return run.options.optimized and not _special(run)
+
+
 def _unasked(run: Run) -> str:
+    return "a full run was asked for" if run.full else _special(run)
+
+
+def _special(run: Run) -> str:
     """Say why a run of this kind reads everything."""
-    if run.full:
-        return "a full run was asked for"
     if run.reference_mark is not None:
         return "it stays within a mark of lakeFS's own job"
     if run.options.policies != "off" or run.options.collects != "all":
