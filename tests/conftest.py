@@ -75,10 +75,20 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: ranks.get("/".join(item.path.parts[-2:]), len(ranks)))
 
 
-def pytest_collection_finish():
-    """Spare the garbage collector what all tests were made of, ten times what a test makes."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector what all tests were made of, ten times what a test makes.
+
+    While tests are collected almost nothing becomes garbage, and looking for it took a third of the
+    time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_logreport(report):
