@@ -22,7 +22,7 @@ from tests.support.dagster_pages import (
     write_settings,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.deep, NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.spark, NEEDS_CHROMIUM]
 
 # So wide that no name in a graph is shortened.
 WIDE = {"width": 2400, "height": 1000}
