@@ -168,7 +168,9 @@ def populate(
     with core.lock, core.state.transaction():
         with sandbox.clock.at(now - timedelta(days=days)):
             repository = repositories.create(core, repository_id, f"local://{repository_id}")
-        writer = SparseWriter(core, repository, _ids(core, objects + garbage + staged, slices), sizes)
+        writer = SparseWriter(
+            core, repository, _ids(core, objects + garbage + staged, slices), sizes
+        )
         ages = [timedelta(days=days / commits) * (commits - n - 0.5) for n in range(commits)]
         batches = zip(ages, _batches(objects, commits, hot), strict=True)
         made = _commit_all(sandbox, repository, writer, now, batches)
