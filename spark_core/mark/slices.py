@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,13 +19,15 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
+from spark_core.mark import inventory
 from spark_core.records import reading, tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Source
 from spark_core.run import Run, preflight
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
+from spark_core.storage.inventory import InventoryFile
 from spark_core.storage.listings import listed
 
 DATA = "data/"
@@ -67,6 +69,8 @@ def namespace_slices(run: Run) -> Draft:
     """
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
+    if run.options.listing == "inventory":
+        return _of_inventory(run, began, answers)
     slices, direct = run.store.children(DATA)
     few = _few(run, slices, direct)
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
@@ -90,6 +94,41 @@ def namespace_slices(run: Run) -> Draft:
         figures=figures,
         measure=partial(_measure, run.cutoff, answers.table_prefix, run.store.unsafe_names),
     )
+
+
+def _of_inventory(run: Run, began: datetime, answers: PreflightFigures) -> Draft:
+    """Take the listing from an S3 Inventory; no prefix of the store is listed."""
+    found = inventory.find(run, began)
+
+    def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
+        said = found.figures(counted)
+        return ListedFigures(
+            **vars(answers), requests=dict(counted + found.requests), inventory=said, **measured
+        )
+
+    return Draft(
+        tables.NAMESPACE_SLICES,
+        Source(
+            lambda: run.spark, found.tasks, partial(_read_inventory, run.store, found.limits, found)
+        ),
+        began,
+        parents=(),
+        figures=figures,
+        measure=partial(
+            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names
+        ),
+    )
+
+
+def _read_inventory(
+    store: ObjectStore,
+    limits: Limits,
+    found: inventory.Found,
+    task: Sequence[InventoryFile],
+    figures: Counter[str],
+) -> Iterator[pa.RecordBatch]:
+    for batch in found.read(task, figures):
+        yield _judged(batch, store, limits)
 
 
 def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
