@@ -19,6 +19,7 @@ from spark_core.errors import (
     SettingsError,
     UnsafePlanError,
 )
+from spark_core.explain.why import explain
 from spark_core.lakefs import LakeFSServer
 from spark_core.mark import namespace_slices
 from spark_core.model import RunKey
@@ -179,6 +180,8 @@ def test_a_row_about_as_young_as_the_inventory_is_no_candidate(minutes, lake, sp
     run = lake.by_inventory(spark)
     marked, _, _ = mark_and_conclude(run)
     assert (name in marked.addresses(run)) is (minutes == -6)
+    words = "about when the inventory of 2026-11-17T02:00:00+00:00 was made, or later"
+    assert (words in explain(run, name).sentence) is (minutes != -6)
 
 
 def test_the_sweep_keeps_what_changed_and_reports_what_went_since(lake, spark):
