@@ -16,6 +16,8 @@ SLICES = "slices"
 UNCOMMITTED = "uncommitted"
 COMMITS = "commits"
 COMMITTED = "committed"
+RANGES = "ranges"
+LOOKED_UP = "lookedup"
 EXPIRATIONS = "expirations"
 ADDRESSES = "addresses"
 REPORTS = "reports"
@@ -45,7 +47,7 @@ UNIFIED = f"{ROOT}unified/"
 CLOCK = f"{PROBE}clock"
 
 # Names of Parquet files: parts of tables, files beside tables, and diffs of branches.
-PART = r"(?:part|_expired)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
+PART = r"(?:part|_expired|_sketches|_absent|_kept)-\d{5}-\d{3}-[0-9a-f]{32}-[0-9a-f]{8}\.parquet"
 DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.
 FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html|png))"
@@ -83,6 +85,11 @@ def manifest_key(kind: str, run: RunKey) -> str:
 def verdict_key(run: RunKey) -> str:
     """Return the key of a run's verdict, beside its addresses."""
     return f"{of_run(ADDRESSES, run)}_verdict.json"
+
+
+def saved_key(run: RunKey) -> str:
+    """Return the key of what a mark saved for the optimized run after it."""
+    return f"{of_run(UNCOMMITTED, run)}_saved.json"
 
 
 def confirmation_key(run: RunKey, check: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from spark_core import mark, report
 from spark_core import sweep as sweeping
 from spark_core.checks import CheckResult, verdict
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
 from spark_core.events import Event, OnEvent
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
@@ -18,6 +17,7 @@ from spark_core.policies import expirations as policies
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
+from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.reference_job import writer
 from spark_core.run import Run

@@ -133,6 +133,32 @@ COMMITTED_ADDRESSES = pa.schema(
     ]
 )
 
+# A range of a retained commit, as the optimized run after this one needs it. Key: range_id.
+RETAINED_RANGES = pa.schema(
+    [
+        pa.field("range_id", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        # Number of metaranges of retained commits that have it.
+        pa.field("times", pa.int64(), nullable=False),
+        # Whether a branch head has it, or had it since the last full run.
+        pa.field("is_head", pa.bool_(), nullable=False),
+    ]
+)
+
+# What lies in a range, in few bytes. Beside the retained ranges; key: range_id.
+SKETCHES = pa.schema(
+    [
+        pa.field("range_id", pa.string(), nullable=False),
+        # Whether an entry lies outside data/.
+        pa.field("has_outside", pa.bool_(), nullable=False),
+        # Fingerprints of 32 bits, sorted, each once, little endian: of the addresses' hashes ...
+        pa.field("addresses", pa.binary(), nullable=False),
+        # ... and of the sizes of the entries.
+        pa.field("sizes", pa.binary(), nullable=False),
+    ]
+)
+
 # An object that the rules of a retention policy name, although a commit reaches it. Key: address.
 POLICY_EXPIRATIONS = pa.schema(
     [

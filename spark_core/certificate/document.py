@@ -25,9 +25,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import CorruptTableError, LakegcError, SettingsError, VerdictError
 from spark_core.records.manifest import Manifest
+from spark_core.records.verdict_document import Verdict
 
 FORMAT = 1
 KIND = "lakegc certificate"

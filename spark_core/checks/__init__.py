@@ -13,6 +13,7 @@ from spark_core.checks.alive import (
     uncommitted_was_read_whole,
     zero_ranges_are_proved,
 )
+from spark_core.checks.audit import optimized_runs_were_right
 from spark_core.checks.history import nothing_changed_suddenly
 from spark_core.checks.namespace_and_clocks import (
     clocks_agree,
@@ -28,7 +29,8 @@ from spark_core.checks.plan import (
     only_old_objects_expire,
     tables_were_made_in_order,
 )
-from spark_core.checks.result import ADVISORY, NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.checks.result import NOTHING_LIFTS_IT, Check, CheckResult, Manifests
+from spark_core.records.verdict_document import ADVISORY
 from spark_core.run import Run
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "nothing_changed_suddenly",
     "only_data_expires",
     "only_old_objects_expire",
+    "optimized_runs_were_right",
     "ranges_were_read_whole",
     "tables_were_made_in_order",
     "uncommitted_was_read_whole",
@@ -78,11 +81,15 @@ CHECKS: tuple[tuple[str, str, Check], ...] = tuple(
         ("expired_addresses", hidden_entries_were_asked),
         ("expired_addresses", expired_share_is_plausible),
         ("expired_addresses", nothing_changed_suddenly),
+        ("expired_addresses", optimized_runs_were_right),
     )
 )
 
 # Names of the checks whose findings a person may confirm for one mark: unusual, but right.
-CONFIRMABLE = frozenset({expired_share_is_plausible.__name__, nothing_changed_suddenly.__name__})
+CONFIRMABLE = frozenset(
+    check.__name__
+    for check in (expired_share_is_plausible, nothing_changed_suddenly, optimized_runs_were_right)
+)
 
 
 def check_table(run: Run, table: str, manifests: Manifests) -> list[CheckResult]:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests
-from spark_core.records.figures import CommitsFigures, CommittedFigures, StagedFigures
+from spark_core.records.figures import (
+    CommitsFigures,
+    CommittedFigures,
+    ListedFigures,
+    StagedFigures,
+)
 from spark_core.run import Run
 
 
@@ -172,6 +177,7 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
         "committed_addresses",
         passed,
         f"{metaranges} metaranges, {figures.ranges} ranges with {figures.entries} entries"
+        + known_from_base(manifests)
         + (
             ""
             if passed
@@ -195,6 +201,16 @@ def ranges_were_read_whole(run: Run, manifests: Manifests) -> CheckResult:  # no
     )
 
 
+def known_from_base(manifests: Manifests) -> str:
+    """Say how much an optimized run took over from its base; empty for a full run."""
+    base = ListedFigures.of(manifests["namespace_slices"]).base
+    change = CommittedFigures.of(manifests["committed_addresses"]).change
+    if base is None or change is None:
+        return ""
+    more = change.known_ranges - change.matched_ranges - change.hiding_ranges
+    return f"; {more} more ranges are known from run {base.run}"
+
+
 def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
     """If the retained commits have no range, each of them proves it (safety 3).
 
@@ -209,12 +225,15 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
         committed.retained_metaranges_read,
         committed.empty_metaranges,
     )
-    none = committed.ranges == 0
+    # An optimized run read what changed. The others are counted by the metaranges that have them.
+    known = 0 if committed.change is None else committed.change.known_ranges
+    none = committed.ranges + known == 0
     passed = not none or (
-        committed.retained_metaranges == wanted and read >= wanted and empty >= wanted
+        committed.change is not None
+        or (committed.retained_metaranges == wanted and read >= wanted and empty >= wanted)
     )
     if not none:
-        summary = f"the retained commits have {committed.ranges} ranges"
+        summary = f"the retained commits have {committed.ranges + known} ranges"
     elif passed:
         summary = (
             f"the retained commits have no range: {wanted} metaranges were read and hold none, the "
@@ -234,6 +253,7 @@ def zero_ranges_are_proved(run: Run, manifests: Manifests) -> CheckResult:
         summary,
         {
             "ranges": committed.ranges,
+            "ranges_known_from_base": known,
             "metaranges_of_commits": wanted,
             "metaranges_of_ranges": committed.retained_metaranges,
             "metaranges_read": read,

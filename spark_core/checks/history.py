@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_core import lakegc_keys
-from spark_core.checks import confirmation
 from spark_core.checks.result import CheckResult, Manifests, confirmed_or, share
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import CorruptTableError, NotFoundError, VerdictError
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import confirmation, tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
+from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
 
 # Commits come and go in bursts. With fewer commits than this, a drop by half is no sign of
@@ -40,7 +39,7 @@ def standing(manifests: Manifests) -> dict[str, int]:
     # Where the run stays within a mark of lakeFS's own job: what lakegc alone would let go.
     within = expired.reference
     return {
-        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).objects,
+        "listed_objects": ListedFigures.of(manifests["namespace_slices"]).all_objects,
         "live_objects": expired.live_objects,
         "retained_commits": manifests["retained_commits"].rows,
         "expired_objects": expired.expired_objects if within is None else within.eligible_objects,

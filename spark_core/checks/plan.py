@@ -134,7 +134,7 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     A few objects may be missing: some are lost, and some never existed.
     """
     listing = ListedFigures.of(manifests["namespace_slices"])
-    listed, inventory = listing.objects, listing.inventory
+    listed, inventory = listing.all_objects, listing.inventory
     figures = ExpiredFigures.of(manifests[_TABLE])
     live, missing = figures.live_objects, figures.missing_objects
     retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
@@ -277,8 +277,8 @@ def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:
     """No more than the limit's share of the objects and of the bytes would go."""
     listing = ListedFigures.of(manifests["namespace_slices"])
     expired = ExpiredFigures.of(manifests[_TABLE])
-    objects, size, listed = expired.expired_objects, expired.expired_bytes, listing.objects
-    of_objects, of_bytes = share(objects, listed), share(size, listing.object_bytes)
+    objects, size, listed = expired.expired_objects, expired.expired_bytes, listing.all_objects
+    of_objects, of_bytes = share(objects, listed), share(size, listing.all_bytes)
     limit, floor = run.options.max_expired_share, run.options.share_from_objects
     passed = listed < floor or max(of_objects, of_bytes) <= limit
     lifted_by = confirmed_or("max_expired_share", run, "expired_share_is_plausible")

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_core.records.manifest import Manifest
+from spark_core.records.verdict_document import ADVISORY
 from spark_core.run import Run
 
 NOTHING_LIFTS_IT = "nothing lifts it"
-
-# Checks that inform people and never stop a sweep.
-ADVISORY = frozenset({"hidden_entries_were_asked"})
 
 Manifests = Mapping[str, Manifest]
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from spark_core import __version__, lakegc_keys
 from spark_core import checks as guards
-from spark_core.checks import CheckResult, confirmation
-from spark_core.checks.confirmation import Confirmation
+from spark_core.checks import CheckResult
 from spark_core.checks.history import standing
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import NotFoundError, ObjectExistsError, VerdictError
 from spark_core.model import RunKey
 from spark_core.plain_text import span_text
-from spark_core.records import tables
+from spark_core.records import confirmation, tables
+from spark_core.records.confirmation import Confirmation
 from spark_core.records.figures import CommitsFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import StoredTable
+from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run, chain
 
 _WAY_ON = "Mark again under a new run key."

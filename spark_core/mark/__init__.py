@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from spark_core.mark.commits import retained_commits
 from spark_core.mark.committed import committed_addresses
 from spark_core.mark.expired import Mark, expired_addresses
+from spark_core.mark.optimized import base
+from spark_core.mark.optimized.committed import committed_since
 from spark_core.mark.slices import namespace_slices
 from spark_core.mark.uncommitted import uncommitted_addresses
 from spark_core.records import tables
@@ -30,11 +32,19 @@ __all__ = [
     "uncommitted_addresses",
 ]
 
+
+def _committed(run: Run, commits: StoredTable) -> Draft:
+    begun_from = base.of(run)
+    if begun_from is None:
+        return committed_addresses(run, commits)
+    return committed_since(run, commits, begun_from)
+
+
 _MAKERS: Mapping[TableSpec, Callable[..., Draft]] = {
     tables.NAMESPACE_SLICES: namespace_slices,
     tables.UNCOMMITTED_ADDRESSES: uncommitted_addresses,
     tables.RETAINED_COMMITS: retained_commits,
-    tables.COMMITTED_ADDRESSES: committed_addresses,
+    tables.COMMITTED_ADDRESSES: _committed,
     tables.EXPIRED_ADDRESSES: lambda run, *four: expired_addresses(run, Mark(*four)),
 }
 

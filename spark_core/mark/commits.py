@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import retention, schemas
-from spark_core.errors import IncompleteReadError, PermissionDeniedError
+from spark_core.errors import ChainError, IncompleteReadError, PermissionDeniedError
 from spark_core.lakefs import (
     NoSuchCallError,
     PreparedCommits,
@@ -25,9 +25,12 @@ from spark_core.mark import heads, holds
 from spark_core.mark.explanations import METARANGES
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
+from spark_core.mark.optimized import base
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
 from spark_core.records.figures import (
+    DUMP,
+    WALK,
     CommitsFigures,
     ExpiredMetarangesFigures,
     ListedFigures,
@@ -40,8 +43,6 @@ from spark_core.run import Run, chain
 
 # Number of dumps before the mark refuses because none could be completed.
 DUMP_TRIES = 3
-
-DUMP, WALK = "dump", "walk"
 
 
 def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
@@ -75,6 +76,7 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
     run.require_same_instance(uncommitted.manifest)
     chain.require_same_options(run, run.load(tables.NAMESPACE_SLICES).manifest)
     found = read_commits(run, tables_prefix(run))
+    _require_known(run, found)
     rules, refs, dump, table = found.rules, found.refs, found.dump, found.table
     prepared, server_rows = found.prepared, found.server_rows
     unknown = retention.unknown_commits(server_rows, refs) if server_rows is not None else []
@@ -119,6 +121,34 @@ def retained_commits(run: Run, uncommitted: StoredTable) -> Draft:
         parents=(uncommitted.manifest,),
         figures=lambda _, __: figures,
     )
+
+
+def _require_known(run: Run, found: ReadCommits) -> None:
+    """Refuse an optimized run whose base saw commits that are gone: refs were restored.
+
+    Raises:
+        ChainError: If the base's commits are not all there, or refs could only be walked.
+    """
+    begun_from = base.of(run)
+    if begun_from is None:
+        return
+    if found.dump is None:
+        raise ChainError(
+            f"refs of repository {run.repository.id} could only be walked, and run "
+            f"{begun_from.key} read a dump",
+            base.FULL,
+        )
+    then = begun_from.table(tables.RETAINED_COMMITS)
+    gone = sorted(
+        {name for batch in then.batches(["commit_id"]) for name in batch.column(0).to_pylist()}
+        - found.refs.commits.keys()
+    )
+    if gone:
+        raise ChainError(
+            f"{len(gone)} commits that run {begun_from.key} saw are gone, {gone[0][:12]} among "
+            "them: refs were restored",
+            base.FULL,
+        )
 
 
 def heads_now(run: Run, found: ReadCommits, previous: Heads | None, *, read_at: datetime) -> Heads:

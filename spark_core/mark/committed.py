@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from spark_core.errors import LakegcError
 from spark_core.mark import explanations
 from spark_core.mark.commits import tables_prefix
 from spark_core.mark.kept_objects import alive_hashes
+from spark_core.mark.optimized import sketches
+from spark_core.mark.optimized.base import saves
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, CommittedFigures
 from spark_core.records.reading import StoredTable
@@ -28,6 +30,8 @@ from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, interleaved, run_tasks
 from spark_core.storage import ObjectStore
+
+Done = TypeVar("Done")
 
 # A range, and what its readers need to know of the metaranges that have it.
 RANGES = pa.schema(
@@ -134,8 +138,18 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     only_expired = ranges.filter(pc.invert(ranges["is_retained"]))
     explained = explanations.within_limits(only_expired, run.options.explain)
     wanted = pa.concat_tables([retained, explained])
-    attempt, written = _write_all(run, reader, wanted)
-    counts = read + writing.summed([receipts[0] for receipts in written])[1]
+    targets = Targets.of(run)
+    written = targets.removed_on_failure(
+        lambda: write_all(
+            run,
+            reader,
+            targets,
+            wanted,
+            is_small=wanted.num_rows <= _RANGES_OF_A_TASK
+            and (pc.sum(wanted["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
+        )
+    )
+    counts = read + writing.summed([receipts.table for receipts in written])[1]
     all_explained = (
         counts.pop("unread", 0) == 0
         and CommitsFigures.of(commits.manifest).expired_metaranges.all
@@ -145,7 +159,9 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
     return Draft(
         tables.COMMITTED_ADDRESSES,
         Written(
-            attempt, [receipts[0] for receipts in written], [receipts[1] for receipts in written]
+            targets.table.attempt,
+            [receipts.table for receipts in written],
+            [receipts.beside for receipts in written],
         ),
         began,
         parents=(commits.manifest,),
@@ -156,32 +172,114 @@ def committed_addresses(run: Run, commits: StoredTable) -> Draft:
             ranges=ranges,
             expired_ranges=explained.num_rows,
             expired_ranges_all=all_explained,
+            ranges_manifest=keep_ranges(
+                run, commits, retained, targets, [receipts.sketches for receipts in written]
+            ),
         ),
     )
 
 
-def _write_all(
-    run: Run, reader: TableReader, ranges: pa.Table
-) -> tuple[str, Sequence[tuple[Receipt, Receipt]]]:
-    """Write the addresses of the ranges, and beside them what explains expired ones.
+@dataclass(frozen=True)
+class RangesWritten:
+    """What a task wrote: rows of the table, files beside it, and sketches."""
+
+    table: Receipt
+    beside: Receipt
+    sketches: Receipt
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the tasks write.
+
+    Attributes:
+        table: The table.
+        beside: The entries of expired commits.
+        sketches: Sketches of ranges, for the next run; None if it will not be an optimized one.
+    """
+
+    table: Target
+    beside: Target
+    sketches: Target | None
+
+    @classmethod
+    def of(cls, run: Run) -> Targets:
+        """Begin an attempt."""
+        attempt = writing.new_attempt()
+        where = tables.folder(tables.COMMITTED_ADDRESSES, run.key)
+        ranges = tables.folder(tables.RETAINED_RANGES, run.key)
+        return cls(
+            Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure),
+            Target(run.store, where, attempt, explanations.ENTRIES, name="_expired"),
+            Target(run.store, ranges, attempt, schemas.SKETCHES, name="_sketches")
+            if saves(run)
+            else None,
+        )
+
+    def removed_on_failure(self, write: Callable[[], Done]) -> Done:
+        """Call a function that writes; if it fails, delete what it has written."""
+        sketches_of = self.sketches
+
+        def both() -> Done:
+            return writing.removed_on_failure(self.table, write)
+
+        return both() if sketches_of is None else writing.removed_on_failure(sketches_of, both)
+
+
+def write_all(
+    run: Run, reader: TableReader, targets: Targets, ranges: pa.Table, *, is_small: bool
+) -> Sequence[RangesWritten]:
+    """Write the addresses of ranges, what explains expired ones, and sketches of the others.
+
+    Args:
+        run: The run.
+        reader: What executors read with.
+        targets: Where they write.
+        ranges: Columns of `RANGES`.
+        is_small: Whether the driver does it.
+    """
+    return run_tasks(
+        lambda: run.spark,
+        tasks_of(ranges, run.options.range_partitions),
+        partial(_write, reader, targets),
+        is_small=is_small,
+    )
+
+
+def keep_ranges(
+    run: Run,
+    commits: StoredTable,
+    ranges: pa.Table,
+    targets: Targets,
+    sketched: Sequence[Receipt],
+) -> str | None:
+    """Store the retained ranges and their sketches, for the optimized run after this one.
+
+    Args:
+        run: The run.
+        commits: Table 3.
+        ranges: Columns of `schemas.RETAINED_RANGES`.
+        targets: Where the sketches were written.
+        sketched: The sketches' files.
 
     Returns:
-        Id of the attempt, and the two receipts of each task.
+        sha256 of the manifest; None if there will be no such run.
     """
-    where, attempt = tables.folder(tables.COMMITTED_ADDRESSES, run.key), writing.new_attempt()
-    target = Target(run.store, where, attempt, schemas.COMMITTED_ADDRESSES, _measure)
-    beside = Target(run.store, where, attempt, explanations.ENTRIES, name="_expired")
+    if targets.sketches is None:
+        return None
+    schema = schemas.RETAINED_RANGES
+    rows = ranges.select(schema.names).cast(schema).to_batches()
+    target = replace(targets.sketches, schema=schema, name="part")
     written = writing.removed_on_failure(
-        target,
-        lambda: run_tasks(
-            lambda: run.spark,
-            tasks_of(ranges, run.options.range_partitions),
-            partial(_write, reader, target, beside),
-            is_small=ranges.num_rows <= _RANGES_OF_A_TASK
-            and (pc.sum(ranges["count"]).as_py() or 0) <= reading.DRIVER_ROWS,
-        ),
+        targets.sketches, lambda: writing.write_parts(target, 0, iter(rows))
     )
-    return attempt, written
+    draft = Draft(
+        tables.RETAINED_RANGES,
+        Written(target.attempt, [written], sketched),
+        run.now(),
+        parents=(commits.manifest,),
+    )
+    return run.keep(draft).manifest.sha256
 
 
 def _figures(
@@ -193,6 +291,7 @@ def _figures(
     ranges: pa.Table,
     expired_ranges: int,
     expired_ranges_all: bool,
+    ranges_manifest: str | None,
 ) -> CommittedFigures:
     """Compare what had to be read with what was read.
 
@@ -203,8 +302,9 @@ def _figures(
         ranges: Their distinct ranges.
         expired_ranges: How many of those that only expired commits have were to be read.
         expired_ranges_all: Whether these are all of them, and each could be read.
+        ranges_manifest: sha256 of the manifest of the retained ranges.
     """
-    retained, found = ranges.filter(ranges["is_retained"]), Counter(counts)
+    retained = ranges.filter(ranges["is_retained"])
     return CommittedFigures(
         ranges=retained.num_rows,
         entries=pc.sum(retained["count"]).as_py() or 0,
@@ -212,23 +312,35 @@ def _figures(
         head_metaranges=sum(metarange.is_head for metarange in metaranges),
         retained_metaranges=sum(metarange.is_retained for metarange in metaranges),
         metaranges=len(metaranges),
-        metaranges_read=found.pop("metaranges", 0) + found.pop("unread_metaranges", 0),
         metarange_rows=pc.sum(ranges["times"]).as_py() or 0,
-        head_ranges_read=found.pop("head_ranges", 0),
-        head_metaranges_read=found.pop("head_metaranges", 0),
-        retained_metaranges_read=found.pop("retained_metaranges", 0),
-        metarange_rows_read=found.pop("metarange_rows", 0),
-        ranges_read=found.pop("ranges", 0),
-        entries_read=found.pop("entries", 0),
-        addresses_read=found.pop("addresses", 0),
-        empty_metaranges=found.pop("empty_metaranges", 0),
-        addresses_left_out=found.pop("left_out", 0),
         expired_ranges=expired_ranges,
         expired_ranges_all=expired_ranges_all,
-        # The store's own counts are what is left.
-        requests=dict(found),
+        ranges_manifest=ranges_manifest,
+        **read_figures(Counter(counts)),
         **measured,
     )
+
+
+def read_figures(found: Counter[str]) -> dict[str, Any]:
+    """Return what the readers counted, by the names of `CommittedFigures`.
+
+    Args:
+        found: Their counts; the store's own are among them. It is used up.
+    """
+    return {
+        "metaranges_read": found.pop("metaranges", 0) + found.pop("unread_metaranges", 0),
+        "head_ranges_read": found.pop("head_ranges", 0),
+        "head_metaranges_read": found.pop("head_metaranges", 0),
+        "retained_metaranges_read": found.pop("retained_metaranges", 0),
+        "metarange_rows_read": found.pop("metarange_rows", 0),
+        "ranges_read": found.pop("ranges", 0),
+        "entries_read": found.pop("entries", 0),
+        "addresses_read": found.pop("addresses", 0),
+        "empty_metaranges": found.pop("empty_metaranges", 0),
+        "addresses_left_out": found.pop("left_out", 0),
+        # The store's own counts are what is left.
+        "requests": dict(found),
+    }
 
 
 def _metaranges(commits: StoredTable, expired: pa.Table | None) -> list[Metarange]:
@@ -397,25 +509,35 @@ def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
     return [ordered.take(pa.array(range(begin, end))) for begin, end in pairwise(bounds)]
 
 
-def _write(
-    reader: TableReader, target: Target, beside: Target, number: int, ranges: pa.Table
-) -> tuple[Receipt, Receipt]:
+def _write(reader: TableReader, targets: Targets, number: int, ranges: pa.Table) -> RangesWritten:
     """Read a task's ranges: rows go into the table, entries of expired commits beside it."""
+    sketched: list[dict[str, Any]] = []
     retained = writing.write_read(
-        target,
-        lambda some, figures: read_ranges(reader, some, figures),
+        targets.table,
+        lambda some, figures: read_ranges(
+            reader, some, figures, sketched=None if targets.sketches is None else sketched
+        ),
         number,
         ranges.filter(ranges["is_retained"]),
     )
     rest = ranges.filter(pc.invert(ranges["is_retained"]))
     read = _read_entries if reader.with_paths else _read_hashes
-    unneeded = writing.write_read(beside, partial(read, reader), number, rest)
+    unneeded = writing.write_read(targets.beside, partial(read, reader), number, rest)
     figures = Counter(retained.figures) + Counter(unneeded.figures)
-    return Receipt(retained.parts, retained.measured, figures), unneeded
+    beside = Receipt((), {})
+    if targets.sketches is not None:
+        rows = pa.RecordBatch.from_pylist(sketched, schema=schemas.SKETCHES)
+        beside = writing.write_parts(targets.sketches, number, iter((rows,)))
+    return RangesWritten(Receipt(retained.parts, retained.measured, figures), unneeded, beside)
 
 
 def read_ranges(
-    reader: TableReader, ranges: pa.Table, figures: Counter[str], *, saying_why: bool = False
+    reader: TableReader,
+    ranges: pa.Table,
+    figures: Counter[str],
+    *,
+    saying_why: bool = False,
+    sketched: list[dict[str, Any]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges whole, or raise.
 
@@ -424,6 +546,7 @@ def read_ranges(
         ranges: Columns of `RANGES`, only ranges of retained commits.
         figures: Counts what was read.
         saying_why: Whether to return the column `why` too.
+        sketched: Gets the sketch of each range; None if nobody wants them.
 
     Yields:
         Columns of `schemas.COMMITTED_ADDRESSES`, each row once as far as the task remembers, and
@@ -438,6 +561,8 @@ def read_ranges(
         seen.append(found.num_rows)
         of_heads.append(row["is_head"])
         entries = resolved(reader.namespace, found, is_head=row["is_head"])
+        if sketched is not None:
+            sketched.append(sketches.sketch(row["range_id"], found.num_rows, entries))
         if saying_why:
             entries = entries.append_column(
                 "why", pa.repeat(pa.scalar(row["why"], pa.string()), entries.num_rows)

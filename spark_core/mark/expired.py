@@ -7,7 +7,7 @@ hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,13 +20,18 @@ from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
 from spark_core.mark import explanations, fates, holds, inventory, policy_rows, twins
-from spark_core.mark.commits import WALK
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
+from spark_core.mark.optimized import base
+from spark_core.mark.optimized.audit import audit, last_saved
+from spark_core.mark.optimized.base import saves
+from spark_core.mark.optimized.listing import Listing, of_mark
+from spark_core.mark.optimized.save import save
 from spark_core.mark.policy_rows import PolicyRows
 from spark_core.mark.sizes import HeadEntries, absent, named_since, sizes_of_later, stated_sizes
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
+    WALK,
     AmountFigures,
     CommitsFigures,
     CommittedFigures,
@@ -92,20 +97,25 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     words = _words(mark)
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
+    listing = of_mark(run, mark.slices, mark.committed)
+    before = last_saved(run) if saves(run) else None
 
     def write() -> tuple[Decided, Decided, dict[str, Any]]:
         decided = fates.decide(
             run,
-            mark.slices,
+            listing,
             mark.uncommitted,
             mark.committed,
             target=target,
+            kept=replace(target, name="_kept") if saves(run) else None,
             held=held,
             words=words,
         )
         left, of_policy, more = _without_hidden(
-            run, mark, decided, named, target, by_policy=by_policy
+            run, mark, decided, named, target, listing=listing, by_policy=by_policy
         )
+        if left is not decided:
+            left.kept = decided.kept + left.kept
         explained = explanations.store(
             run,
             writing.parts_of(left.receipts),
@@ -116,14 +126,24 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if by_policy is not None and of_policy is not None:
             more["policy"] = by_policy.figures(*of_policy.sums.total)
             left.merge(of_policy)
+        if listing.comparable is None and before is not None:
+            expired = writing.parts_of(left.receipts)
+            more["audit"] = audit(run, before, mark.uncommitted, mark.committed, expired)
         return decided, left, {**more, **explained.figures}
 
     decided, left, more = writing.removed_on_failure(target, write)
 
     figures = _figures(decided, left, held, words, more, by_policy=by_policy)
+    begun_from = ListedFigures.of(mark.slices.manifest).base
+    if begun_from is not None:
+        live = max(begun_from.live_objects, figures.live_objects)
+        figures = replace(figures, live_objects=live)
+    if saves(run):
+        digest = save(run, mark.all, figures)
+        figures = replace(figures, saved=digest)
     return Draft(
         tables.EXPIRED_ADDRESSES,
-        Written(target.attempt, left.receipts),
+        Written(target.attempt, left.receipts, left.kept),
         began,
         parents=[table.manifest for table in mark.all],
         figures=lambda _, __: figures,
@@ -199,6 +219,7 @@ def _without_hidden(
     named: marks.Addresses | None,
     target: Target,
     *,
+    listing: Listing,
     by_policy: PolicyRows | None,
 ) -> tuple[Decided, Decided | None, dict[str, Any]]:
     """Take out objects that a branch may read unseen, and those that the other mark does not name.
@@ -208,8 +229,8 @@ def _without_hidden(
     Returns:
         The unreachable objects that are left, those that go by a policy, and figures by name.
     """
-    missing, later, figures = _missing(run, mark, decided)
-    is_said = decided.other_sizes > 0
+    missing, later, figures = _missing(run, mark, listing, decided)
+    is_said = decided.other_sizes > 0 or _sizes_were_said(run)
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
     parts, schema = writing.parts_of(decided.receipts), schemas.EXPIRED_ADDRESSES
@@ -232,9 +253,10 @@ def _without_hidden(
         found = _twins(
             run,
             mark,
+            listing,
             both if held is None else held,
             missing,
-            later,
+            later=later,
             are_sizes_said=is_said,
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
@@ -242,6 +264,10 @@ def _without_hidden(
     if found.keeps_any:
         kept = candidates.transform(found.without_twins)
         left = fates.write_again(run, kept, target, is_small=is_small)
+        if saves(run):
+            hidden = candidates.join(kept.select("address"), on="address", how="left_anti")
+            aside = replace(target, name="_kept")
+            left.kept = fates.write_again(run, hidden, aside, is_small=is_small).receipts
     of_policy = None
     if by_policy is not None and policy is not None:
         of_policy = fates.write_again(
@@ -265,10 +291,11 @@ def _without_hidden(
 def _twins(
     run: Run,
     mark: Mark,
+    listed: Listing,
     candidates: pa.Table | DataFrame,
     missing: DataFrame | None,
-    later: DataFrame | None,
     *,
+    later: DataFrame | None,
     are_sizes_said: bool,
 ) -> twins.Twins:
     """Search for what the scan cannot see; objects written since the listing are not missing.
@@ -276,20 +303,21 @@ def _twins(
     Args:
         run: The run.
         mark: Tables 1 to 4.
+        listed: The objects that were listed.
         candidates: The objects that are left to go.
         missing: As `_missing` returns it.
         later: As `_missing` returns it.
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
-    listing = mark.slices.frame(run.spark, ["address", "size_bytes", "checksum"])
+    listing = listed.frame(["address", "size_bytes", "checksum"])
     heads = mark.committed.frame(
         run.spark, ["address", "size_bytes", "head_path", "checksum"]
     ).where(sf.col("head_path").isNotNull())
     lost = None
     if missing is not None:
         if later is None:
-            later = _written_since(run, mark.slices, slices.reading_began, missing)
+            later = _written_since(run, listed, slices.reading_began, missing)
         lost = absent(missing, later)
     if later is not None:
         are_sizes_said = are_sizes_said or not stated_sizes(later, heads).isEmpty()
@@ -309,14 +337,16 @@ def _twins(
     )
 
 
-def _written_since(
-    run: Run, slices: StoredTable, instant: datetime, missing: DataFrame
-) -> DataFrame:
+def _written_since(run: Run, listing: Listing, instant: datetime, missing: DataFrame) -> DataFrame:
     """List the slices of missing addresses (address) that may have got their object since then."""
     since = instant - run.options.longest_upload - run.options.max_clock_skew
-    return sizes_of_later(
-        run, named_since(since, missing), slices.frame(run.spark, ["address", "size_bytes"])
-    )
+    return sizes_of_later(run, named_since(since, missing), listing.frame(["address"]))
+
+
+def _sizes_were_said(run: Run) -> bool:
+    """Say whether the base of an optimized run found an entry that gives another size."""
+    begun_from = base.of(run)
+    return begun_from is not None and begun_from.saved.are_sizes_said
 
 
 def _reference_addresses(run: Run, slices: StoredTable) -> marks.Addresses | None:
@@ -347,7 +377,7 @@ def _mark_words(mark_id: object) -> str:
 
 
 def _missing(
-    run: Run, mark: Mark, decided: Decided
+    run: Run, mark: Mark, listing: Listing, decided: Decided
 ) -> tuple[DataFrame | None, DataFrame | None, Mapping[str, Any]]:
     """Name the addresses that heads and staged entries reach below `data/` without a listed object.
 
@@ -378,8 +408,9 @@ def _missing(
             )
         )
         .dropDuplicates(["address"])
+        .transform(listing.compared)
     )
-    listed = mark.slices.frame(run.spark, ["address_hash"])
+    listed = listing.frame(["address_hash"])
     missing = live.join(listed, on="address_hash", how="left_anti")
     if taken is not None:
         figures["missing_by_policy"] = missing.join(
@@ -390,7 +421,7 @@ def _missing(
         missing = missing.join(taken, on="address_hash", how="left_anti")
     since = ListedFigures.of(mark.slices.manifest).since
     if since is not None:
-        later = _written_since(run, mark.slices, since, missing)
+        later = _written_since(run, listing, since, missing)
         there = later.select(sf.xxhash64("address").alias("address_hash"))
         written = missing.join(there, on="address_hash", how="left_semi")
         figures["since_inventory"] = written.select("address_hash").distinct().count()

@@ -30,6 +30,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.holds import Holds
+from spark_core.mark.optimized.listing import Comparable, Listing
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
@@ -82,6 +83,7 @@ class Decided:
     Attributes:
         receipts: Parts of table 5: the objects that may go, before hidden entries and the mark of
             lakeFS's own job are taken out.
+        kept: Files of objects that only a hold keeps.
         sums: Figures of those objects.
         objects: Number of all listed objects, by fate.
         size_bytes: Bytes of all listed objects, by fate.
@@ -92,6 +94,7 @@ class Decided:
     """
 
     receipts: list[Receipt] = field(default_factory=list)
+    kept: list[Receipt] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     objects: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
@@ -103,6 +106,7 @@ class Decided:
     def merge(self, other: Decided) -> None:
         """Add what another task decided."""
         self.receipts += other.receipts
+        self.kept += other.kept
         self.sums.merge(other.sums)
         self.objects.update(other.objects)
         self.size_bytes.update(other.size_bytes)
@@ -133,6 +137,7 @@ class _Orders:
         store: Rooted at the namespace.
         parts: Parts of the listing.
         target: Where the objects that may go are written.
+        kept: Where those of them are written that a hold keeps; None if nobody wants them.
         held: Holds.
         words: Why an object may go.
         instant: The run's instant.
@@ -142,6 +147,7 @@ class _Orders:
     store: ObjectStore
     parts: Sequence[Part]
     target: Target
+    kept: Target | None
     held: Holds
     words: Words
     instant: datetime
@@ -150,11 +156,12 @@ class _Orders:
 
 def decide(
     run: Run,
-    slices: StoredTable,
+    listing: Listing,
     staged: StoredTable,
     committed: StoredTable,
     *,
     target: Target,
+    kept: Target | None,
     held: Holds,
     words: Words,
 ) -> Decided:
@@ -166,10 +173,11 @@ def decide(
 
     Args:
         run: The run.
-        slices: Table 1.
+        listing: The listed objects.
         staged: Table 2.
         committed: Table 4.
         target: Where the parts go; columns of `schemas.EXPIRED_ADDRESSES`.
+        kept: Where objects go that only a hold keeps; None if nobody wants them.
         held: Holds that keep objects by address.
         words: Words for the reasons.
 
@@ -181,7 +189,6 @@ def decide(
         IncompleteReadError: If objects or references got lost on the way through Spark.
     """
     spark, store = run.spark, run.store
-    listing = slices.manifest
     listed = _frame(
         spark, _LISTED, _numbered(listing.parts), listing.rows, partial(_read_listed, store)
     )
@@ -191,12 +198,14 @@ def decide(
         *[("expired", part) for part in committed.manifest.beside],
     ]
     rows = sum(part.rows for _, part in references)
-    known = _frame(spark, _REFERENCES, references, rows, partial(_read_references, store))
+    known = _frame(
+        spark, _REFERENCES, references, rows, partial(_read_references, store, listing.comparable)
+    )
     at_once = spark.sparkContext.defaultParallelism
     hashes = listing.rows + rows
     partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
     are_small = max(listing.rows, rows) <= reading.DRIVER_ROWS
-    orders = _Orders(store, listing.parts, target, held, words, run.key.instant, run.limits)
+    orders = _Orders(store, listing.parts, target, kept, held, words, run.key.instant, run.limits)
     decided = Decided()
     with _planned(spark, partitions):
         for receipt in run_over(
@@ -299,29 +308,46 @@ def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Itera
 
 
 def _read_references(
-    store: ObjectStore, parts: Sequence[tuple[str, Part]]
+    store: ObjectStore, comparable: Comparable | None, parts: Sequence[tuple[str, Part]]
 ) -> Iterator[pa.RecordBatch]:
     wanted = {
         "staged": _columns(schemas.UNCOMMITTED_ADDRESSES, "address", "address_hash"),
-        "committed": _columns(schemas.COMMITTED_ADDRESSES, "address_hash", "size_bytes", "is_live"),
+        "committed": _columns(
+            schemas.COMMITTED_ADDRESSES,
+            *(() if comparable is None else ("address",)),
+            "address_hash",
+            "size_bytes",
+            "is_live",
+        ),
         "expired": _columns(schemas.COMMITTED_ADDRESSES, "address_hash"),
     }
     for kind, part in parts:
         for batch in reading.read_part(store, wanted[kind], part):
             none = pa.nulls(batch.num_rows, pa.int64())
             if kind == "committed":
+                is_live = _compared(comparable, batch, batch.column("is_live"))
                 bits, sizes = (
-                    pc.if_else(batch.column("is_live"), _BY_COMMIT | _LIVE, _BY_COMMIT),
+                    pc.if_else(is_live, _BY_COMMIT | _LIVE, _BY_COMMIT),
                     batch.column("size_bytes"),
                 )
             elif kind == "staged":
                 in_data = pc.starts_with(batch.column("address"), "data/")
+                in_data = _compared(comparable, batch, in_data)
                 bits, sizes = pc.if_else(in_data, _BY_STAGED | _LIVE, _BY_STAGED), none
             else:
                 bits, sizes = pa.repeat(pa.scalar(_EXPIRED), batch.num_rows), none
             yield pa.record_batch(
                 [batch.column("address_hash"), bits.cast(pa.int32()), sizes], schema=_REFERENCES
             )
+
+
+def _compared(
+    comparable: Comparable | None, batch: pa.RecordBatch, is_live: pa.BooleanArray
+) -> pa.BooleanArray:
+    """Leave out the references whose objects the listing need not have."""
+    if comparable is None:
+        return is_live
+    return pc.and_(is_live, comparable.mask(batch.column("address"), batch.column("address_hash")))
 
 
 def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
@@ -384,6 +410,7 @@ def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
 def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Decided:
     """Write the objects of a task that may go; runs on an executor."""
     decided = Decided()
+    held: list[pa.RecordBatch] = []
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -399,14 +426,16 @@ def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> De
                 decided.objects[fate] += group["objects"].as_py()
                 decided.size_bytes[fate] += group["bytes"].as_py()
                 if fate == rule.CANDIDATE:
-                    yield from _candidates(orders, decided, group)
+                    yield from _candidates(orders, decided, group, held)
 
     decided.receipts.append(writing.write_parts(orders.target, number, rows()))
+    if orders.kept is not None:
+        decided.kept.append(writing.write_parts(orders.kept, number, iter(held)))
     return decided
 
 
 def _candidates(
-    orders: _Orders, decided: Decided, group: Mapping[str, Any]
+    orders: _Orders, decided: Decided, group: Mapping[str, Any], held: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read the chosen rows of a listing's part, leave out held objects, and count."""
     part = orders.parts[group["part"].as_py()]
@@ -444,6 +473,7 @@ def _candidates(
         if orders.held.of_addresses:
             protected = orders.held.protecting(addresses)
             kept = found.filter(protected)
+            held.append(kept)
             decided.objects.update({HELD: kept.num_rows, rule.CANDIDATE: -kept.num_rows})
             size = pc.sum(kept.column("size_bytes")).as_py() or 0
             decided.size_bytes.update({HELD: size, rule.CANDIDATE: -size})

@@ -1,10 +1,10 @@
-"""Table 1: list the objects of a namespace, slice by slice."""
+"""Table 1: list the objects of a namespace, slice by slice; after a base, of newer slices alone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -20,6 +20,7 @@ from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
 from spark_core.mark import inventory
+from spark_core.mark.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
 from spark_core.records import reading, tables
 from spark_core.records.figures import ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Source
@@ -33,6 +34,9 @@ from spark_core.storage.listings import listed
 DATA = "data/"
 # Pages that the driver lists. They are listed once more if more pages follow.
 _PAGES_TRIED = 4
+
+# Begins the names of what is counted of single slices: objects that are too young.
+_OPEN = "open:"
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,11 @@ def namespace_slices(run: Run) -> Draft:
     """
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
+    base = choose(run)
     if run.options.listing == "inventory":
-        return _of_inventory(run, began, answers)
-    slices, direct = run.store.children(DATA)
+        return _of_inventory(run, began, answers, base)
+    there, direct = run.store.children(DATA)
+    slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
     few = _few(run, slices, direct)
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
@@ -84,7 +90,18 @@ def namespace_slices(run: Run) -> Draft:
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         requests = dict(counted + listed_by_driver)
-        return ListedFigures(**vars(answers), slices=len(slices), requests=requests, **measured)
+        found = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
+        since = {name: found.pop(name, 0) for name in ("new_objects", "new_bytes")}
+        opened = sorted(name.removeprefix(_OPEN) for name in measured if name.startswith(_OPEN))
+        return ListedFigures(
+            **vars(answers),
+            slices=len(there),
+            last_slice=min(filter(tells_time, map(_name, there)), default=""),
+            requests=requests,
+            open_slices=tuple(opened) if len(opened) <= MOST_OPEN else None,
+            **_of_base(base, spared=len(there) - len(slices), **since),
+            **found,
+        )
 
     return Draft(
         tables.NAMESPACE_SLICES,
@@ -92,18 +109,33 @@ def namespace_slices(run: Run) -> Draft:
         began,
         parents=(),
         figures=figures,
-        measure=partial(_measure, run.cutoff, answers.table_prefix, run.store.unsafe_names),
+        measure=partial(
+            _measure,
+            run.cutoff,
+            answers.table_prefix,
+            run.store.unsafe_names,
+            base.saved.started if isinstance(base, Base) else None,
+        ),
     )
 
 
-def _of_inventory(run: Run, began: datetime, answers: PreflightFigures) -> Draft:
-    """Take the listing from an S3 Inventory; no prefix of the store is listed."""
+def _of_inventory(run: Run, began: datetime, answers: PreflightFigures, base: Base | Full) -> Draft:
+    """Take the listing from an S3 Inventory; no prefix of the store is listed.
+
+    Such a run is a full one, and none begins from it: it saw no slice whole.
+    """
     found = inventory.find(run, began)
 
     def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
         said = found.figures(counted)
+        since = {name: measured.get(name, 0) for name in ("new_objects", "new_bytes")}
+        named = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
         return ListedFigures(
-            **vars(answers), requests=dict(counted + found.requests), inventory=said, **measured
+            **vars(answers),
+            requests=dict(counted + found.requests),
+            inventory=said,
+            **_of_base(base, spared=0, **since),
+            **{name: count for name, count in named.items() if name not in since},
         )
 
     return Draft(
@@ -115,7 +147,7 @@ def _of_inventory(run: Run, began: datetime, answers: PreflightFigures) -> Draft
         parents=(),
         figures=figures,
         measure=partial(
-            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names
+            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names, None
         ),
     )
 
@@ -128,7 +160,26 @@ def _read_inventory(
     figures: Counter[str],
 ) -> Iterator[pa.RecordBatch]:
     for batch in found.read(task, figures):
-        yield _judged(batch, store, limits)
+        yield judged(batch, store, limits)
+
+
+def _of_base(base: Base | Full, *, spared: int, new_objects: int, new_bytes: int) -> dict[str, Any]:
+    """Say from which run this one begins, or why it is a full one."""
+    if isinstance(base, Full):
+        return {"why_full": base.why or None, "blocked_by": base.blocked_by or None}
+    known = base.figures
+    return {
+        "base": replace(
+            known,
+            spared_slices=spared,
+            objects=known.objects + new_objects,
+            bytes=known.bytes + new_bytes,
+        )
+    }
+
+
+def _name(prefix: str) -> str:
+    return prefix.removeprefix(DATA).removesuffix("/")
 
 
 def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
@@ -143,7 +194,7 @@ def _few(run: Run, slices: list[str], direct: pa.Table) -> pa.Table | None:
         if count > reading.DRIVER_ROWS or more > _PAGES_TRIED:
             return None
     return pa.Table.from_batches(
-        [_judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES
+        [judged(batch, run.store, run.limits) for batch in found], schemas.NAMESPACE_SLICES
     )
 
 
@@ -182,7 +233,7 @@ def _read(
             listed(store, task.prefixes, threads=threads) if found is None else found.to_batches()
         )
         for batch in batches:
-            yield _judged(batch, store, limits)
+            yield judged(batch, store, limits)
 
 
 def _flat_objects(store: ObjectStore) -> pa.Table:
@@ -191,7 +242,7 @@ def _flat_objects(store: ObjectStore) -> pa.Table:
     return at_root.filter(collectable_batch(at_root.column("key").combine_chunks(), flat=True))
 
 
-def _judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
+def judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.RecordBatch:
     """Add slice, standing by name and age, and address hash to a store's listing."""
     keys = batch.column("key")
     standing = rule.standings(keys, batch.column("last_modified"), limits)
@@ -216,14 +267,27 @@ def _judged(batch: pa.RecordBatch, store: ObjectStore, limits: Limits) -> pa.Rec
 
 
 def _measure(
-    cutoff: datetime, prefix: str, unsafe_names: str, batch: pa.RecordBatch
+    cutoff: datetime,
+    prefix: str,
+    unsafe_names: str,
+    since: datetime | None,
+    batch: pa.RecordBatch,
 ) -> Mapping[str, int]:
-    """Count what the checks and the report need of a listing."""
+    """Count what the checks, the report and the optimized run after it need of a listing."""
     keys = batch.column("address")
     old = pc.less(batch.column("last_modified"), pa.scalar(cutoff, schemas.INSTANT))
     unsafe = pc.match_substring_regex(keys, unsafe_names)
     sizes = batch.column("size_bytes")
+    young = batch.filter(pc.is_in(batch.column("standing"), WAITING)).column("slice")
+    new = (
+        None
+        if since is None
+        else pc.greater_equal(batch.column("last_modified"), pa.scalar(since, schemas.INSTANT))
+    )
     return {
+        **{f"{_OPEN}{name}": 1 for name in young.unique().to_pylist() if name},
+        "new_objects": 0 if new is None else pc.sum(new).as_py() or 0,
+        "new_bytes": 0 if new is None else pc.sum(pc.if_else(new, sizes, 0)).as_py() or 0,
         "objects": batch.num_rows,
         "object_bytes": pc.sum(sizes).as_py() or 0,
         "old_objects": pc.sum(old).as_py() or 0,

@@ -22,6 +22,9 @@ from spark_core.records.manifest import Manifest
 # Metadata of a figure that is not written where it is None.
 _LEFT_OUT = {"left_out": True}
 
+# How refs were read: from a dump, or by walking from branches and tags.
+DUMP, WALK = "dump", "walk"
+
 # Name, objects and bytes of each group of objects.
 Groups = tuple[tuple[str, int, int], ...]
 
@@ -133,6 +136,33 @@ class InventoryFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BaseFigures(Figures):
+    """The run that an optimized one begins from, and what that spares.
+
+    Attributes:
+        run: Its key.
+        verdict: Digest of its verdict.
+        saved: Digest of what it saved.
+        listed_since: Slices named at or after this instant are listed, in unix seconds.
+        open_slices: Older slices that are listed, too, as they had objects that were too young.
+        spared_slices: Slices that are not listed.
+        objects: Objects of the namespace, as far as listings and deletions tell ...
+        bytes: ... and their bytes.
+        live_objects: Objects below `data/` that heads and staged entries reached then.
+    """
+
+    run: str
+    verdict: str
+    saved: str
+    listed_since: int
+    open_slices: tuple[str, ...]
+    spared_slices: int
+    objects: int
+    bytes: int
+    live_objects: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListedFigures(PreflightFigures):
     """Figures of `namespace_slices`.
 
@@ -147,6 +177,11 @@ class ListedFigures(PreflightFigures):
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
         inventory: The inventory that was read instead of the store; None for none.
+        base: The run that this one begins from; None for a full run.
+        last_slice: The newest slice whose name tells a time; empty for none.
+        why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
+        blocked_by: Full runs whose audit nobody has confirmed; None for none.
+        open_slices: Slices with objects that are too young; None if they are too many to note.
     """
 
     slices: int = 0
@@ -159,6 +194,21 @@ class ListedFigures(PreflightFigures):
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
     inventory: InventoryFigures | None = field(default=None, metadata=_LEFT_OUT)
+    base: BaseFigures | None = field(default=None, metadata=_LEFT_OUT)
+    last_slice: str = ""
+    why_full: str | None = field(default=None, metadata=_LEFT_OUT)
+    blocked_by: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
+    open_slices: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
+
+    @property
+    def all_objects(self) -> int:
+        """Objects of the namespace, listed by this run or by the one that it begins from."""
+        return self.objects if self.base is None else self.base.objects
+
+    @property
+    def all_bytes(self) -> int:
+        """Their bytes."""
+        return self.object_bytes if self.base is None else self.base.bytes
 
     @property
     def since(self) -> datetime | None:
@@ -321,6 +371,41 @@ class CommitsFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChangeFigures(Figures):
+    """What changed since the run that an optimized one begins from, and what was read of it.
+
+    Attributes:
+        new_metaranges: Metaranges that retained commits have now and had not.
+        left_metaranges: Metaranges that they had and have not.
+        new_ranges: Ranges that came ...
+        left_ranges: ... and those that left.
+        known_ranges: Ranges that stayed.
+        matched_ranges: Those of them that were read, as they may have a candidate ...
+        hiding_ranges: ... or an entry that may hide one.
+        candidates: Objects that may have become garbage: new ones ...
+        of_left_ranges: ... those of ranges that left ...
+        of_staging: ... those that were staged and are not ...
+        carried: ... and those that the base named or kept.
+        looked_up: Objects that the store was asked about.
+        looked_up_manifest: sha256 of the manifest of their table; None for none.
+    """
+
+    new_metaranges: int
+    left_metaranges: int
+    new_ranges: int
+    left_ranges: int
+    known_ranges: int
+    matched_ranges: int = 0
+    hiding_ranges: int = 0
+    candidates: int = 0
+    of_left_ranges: int = 0
+    of_staging: int = 0
+    carried: int = 0
+    looked_up: int = 0
+    looked_up_manifest: str | None = field(default=None, metadata=_LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommittedFigures(Figures):
     """Figures of `committed_addresses`: what had to be read, and what was.
 
@@ -348,6 +433,8 @@ class CommittedFigures(Figures):
         addresses: Rows stored.
         in_data: Rows whose address lies below `data/`.
         heads_outside: Entries of heads that lie elsewhere; None: no row, or not counted.
+        ranges_manifest: sha256 of the manifest of the retained ranges; None if none were saved.
+        change: What changed since the base; None for a full run.
     """
 
     ranges: int
@@ -373,6 +460,8 @@ class CommittedFigures(Figures):
     addresses: int = 0
     in_data: int = 0
     heads_outside: int | None = field(default=None, metadata=_LEFT_OUT)
+    ranges_manifest: str | None = field(default=None, metadata=_LEFT_OUT)
+    change: ChangeFigures | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -510,6 +599,28 @@ class PolicyFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditFigures(Figures):
+    """The optimized runs since the last full one, by what this full run finds.
+
+    Attributes:
+        runs: Their keys.
+        deleted_objects: Objects that they deleted ...
+        alive_objects: ... those of them that something refers to ...
+        alive_named: ... and some of their addresses.
+        missed_objects: Objects that may go now, and that the last of them did not name although
+            they were old enough ...
+        missed_bytes: ... and their bytes.
+    """
+
+    runs: tuple[str, ...]
+    deleted_objects: int = 0
+    alive_objects: int = 0
+    alive_named: tuple[str, ...] = ()
+    missed_objects: int = 0
+    missed_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExpiredFigures(SumFigures):
     """Figures of `expired_addresses`.
 
@@ -541,6 +652,8 @@ class ExpiredFigures(SumFigures):
             do not count as missing.
         since_inventory: Objects that heads and staged entries reach, that an inventory lacks and
             the store has: they were written since, and do not count as missing.
+        saved: Digest of what the run saved for optimized runs; None if it saved nothing.
+        audit: How the optimized runs before a full one compare with it; None if there were none.
     """
 
     unreachable_objects: int = 0
@@ -567,6 +680,8 @@ class ExpiredFigures(SumFigures):
     missing_by_policy: int | None = field(default=None, metadata=_LEFT_OUT)
     since_inventory: int | None = field(default=None, metadata=_LEFT_OUT)
     policy_only: bool | None = field(default=None, metadata=_LEFT_OUT)
+    saved: str | None = field(default=None, metadata=_LEFT_OUT)
+    audit: AuditFigures | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,14 @@ RETAINED_COMMITS = TableSpec(
 COMMITTED_ADDRESSES = TableSpec(
     "committed_addresses", lakegc_keys.COMMITTED, schemas.COMMITTED_ADDRESSES, ("retained_commits",)
 )
+# Made beside the committed addresses, for the optimized run that begins from this one.
+RETAINED_RANGES = TableSpec(
+    "retained_ranges", lakegc_keys.RANGES, schemas.RETAINED_RANGES, ("retained_commits",)
+)
+# Made beside the committed addresses of an optimized run: objects in slices that it did not list.
+LOOKED_UP_OBJECTS = TableSpec(
+    "looked_up_objects", lakegc_keys.LOOKED_UP, schemas.NAMESPACE_SLICES, ("retained_commits",)
+)
 EXPIRED_ADDRESSES = TableSpec(
     "expired_addresses",
     lakegc_keys.ADDRESSES,
@@ -106,6 +114,8 @@ OPTIONAL_TABLES = (
     EXPIRED_COMMITS,
     EXPLANATIONS,
     POLICY_EXPIRATIONS,
+    RETAINED_RANGES,
+    LOOKED_UP_OBJECTS,
 )
 SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES, POLICY_DELETIONS)}
 

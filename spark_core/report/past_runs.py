@@ -17,14 +17,13 @@ from typing import Any, Literal
 from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.addresses.candidates import CANDIDATE
-from spark_core.checks import confirmation
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
-from spark_core.records import tables
+from spark_core.records import confirmation, tables
 from spark_core.records.figures import DeletionFigures, ExpiredFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
+from spark_core.records.verdict_document import Verdict
 from spark_core.storage import ObjectStore
 from spark_core.sweep import OUTCOMES, quarantine
 from spark_core.sweep.plan import undone

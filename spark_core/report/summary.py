@@ -12,14 +12,13 @@ from pyspark.sql import Column, DataFrame
 
 from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
-from spark_core.checks import confirmation, verdict
+from spark_core.checks import verdict
 from spark_core.checks.plan import waiting_words
-from spark_core.checks.result import ADVISORY
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark import fates
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.expired_sums import AGES, OLDEST, TOP
-from spark_core.records import tables
+from spark_core.records import confirmation, tables
 from spark_core.records.figures import (
     CommitsFigures,
     DeletionFigures,
@@ -28,6 +27,7 @@ from spark_core.records.figures import (
     ListedFigures,
 )
 from spark_core.records.reading import StoredTable
+from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
 from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words

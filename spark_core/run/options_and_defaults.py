@@ -130,6 +130,11 @@ class RunOptions:
             it is renewed three times in that time.
         price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs` and
             `status` then also say money.
+        optimized: Read only what changed since the last mark that passed; the first mark, and each
+            `full_every`-th, reads everything.
+        full_every: The number of marks of which one reads everything, and compares itself with the
+            others.
+        max_base_age: A mark that is older than this is nothing to begin from.
         keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports
             stay.
     """
@@ -213,6 +218,11 @@ class RunOptions:
     ] = False
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
+    optimized: bool = False
+    full_every: Annotated[int, Option(ge=1, le=1000)] = 7
+    max_base_age: Annotated[timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS)] = timedelta(
+        days=30
+    )
     keep_runs: Annotated[int, Option(ge=1, le=100_000)] = 14
 
     @property

@@ -35,8 +35,15 @@ from spark_core.mark.commits import ReadCommits, heads_now, read_commits
 from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
+from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.second_look import HIDDEN, QUICK, Parts
-from spark_core.mark.sizes import HeadEntries, absent, sizes_of_later, stated_sizes
+from spark_core.mark.sizes import (
+    HeadEntries,
+    absent,
+    named_since,
+    sizes_of_later,
+    stated_sizes,
+)
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import versions
 from spark_core.policies.confirmed import is_confirmed
@@ -725,13 +732,14 @@ def _twins(
         heads = heads.unionByName(known.addresses.select(*columns))
     heads = heads.where("head_path is not null")
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
-    slices = mark[tables.NAMESPACE_SLICES.name]
-    listing = slices.frame(run.spark, ["address", "size_bytes", "checksum"])
+    slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
+    listed = of_mark(run, slices, committed)
+    listing = listed.frame(["address", "size_bytes", "checksum"])
     if known.later is not None:
         listing = listing.unionByName(known.later)
     unlisted = expired.missing_objects + (expired.since_inventory or 0)
     if is_news or (known.later is None and unlisted):
-        later = sizes_of_later(run, heads, listing)
+        later = sizes_of_later(run, _not_listed(run, slices, listed, heads), listing)
         listing = listing.unionByName(later)
         known = replace(
             known, later=later if known.later is None else known.later.unionByName(later)
@@ -745,7 +753,7 @@ def _twins(
         are_sizes_said = are_sizes_said or not stated_sizes(listing, known.addresses).isEmpty()
     if known.later is not None:
         are_sizes_said = are_sizes_said or not stated_sizes(known.later, heads).isEmpty()
-        lost = absent(heads, listing)
+        lost = absent(listed.compared(heads.select("address", _address_hash())), listing)
         taken = policy_rows.taken(run)
         if taken is not None:
             lost = lost.join(taken, on="address_hash", how="left_anti")
@@ -763,6 +771,18 @@ def _twins(
     if search.undecided is not None:
         causes.append(search.undecided.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
     return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.figures)
+
+
+def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> DataFrame:
+    """Return the entries whose objects may have been written since the listing.
+
+    An optimized run did not list the slices of older ones, which its base compared.
+    """
+    if listed.comparable is None:
+        return heads
+    options = run.options
+    since = slices.manifest.reading_began - options.longest_upload - options.max_clock_skew
+    return named_since(since, heads)
 
 
 def _address_hash() -> Any:

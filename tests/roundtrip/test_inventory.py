@@ -238,6 +238,23 @@ def test_an_inventory_that_names_an_object_twice_ends_the_mark(lake, spark):
         mark_and_conclude(lake.by_inventory(spark))
 
 
+def test_a_mark_by_inventory_reads_everything_and_no_optimized_run_begins_from_it(lake, spark):
+    earlier = lake.run(spark, NOW - timedelta(minutes=2), optimized=True)
+    mark_and_conclude(earlier)
+    lake.deliver(1)
+    run = lake.by_inventory(spark, NOW - timedelta(minutes=1), optimized=True)
+    marked, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    figures = ListedFigures.of(marked.tables.slices.manifest)
+    assert figures.base is None
+    assert "an inventory shows no slice whole" in figures.why_full
+    later = lake.run(spark, optimized=True)
+    marked, _, _ = mark_and_conclude(later)
+    figures = ListedFigures.of(marked.tables.slices.manifest)
+    assert (figures.base, figures.objects) == (None, 4)
+    assert "saved nothing" in figures.why_full
+
+
 def test_a_damaged_data_file_ends_the_mark_and_leaves_no_table(lake, spark):
     lake.deliver(1)
     key = next(key for key in lake.delivery.written if "/data/" in key)

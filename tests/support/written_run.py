@@ -9,11 +9,11 @@ from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits, standing
 from spark_core.addresses.namespace import Namespace, slice_of
-from spark_core.checks.verdict_document import Verdict
 from spark_core.lakefs import LakeFSServer, ServerOptions
 from spark_core.mark.expired_sums import Sums
 from spark_core.model import Repository, RunKey
 from spark_core.records import tables
+from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
 from spark_core.run import Environment, Run, RunOptions
 from spark_core.run.cutoff import cutoff_of

@@ -12,9 +12,9 @@ import pytest
 from spark_core import checks as guards
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.records import documents, tables
+from spark_core.records.verdict_document import Verdict
 from tests.support.passing_mark import passing_mark
 from tests.support.written_run import NOW, written_run
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from spark_core import lakegc_keys, schemas
-from spark_core.checks.confirmation import Confirmation
-from spark_core.checks.verdict_document import Verdict
 from spark_core.errors import NotFoundError
 from spark_core.model import RunKey
+from spark_core.records.confirmation import Confirmation
+from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
 from spark_core.report.status import status_of
 from tests.support.written_run import NOW, OLD, Written, written_run

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from spark_core.checks.result import ADVISORY
 from spark_core.records.documents import Count, Flag, Instant, OfAMark, Parsed
+
+# Checks that inform people and never stop a sweep.
+ADVISORY = frozenset({"hidden_entries_were_asked"})
 
 _CHECK_FIELDS = {"name", "passed", "summary"}
 

@@ -7,10 +7,10 @@ import pytest
 
 from spark_core import lakegc_keys
 from spark_core import report as reports
-from spark_core.checks import confirmation, verdict
+from spark_core.checks import verdict
 from spark_core.errors import CorruptTableError, VerdictError
 from spark_core.model import RunKey
-from spark_core.records import documents, tables
+from spark_core.records import confirmation, documents, tables
 from spark_core.report import Group, Report
 from spark_core.run.cutoff import cutoff_of
 from tests.support.passing_mark import passing_mark

@@ -1,0 +1,60 @@
+"""The check of a full run that compares the optimized runs before it with what it finds."""
+
+from __future__ import annotations
+
+from spark_core.checks.result import CheckResult, Manifests
+from spark_core.records.figures import ExpiredFigures
+from spark_core.run import Run
+
+_NAME = "optimized_runs_were_right"
+
+
+def optimized_runs_were_right(run: Run, manifests: Manifests) -> CheckResult:
+    """Nothing that optimized runs deleted since the last full run is referenced (safety 46).
+
+    A full run reads everything. An object that it finds alive, and that an optimized run deleted,
+    was lost, or somebody has brought back an entry of it since. Until a person has confirmed that
+    this is understood, each run is a full one. Garbage that optimized runs did not name is shown,
+    and goes now.
+    """
+    found = ExpiredFigures.of(manifests["expired_addresses"]).audit
+    if found is None:
+        summary = "no optimized run was made since the last full one"
+    else:
+        summary = (
+            f"nothing that {len(found.runs)} optimized runs deleted is referenced "
+            f"({found.deleted_objects} objects)"
+        )
+        if found.missed_objects:
+            summary += (
+                f"; {found.missed_objects} objects may go that the last of them did not name: "
+                "they became garbage since, or are in slices that it did not list"
+            )
+    alive = 0 if found is None else found.alive_objects
+    if found is not None and alive:
+        summary = (
+            f"{alive} objects that optimized runs deleted are referenced, for example "
+            f"{found.alive_named[0]} (runs {', '.join(found.runs)}). Find out whether entries of "
+            "them were brought back from expired commits since; look at `lakegc explain "
+            f"{run.repository.id} {found.alive_named[0]}`, bring back what you can (`lakegc "
+            "restore`), and report it with this run's manifests. Then confirm it by name (`lakegc "
+            f"confirm {run.repository.id} {_NAME} --run {run.key}`); until then every run is full."
+        )
+    return CheckResult(
+        _NAME,
+        "expired_addresses",
+        not alive,
+        summary,
+        {}
+        if found is None
+        else {
+            "runs": list(found.runs),
+            "deleted_objects": found.deleted_objects,
+            "alive_objects": found.alive_objects,
+            "alive_named": list(found.alive_named),
+            "missed_objects": found.missed_objects,
+            "missed_bytes": found.missed_bytes,
+        },
+        limit="no object that an optimized run deleted is referenced",
+        lifted_by=f"`lakegc confirm {run.repository.id} {_NAME} --run {run.key}`",
+    )

@@ -1,0 +1,354 @@
+"""From which run an optimized one may begin, and why a run is a full one.
+
+What a base knows is only as good as its verdict. So a base passed all checks, is of the same
+repository, decided by the same options, and is the newest such run. Whatever is in doubt makes the
+run a full one, which says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+
+from spark_core import lakegc_keys
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.xids import xid_seconds
+from spark_core.errors import ChainError, LakegcError, NotFoundError, VerdictError
+from spark_core.mark.optimized import saved as saved_information
+from spark_core.mark.optimized.saved import Saved
+from spark_core.model import RunKey
+from spark_core.plain_text import span_text
+from spark_core.records import confirmation, reading, tables
+from spark_core.records.figures import (
+    WALK,
+    BaseFigures,
+    CommitsFigures,
+    DeletionFigures,
+    ExpiredFigures,
+    ListedFigures,
+)
+from spark_core.records.reading import StoredTable
+from spark_core.records.tables import TableSpec
+from spark_core.records.verdict_document import Verdict
+from spark_core.run import Run, chain
+
+# The check of a full run that compares the optimized ones before it with what it finds.
+AUDIT = "optimized_runs_were_right"
+
+# A server process names a new slice after this time at the latest.
+ROTATION = timedelta(hours=1)
+
+# The time of a slice falls: it counts the seconds that are left until 4000-01-01.
+_LAST_INSTANT = 64_060_588_800
+_SECONDS = 2**32
+
+# The standings that end as time passes.
+WAITING = pa.array([rule.YOUNG, rule.UPLOAD])
+
+# Slices that a manifest names one by one.
+MOST_OPEN = 10_000
+
+
+@dataclass(frozen=True)
+class Base:
+    """The run that an optimized one begins from.
+
+    Attributes:
+        key: Its key.
+        figures: What the optimized run's first table says of it.
+        saved: What it saved.
+        run: The optimized run.
+    """
+
+    key: RunKey
+    figures: BaseFigures
+    saved: Saved
+    run: Run
+
+    def table(self, spec: TableSpec) -> StoredTable:
+        """Read one of its tables that it saved for this.
+
+        Raises:
+            ChainError: If it is another one than it saved, or was pruned.
+        """
+        found = reading.load_table(self.run.store, spec, self.key)
+        if found.manifest.sha256 != self.saved.tables.get(spec.name):
+            raise ChainError(
+                f"{spec.name} of run {self.key} was made again since run {self.run.key} was begun "
+                "from it",
+                FULL,
+            )
+        return found
+
+    def expired(self) -> StoredTable:
+        """Read what it let go, and beside that what it kept for another cause.
+
+        Raises:
+            ChainError: If it is not the table that names what it saved.
+        """
+        found = reading.load_table(self.run.store, tables.EXPIRED_ADDRESSES, self.key)
+        if ExpiredFigures.of(found.manifest).saved != self.saved.digest:
+            raise ChainError(f"the expired addresses of run {self.key} were made again", FULL)
+        return found
+
+    def has(self, spec: TableSpec) -> bool:
+        """Say whether it saved such a table."""
+        return spec.name in self.saved.tables
+
+    def lists(self, slice_: str) -> bool:
+        """Say whether an optimized run lists a slice whole."""
+        return is_listed(self.figures, slice_)
+
+    def listed(self, slices: pa.StringArray) -> pa.BooleanArray:
+        """Say of each of a column of slices whether an optimized run lists it."""
+        names = slices.dictionary_encode()
+        known = pa.array([self.lists(name) for name in names.dictionary.to_pylist()], pa.bool_())
+        return known.take(names.indices)
+
+
+FULL = "Mark again under a new run key with `--full`."
+
+
+@dataclass(frozen=True)
+class Full:
+    """A full run, and why it is none that begins from another.
+
+    Attributes:
+        why: In words; empty where nobody asked for an optimized run.
+        blocked_by: As in `Saved`.
+    """
+
+    why: str
+    blocked_by: tuple[str, ...] = ()
+
+
+def is_listed(base: BaseFigures, slice_: str) -> bool:
+    """Say whether an optimized run lists a slice whole.
+
+    Slices whose names tell no time are always listed: those of sharded and of legacy names, and
+    what lies directly below `data/`.
+    """
+    since = slice_seconds(slice_)
+    return since is None or since >= base.listed_since or slice_ in base.open_slices
+
+
+def slice_seconds(slice_: str) -> int | None:
+    """Return when a server named a slice, in unix seconds; None if its name tells no time.
+
+    References:
+        lakeFS `pkg/upload/path_provider.go`.
+
+    Examples:
+        >>> slice_seconds("gqv3epl4fd2o8m3men70")
+        1670433690
+        >>> slice_seconds("!ab") is None
+        True
+    """
+    falling = None if "," in slice_ else xid_seconds(slice_)
+    return None if falling is None else (_LAST_INSTANT - falling) % _SECONDS
+
+
+def tells_time(slice_: str) -> bool:
+    """Say whether the name of a slice tells when a server gave it."""
+    return slice_seconds(slice_) is not None
+
+
+def choose(run: Run) -> Base | Full:
+    """Find the run that a mark may begin from.
+
+    It costs a request for each newer run that did not pass, and some ten for the base.
+
+    Returns:
+        The base, or why the mark reads everything.
+    """
+    if not run.options.optimized:
+        return Full("")
+    keys = tables.runs(run.store)
+    found, blocked = _last_passed(run, [key for key in keys if key < run.key])
+    why = _unasked(run) or (f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else "")
+    if why or isinstance(found, str):
+        return Full(why or str(found), blocked)
+    key, verdict = found
+    try:
+        base = _base(run, key, verdict)
+    except (LakegcError, ValueError) as problem:
+        words = problem.found if isinstance(problem, LakegcError) else str(problem)
+        return Full(f"run {key} is nothing to begin from: {words}", blocked)
+    still = (name for name in base.saved.blocked_by if not _is_confirmed(run, name))
+    blocked = tuple(sorted({*blocked, *still}))
+    why = _blocked(run, blocked) or _too_old(run, base)
+    return Full(why, blocked) if why else base
+
+
+def of(run: Run) -> Base | None:
+    """Return the base of a mark that was begun; None if it is a full one.
+
+    Raises:
+        ChainError: If the base saved something else since.
+    """
+    figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    if figures is None:
+        return None
+    key = RunKey.parse(figures.run)
+    saved = saved_information.load(run.store, key)
+    if saved.digest != figures.saved:
+        raise ChainError(
+            f"what run {key} saved was changed since run {run.key} began from it", FULL
+        )
+    return Base(key, figures, saved, run)
+
+
+def saves(run: Run) -> bool:
+    """Say whether an optimized run may begin from a run of this kind."""
+    return run.options.optimized and not _special(run)
+
+
+def _unasked(run: Run) -> str:
+    return "a full run was asked for" if run.full else _special(run)
+
+
+def _special(run: Run) -> str:
+    """Say why a run of this kind reads everything."""
+    if run.reference_mark is not None:
+        return "it stays within a mark of lakeFS's own job"
+    if run.options.policies != "off" or run.options.collects != "all":
+        return "a retention policy names objects by their age, whatever changed"
+    if run.options.flat:
+        return "flat = true: flat names are in no slice"
+    if run.options.listing == "inventory":
+        return "an inventory shows no slice whole: it lacks what was written since"
+    return ""
+
+
+def _blocked(run: Run, blocked: tuple[str, ...]) -> str:
+    if not blocked:
+        return ""
+    return (
+        f"run {blocked[-1]} found an object alive that an optimized run had deleted: confirm that "
+        f"this is understood (`lakegc confirm {run.repository.id} {AUDIT} --run {blocked[-1]}`)"
+    )
+
+
+def _is_confirmed(run: Run, name: str) -> bool:
+    return confirmation.load(run.store, RunKey.parse(name), AUDIT) is not None
+
+
+def _last_passed(
+    run: Run, keys: list[RunKey]
+) -> tuple[tuple[RunKey, Verdict] | str, tuple[str, ...]]:
+    """Find the last mark that passed, and newer ones whose audit found something."""
+    blocked: list[str] = []
+    for key in keys:
+        where = lakegc_keys.verdict_key(key)
+        try:
+            verdict = Verdict.from_json(run.store.read(where), name=where)
+        except NotFoundError:
+            continue  # its mark did not end
+        except LakegcError as damaged:
+            return damaged.found, tuple(blocked)
+        if verdict.instance != run.instance:
+            return f"run {key} is of another instance of the repository", tuple(blocked)
+        audited = any(check["name"] == AUDIT for check in verdict.failed)
+        if audited and not _is_confirmed(run, str(key)):
+            blocked.append(str(key))
+        if verdict.passed:
+            return (key, verdict), tuple(blocked)
+    return "no mark of this repository has passed yet", tuple(blocked)
+
+
+def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
+    """Read what the last mark saved, and compare it with its verdict.
+
+    Raises:
+        LakegcError: Why it cannot be a base.
+        ValueError: The same, of what is no error by itself.
+    """
+    if run.base not in (None, key):
+        raise ValueError(f"it is the last mark that passed, and run {run.base} was asked for")
+    if run.now() < verdict.concluded_at:
+        raise ValueError("it ended in the future: a clock was set back")
+    differing = chain.other_options(run, verdict.options)
+    if differing:
+        raise ValueError(f"other options decided: {differing}")
+    expired = _named(run, verdict, tables.EXPIRED_ADDRESSES, key)
+    figures = ExpiredFigures.of(expired.manifest)
+    if figures.saved is None:
+        raise ValueError("it saved nothing")
+    saved = saved_information.load(run.store, key)
+    if saved.digest != figures.saved:
+        raise ValueError("what it saved is not what its verdict names")
+    commits = CommitsFigures.of(_named(run, verdict, tables.RETAINED_COMMITS, key).manifest)
+    if commits.refs_read_by == WALK:
+        raise ValueError("its refs could only be walked")
+    deleted, deleted_bytes = _deleted(run, key)
+    base = Base(
+        key,
+        BaseFigures(
+            run=str(key),
+            verdict=verdict.digest,
+            saved=saved.digest,
+            listed_since=_listed_since(run, saved),
+            open_slices=saved.open_slices,
+            spared_slices=0,
+            objects=max(0, saved.objects - deleted),
+            bytes=max(0, saved.bytes - deleted_bytes),
+            live_objects=saved.live_objects,
+        ),
+        saved,
+        run,
+    )
+    for spec in (
+        tables.UNCOMMITTED_ADDRESSES,
+        tables.RETAINED_COMMITS,
+        tables.RETAINED_RANGES,
+        tables.EXPIRED_ADDRESSES,
+    ):
+        table = expired if spec is tables.EXPIRED_ADDRESSES else base.table(spec)
+        parts = (*table.manifest.parts, *table.manifest.beside)
+        if parts and not run.store.exists(parts[0].key):
+            raise ValueError("its tables were pruned")
+    return base
+
+
+def _named(run: Run, verdict: Verdict, spec: TableSpec, key: RunKey) -> StoredTable:
+    found = reading.load_table(run.store, spec, key)
+    if found.manifest.sha256 != verdict.tables[spec.name]["manifest"]:
+        raise VerdictError(f"its {spec.name} is not the one that its verdict names", FULL)
+    return found
+
+
+def _listed_since(run: Run, saved: Saved) -> int:
+    """Return the instant since which slices are listed again.
+
+    An address that was given out before the base's listing is linked within the grace period or
+    not at all, and a slice is written to for no longer than `ROTATION`.
+    """
+    before = max(run.options.min_age, timedelta(hours=24)) + ROTATION + run.options.accepted_skew
+    return int((saved.started - before).timestamp())
+
+
+def _deleted(run: Run, key: RunKey) -> tuple[int, int]:
+    """Return how many objects, and bytes, the sweep of a run took."""
+    try:
+        report = reading.load_table(run.store, tables.DELETION_REPORT, key)
+    except ChainError:
+        return 0, 0
+    figures = DeletionFigures.of(report.manifest)
+    return (
+        (figures.deleted_objects or 0) + figures.already_gone_objects,
+        figures.deleted_bytes + figures.already_gone_bytes,
+    )
+
+
+def _too_old(run: Run, base: Base) -> str:
+    age = run.key.instant - base.key.instant
+    if age > run.options.max_base_age:
+        return (
+            f"the last mark that passed, {base.key}, is {span_text(age)} old (max_base_age_days "
+            f"allows {span_text(run.options.max_base_age)})"
+        )
+    if len(base.saved.optimized_since) + 1 >= run.options.full_every:
+        return f"each of {run.options.full_every} marks reads everything (full_every)"
+    return ""

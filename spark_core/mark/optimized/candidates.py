@@ -1,0 +1,223 @@
+"""The objects that may have become garbage since the base, before anything alive is taken out.
+
+They are objects of newer slices, entries of ranges that left, what was staged at the base and is
+not, and what the base named, kept, missed, or found too young.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.namespace import slice_batch
+from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.mark.optimized.base import FULL, Base
+from spark_core.records import reading, tables
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
+from spark_core.spark.tasks import run_tasks
+from spark_core.storage import ObjectStore
+
+# Most candidates of an optimized run, which the driver holds: a hash of each, and the address where
+# it must be looked up. With more, a full run costs little more.
+MOST = 2_000_000
+
+# Rows of stored tables that the driver reads itself.
+_DRIVER_ROWS = 200_000
+
+# A candidate whose slice is not listed. The hash is that of the address.
+CANDIDATES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("address_hash", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass
+class Candidates:
+    """Candidates by where they come from.
+
+    Attributes:
+        listed: Hashes of objects of newer slices, sorted.
+        others: Columns of `CANDIDATES`; their slices are not listed.
+        counts: Number by source.
+    """
+
+    listed: Any
+    others: pa.Table
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def hashes(self) -> Any:
+        """Hashes of all, sorted, each once."""
+        return np.unique(np.concatenate([self.listed, _numbers(self.others["address_hash"])]))
+
+    def without(self, alive: Any) -> Candidates:
+        """Leave out those with one of some hashes."""
+        others = ~np.isin(_numbers(self.others["address_hash"]), alive)
+        return Candidates(
+            self.listed[~np.isin(self.listed, alive)],
+            self.others.filter(pa.array(others)),
+            self.counts,
+        )
+
+
+def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
+    """Collect the candidates; what is staged now is none.
+
+    Args:
+        run: The run.
+        base: Its base.
+        left: Columns of `CANDIDATES`: entries of ranges that left.
+
+    Raises:
+        UnsafePlanError: If so many objects changed that a full run is due.
+    """
+    slices, staged = run.load(tables.NAMESPACE_SLICES), run.load(tables.UNCOMMITTED_ADDRESSES)
+    listed = _listed(slices)
+    unstaged = _unstaged(run, base, staged)
+    carried = _carried(run, base)
+    lost = pa.array(lost_at(base), pa.string())
+    missing = pa.table([lost, hashed(lost)], schema=CANDIDATES)
+    others = pa.concat_tables([left, unstaged, carried, missing])
+    # What lies in a slice that is listed is a candidate by its listing, if it is still there.
+    names = others["address"].combine_chunks()
+    is_listed = _listed_by(base, names)
+    inside = pc.starts_with(names, "data/")
+    others = _once(others.filter(pc.and_(inside, pc.invert(is_listed))))
+    if others.num_rows + len(listed) > MOST:
+        raise UnsafePlanError(
+            f"repository {run.repository.id}: {others.num_rows + len(listed):,} objects may have "
+            f"become garbage since run {base.key}, and an optimized run takes {MOST:,}",
+            FULL,
+        )
+    found = Candidates(
+        listed,
+        others,
+        {
+            "candidates": len(listed) + others.num_rows,
+            "of_left_ranges": left.num_rows,
+            "of_staging": unstaged.num_rows,
+            "carried": carried.num_rows,
+        },
+    )
+    parts = [(part, schemas.UNCOMMITTED_ADDRESSES) for part in staged.manifest.parts]
+    return found.without(among(run, parts, found.hashes))
+
+
+def lost_at(base: Base) -> list[str]:
+    """Return the addresses whose objects were missing at the base, each once."""
+    if not base.has(tables.MISSING_ADDRESSES):
+        return []
+    batches = base.table(tables.MISSING_ADDRESSES).batches()
+    return sorted({name for batch in batches for name in batch.column("address").to_pylist()})
+
+
+def among(run: Run, parts: Sequence[tuple[Part, pa.Schema]], hashes: Any) -> Any:
+    """Return which of some hashes a table has in its column address_hash.
+
+    Args:
+        run: The run.
+        parts: Files, and the schema of each.
+        hashes: Hashes, sorted, each once; they travel with each task.
+    """
+    if not len(hashes) or not parts:
+        return hashes[:0]
+    found = run_tasks(
+        lambda: run.spark,
+        list(parts),
+        partial(_among, run.store, hashes),
+        is_small=sum(part.rows for part, _ in parts) <= _DRIVER_ROWS,
+    )
+    return np.unique(np.concatenate([hashes[:0], *found]))
+
+
+def _among(store: ObjectStore, hashes: Any, _number: int, part: tuple[Part, pa.Schema]) -> Any:
+    found = [hashes[:0]]
+    file, schema = part
+    for batch in reading.read_part(store, pa.schema([schema.field("address_hash")]), file):
+        some = np.unique(_numbers(batch.column(0)))
+        found.append(some[np.isin(some, hashes)])
+    return np.unique(np.concatenate(found))
+
+
+def _listed(slices: StoredTable) -> Any:
+    """Return the hashes of the candidates of a listing, sorted, each once."""
+    found = [np.empty(0, np.int64)]
+    for batch in slices.batches(["standing", "address_hash"]):
+        chosen = batch.filter(pc.equal(batch.column("standing"), rule.CANDIDATE))
+        found.append(_numbers(chosen.column("address_hash")))
+    return np.unique(np.concatenate(found))
+
+
+def _unstaged(run: Run, base: Base, staged: StoredTable) -> pa.Table:
+    """Return what was staged at the base and is not now; columns of `CANDIDATES`."""
+    before = base.table(tables.UNCOMMITTED_ADDRESSES)
+    if before.manifest.rows + staged.manifest.rows <= _DRIVER_ROWS:
+        then = _table(before.batches(CANDIDATES.names))
+        now = [_numbers(batch.column(0)) for batch in staged.batches(["address_hash"])]
+        hashes = np.concatenate([np.empty(0, np.int64), *now])
+        return then.filter(pa.array(~np.isin(_numbers(then["address_hash"]), hashes)))
+    left = before.frame(run.spark, CANDIDATES.names).join(
+        staged.frame(run.spark, ["address_hash"]), on="address_hash", how="left_anti"
+    )
+    found = left.select(*CANDIDATES.names).distinct().limit(MOST + 1).toArrow()
+    return found.cast(CANDIDATES)
+
+
+def _carried(run: Run, base: Base) -> pa.Table:
+    """Return what the base named and nobody deleted, and what it kept for another cause."""
+    expired = base.expired()
+    kept = _addresses(run, expired.manifest.beside, schemas.EXPIRED_ADDRESSES)
+    try:
+        report = reading.load_table(run.store, tables.DELETION_REPORT, base.key)
+    except ChainError:
+        named = _addresses(run, expired.manifest.parts, schemas.EXPIRED_ADDRESSES)
+    else:
+        gone = pa.array(["deleted", "already_gone"])
+        named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)
+    return pa.concat_tables([kept, named])
+
+
+def _addresses(
+    run: Run, parts: Sequence[Part], schema: pa.Schema, *, without: pa.Array | None = None
+) -> pa.Table:
+    columns = ["address"] if without is None else ["address", "outcome"]
+    wanted = pa.schema([schema.field(name) for name in columns])
+    batches = []
+    for part in parts:
+        for batch in reading.read_part(run.store, wanted, part):
+            some = batch
+            if without is not None:
+                is_gone = pc.is_in(batch.column("outcome"), without)
+                some = batch.filter(pc.invert(is_gone))
+            names = some.column("address").cast(pa.string())
+            batches.append(pa.record_batch([names, hashed(names)], schema=CANDIDATES))
+    return pa.Table.from_batches(batches, CANDIDATES)
+
+
+def _listed_by(base: Base, names: pa.StringArray) -> pa.BooleanArray:
+    return base.listed(slice_batch(names))
+
+
+def _once(table: pa.Table) -> pa.Table:
+    return table.group_by(CANDIDATES.names).aggregate([]).select(CANDIDATES.names).cast(CANDIDATES)
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches([batch.cast(CANDIDATES) for batch in batches], CANDIDATES)
+
+
+def _numbers(column: Any) -> Any:
+    return column.to_numpy()

@@ -1,0 +1,441 @@
+"""Table 4 of an optimized run: the ranges that came, and those that may have a candidate.
+
+A candidate that is in no range which came, and in no sketch of a range that stayed, is in no
+retained commit. Where a sketch may have it, the range is read, and its entries decide. Ranges of
+heads are also read where an entry may hide a candidate. So the later steps decide about each
+candidate as in a full run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses import candidates as rule
+from spark_core.addresses.address_hashes import hashed
+from spark_core.addresses.namespace import slice_batch
+from spark_core.errors import ChainError, UnsafePlanError
+from spark_core.mark import explanations
+from spark_core.mark.commits import tables_prefix
+from spark_core.mark.committed import (
+    RangesWritten,
+    TableReader,
+    Targets,
+    keep_ranges,
+    read_figures,
+    read_whole,
+    resolved,
+    tasks_of,
+    write_all,
+)
+from spark_core.mark.kept_objects import kept_addresses
+from spark_core.mark.optimized import sketches
+from spark_core.mark.optimized.base import FULL, Base
+from spark_core.mark.optimized.candidates import (
+    CANDIDATES,
+    Candidates,
+    among,
+    candidates_of,
+    lost_at,
+)
+from spark_core.mark.optimized.change import Change, change_since
+from spark_core.mark.optimized.lookups import look_up
+from spark_core.records import reading, tables, writing
+from spark_core.records.figures import ChangeFigures, CommittedFigures
+from spark_core.records.manifest import Part
+from spark_core.records.reading import StoredTable
+from spark_core.records.writing import Draft, Receipt, Target, Written
+from spark_core.run import Run
+from spark_core.spark.tasks import counting, interleaved, run_tasks
+
+# Ranges and entries that the driver reads itself: starting the executors costs more.
+_DRIVER_RANGES = 500
+_DRIVER_ENTRIES = 200_000
+
+# Most entries of ranges that came; the driver holds a hash of each.
+_MOST_ENTRIES = 20_000_000
+
+# Addresses without an object, beside the objects that were looked up.
+ABSENT = schemas.MISSING_ADDRESSES
+
+
+def committed_since(run: Run, commits: StoredTable, base: Base) -> Draft:
+    """Read what retained commits reach of what may be a candidate.
+
+    The cost is that of the ranges that came and left, one pass over the sketches, and the ranges
+    that may have a candidate or hide one.
+
+    Args:
+        run: The run.
+        commits: Table 3.
+        base: The run that this one begins from.
+
+    Returns:
+        Columns of `schemas.COMMITTED_ADDRESSES`.
+
+    Raises:
+        ChainError: If what the base saved contradicts what is there.
+        UnsafePlanError: If so many objects changed that a full run is due.
+        CorruptTableError: If any table cannot be read whole.
+        NotFoundError: If a table is missing from the store.
+    """
+    began = run.begin(tables.COMMITTED_ADDRESSES)
+    run.require_same_instance(commits.manifest)
+    reader = TableReader.of(run, tables_prefix(run))
+    change = change_since(run, reader, commits, base)
+    reads = _Reading(run, reader, base, change, Targets.of(run))
+    return reads.targets.removed_on_failure(lambda: reads.draft(commits, began))
+
+
+@dataclass
+class _Reading:
+    """The reading of one optimized run.
+
+    Attributes:
+        run: The run.
+        reader: What executors read with.
+        base: Its base.
+        change: The ranges that came and left.
+        targets: Where the tasks write.
+        written: What they wrote so far of ranges of retained commits ...
+        left: ... and of ranges that left.
+        read: The ranges of retained commits that were read: columns of `committed.RANGES`.
+    """
+
+    run: Run
+    reader: TableReader
+    base: Base
+    change: Change
+    targets: Targets
+    written: list[RangesWritten] = field(default_factory=list)
+    left: list[Receipt] = field(default_factory=list)
+    read: list[pa.Table] = field(default_factory=list)
+
+    def draft(self, commits: StoredTable, began: datetime) -> Draft:
+        """Read everything, and return the table."""
+        run, change = self.run, self.change
+        self._read(change.came, self.targets)
+        sketched = [receipts.sketches for receipts in self.written]
+        came = _Came.of(run, self.base, self._parts())
+        collected = candidates_of(run, self.base, self._read_left(came))
+        ranges = self.base.table(tables.RETAINED_RANGES)
+        left = collected.without(came.hashes)
+        answer = self._ask_sketches(
+            ranges,
+            sketches.Question(
+                candidates=sketches.of_hashes(left.hashes), named=sketches.of_hashes(came.elsewhere)
+            ),
+        )
+        matched = answer.ranges & change.known.keys()
+        before = self._parts()
+        known = replace(self.targets, sketches=None)
+        self._read(change.stayed(matched), known)
+        new_parts = [part for part in self._parts() if part not in before]
+        left = left.without(among(run, _hashed_parts(new_parts), left.hashes))
+        # Each of these addresses was compared with all retained ranges, or is in one that came.
+        asked = _Asked.of(left, came.unknown(answer.named), lost_at(self.base))
+        found, manifest = self._look_up(asked, commits)
+        hiding = self._hiding(ranges, left, found)
+        self._read(change.stayed(hiding), known)
+        manifest_of_ranges = keep_ranges(
+            run,
+            commits,
+            change.retained,
+            self.targets,
+            [Receipt(ranges.manifest.beside, {}), *sketched],
+        )
+        figures = self._figures(
+            manifest_of_ranges,
+            ChangeFigures(
+                new_metaranges=change.new_metaranges,
+                left_metaranges=change.left_metaranges,
+                new_ranges=change.came.num_rows,
+                left_ranges=change.left.num_rows,
+                known_ranges=len(change.known),
+                matched_ranges=len(matched),
+                hiding_ranges=len(hiding),
+                looked_up=len(asked.addresses),
+                looked_up_manifest=manifest,
+                **collected.counts,
+            ),
+        )
+        return Draft(
+            tables.COMMITTED_ADDRESSES,
+            Written(
+                self.targets.table.attempt,
+                [receipts.table for receipts in self.written],
+                self.left,
+            ),
+            began,
+            parents=(commits.manifest,),
+            figures=figures,
+        )
+
+    def _read(self, ranges: pa.Table, targets: Targets) -> None:
+        """Read ranges of retained commits into the table."""
+        self.read.append(ranges)
+        if ranges.num_rows:
+            self.written += write_all(
+                self.run, self.reader, targets, ranges, is_small=_is_small(ranges)
+            )
+
+    def _parts(self) -> list[Part]:
+        """Return the files of the table that were written so far."""
+        return [part for receipts in self.written for part in receipts.table.parts]
+
+    def _read_left(self, came: _Came) -> pa.Table:
+        """Read the ranges that left: columns of `CANDIDATES`, without what ranges have that came.
+
+        Beside the table lie their entries' paths, for the words of the report.
+        """
+        left = self.change.left
+        receipts = run_tasks(
+            lambda: self.run.spark,
+            tasks_of(left, self.run.options.range_partitions),
+            partial(_read_left, self.reader, self.targets.beside, came.hashes),
+            is_small=_is_small(left),
+        )
+        self.left = [receipt for receipt, _ in receipts]
+        return pa.concat_tables([CANDIDATES.empty_table(), *(found for _, found in receipts)])
+
+    def _ask_sketches(self, ranges: StoredTable, question: sketches.Question) -> sketches.Answer:
+        answer = sketches.ask(self.run, ranges.manifest.beside, question)
+        lacking = self.change.known.keys() - answer.seen
+        if lacking:
+            raise ChainError(
+                f"run {self.base.key} saved no sketch of {len(lacking)} of its ranges, "
+                f"{min(lacking)} among them",
+                FULL,
+            )
+        return answer
+
+    def _look_up(self, asked: _Asked, commits: StoredTable) -> tuple[pa.Table, str | None]:
+        """Look up what is in no listed slice, and store what is there and what is not.
+
+        Returns:
+            Columns of `schemas.NAMESPACE_SLICES`, and sha256 of the manifest; None for nothing.
+        """
+        run, began = self.run, self.run.now()
+        found, requests = look_up(run, asked.addresses)
+        if not asked.addresses:
+            return found, None
+        attempt, where = writing.new_attempt(), tables.folder(tables.LOOKED_UP_OBJECTS, run.key)
+        target = Target(run.store, where, attempt, schemas.NAMESPACE_SLICES)
+        aside = Target(run.store, where, attempt, ABSENT, name="_absent")
+        there = found["address"].combine_chunks()
+        absent = [name for name in asked.expected if not pc.is_in(pa.scalar(name), there).as_py()]
+        rows = pa.table({"address": pa.array(absent, pa.string())}, schema=ABSENT)
+
+        def write() -> tuple[Receipt, Receipt]:
+            return (
+                writing.write_parts(target, 0, iter(found.to_batches())),
+                writing.write_parts(aside, 0, iter(rows.to_batches())),
+            )
+
+        listed, missing = writing.removed_on_failure(target, write)
+        counted = Receipt(listed.parts, listed.measured, dict(requests))
+        draft = Draft(
+            tables.LOOKED_UP_OBJECTS,
+            Written(attempt, [counted], [missing]),
+            began,
+            parents=(commits.manifest,),
+        )
+        return found, run.keep(draft).manifest.sha256
+
+    def _hiding(self, ranges: StoredTable, left: Candidates, found: pa.Table) -> set[str]:
+        """Return the ranges of heads that stayed, and of which an entry may hide a candidate.
+
+        The entry then has the candidate's size, lies outside, or has no object.
+        """
+        known, read = self.change.known, _ids(self.read)
+        unread = {name for name, one in known.items() if one.is_head} - read
+        sizes = np.concatenate([_sizes_of(self.run, left.listed), _candidate_sizes(found)])
+        if not unread or not len(sizes):
+            return set()
+        lost = hashed(pa.array(lost_at(self.base), pa.string())).to_numpy()
+        question = sketches.Question(sizes=sketches.of_sizes(sizes), lost=sketches.of_hashes(lost))
+        return set(self._ask_sketches(ranges, question).hiding & unread)
+
+    def _figures(
+        self, ranges_manifest: str | None, change: ChangeFigures
+    ) -> Callable[[Mapping[str, Any], Counter[str]], CommittedFigures]:
+        """Compare what had to be read with what was read."""
+        ranges = pa.concat_tables(self.read)
+        counts = self.change.read + writing.summed([one.table for one in self.written])[1]
+        counts.update(writing.summed(self.left)[1])
+        metaranges = self.change.metaranges
+
+        def figures(measured: Mapping[str, Any], _: Counter[str]) -> CommittedFigures:
+            found = Counter(counts)
+            return CommittedFigures(
+                ranges=ranges.num_rows,
+                entries=pc.sum(ranges["count"]).as_py() or 0,
+                head_ranges=pc.sum(ranges["is_head"]).as_py() or 0,
+                head_metaranges=sum(metarange.is_head for metarange in metaranges),
+                retained_metaranges=len(metaranges),
+                metaranges=len(metaranges),
+                metarange_rows=self.change.rows,
+                expired_ranges=change.left_ranges,
+                ranges_manifest=ranges_manifest,
+                change=change,
+                **read_figures(found),
+                **measured,
+            )
+
+        return figures
+
+
+@dataclass(frozen=True)
+class _Came:
+    """The entries of ranges that came.
+
+    Attributes:
+        run: The run.
+        parts: Files of table 4 that have them.
+        hashes: Hashes of their addresses, sorted, each once.
+        elsewhere: Those of addresses below `data/` whose slices are not listed, in the same order.
+    """
+
+    run: Run
+    base: Base
+    parts: Sequence[Part]
+    hashes: Any
+    elsewhere: Any
+
+    @classmethod
+    def of(cls, run: Run, base: Base, parts: Sequence[Part]) -> _Came:
+        """Read their addresses back."""
+        rows = sum(part.rows for part in parts)
+        if rows > _MOST_ENTRIES:
+            raise UnsafePlanError(
+                f"repository {run.repository.id}: ranges with {rows:,} entries came since run "
+                f"{base.key}, and an optimized run takes {_MOST_ENTRIES:,}",
+                FULL,
+            )
+        hashes, elsewhere = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for batch in _addresses(run, parts):
+            numbers = batch.column("address_hash")
+            hashes.append(numbers.to_numpy())
+            elsewhere.append(numbers.filter(_is_elsewhere(base, batch)).to_numpy())
+        return cls(
+            run,
+            base,
+            parts,
+            np.unique(np.concatenate(hashes)),
+            np.unique(np.concatenate(elsewhere)),
+        )
+
+    def unknown(self, named: Any) -> list[str]:
+        """Return the addresses elsewhere that no range of the base had.
+
+        The base did not compare these entries with the listing.
+
+        Args:
+            named: Fingerprints that ranges of the base have.
+        """
+        wanted = self.elsewhere[~np.isin(sketches.fingerprints(self.elsewhere), named)]
+        found: set[str] = set()
+        for batch in _addresses(self.run, self.parts) if len(wanted) else ():
+            numbers = batch.column("address_hash").to_numpy()
+            chosen = batch.filter(pa.array(np.isin(numbers, wanted)))
+            names = chosen.filter(_is_elsewhere(self.base, chosen)).column("address")
+            found.update(names.to_pylist())
+        return sorted(found)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The objects that the store is asked about.
+
+    Attributes:
+        addresses: Their addresses, each once.
+        expected: Those of them that an entry of a retained commit had, so that they should be
+            there.
+    """
+
+    addresses: Sequence[str]
+    expected: Sequence[str]
+
+    @classmethod
+    def of(cls, left: Candidates, named: Sequence[str], lost: Sequence[str]) -> _Asked:
+        """Join candidates, entries that the base did not know, and what was missing then."""
+        expected = sorted({*named, *lost})
+        return cls(sorted({*left.others["address"].to_pylist(), *expected}), expected)
+
+
+def _read_left(
+    reader: TableReader, beside: Target, came: Any, number: int, ranges: pa.Table
+) -> tuple[Receipt, pa.Table]:
+    """Read ranges that left; runs on an executor."""
+    candidates: list[pa.RecordBatch] = []
+    figures = Counter[str]()
+
+    def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+        # As of a head, so that the paths stay.
+        entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
+        hashes = entries.column("address_hash")
+        is_new = pa.array(~np.isin(hashes.to_numpy(), came))
+        names = kept_addresses(entries.column("address")).filter(is_new)
+        candidates.append(pa.record_batch([names, hashes.filter(is_new)], schema=CANDIDATES))
+        newest = pa.repeat(pa.scalar(row["newest"], pa.int32()), entries.num_rows)
+        yield explanations.entries(
+            entries.append_column("newest", newest), with_paths=reader.with_paths
+        )
+
+    with counting(figures, reader.store.requests):
+        batches = interleaved(ranges.to_pylist(), read, threads=reader.threads)
+        written = writing.write_parts(beside, number, batches)
+    found = pa.Table.from_batches(candidates, CANDIDATES)
+    return Receipt(written.parts, written.measured, dict(figures)), found
+
+
+def _addresses(run: Run, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    schema = schemas.COMMITTED_ADDRESSES
+    wanted = pa.schema([schema.field("address"), schema.field("address_hash")])
+    for part in parts:
+        yield from reading.read_part(run.store, wanted, part)
+
+
+def _is_elsewhere(base: Base, batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Say which addresses lie below `data/` in a slice that is not listed."""
+    names = batch.column("address")
+    return pc.and_(pc.starts_with(names, "data/"), pc.invert(base.listed(slice_batch(names))))
+
+
+def _hashed_parts(parts: Sequence[Part]) -> list[tuple[Part, pa.Schema]]:
+    return [(part, schemas.COMMITTED_ADDRESSES) for part in parts]
+
+
+def _sizes_of(run: Run, hashes: Any) -> Any:
+    """Return the sizes of listed objects."""
+    found = [np.empty(0, np.int64)]
+    columns = ["address_hash", "size_bytes"]
+    for batch in run.load(tables.NAMESPACE_SLICES).batches(columns) if len(hashes) else ():
+        chosen = np.isin(batch.column("address_hash").to_numpy(), hashes)
+        found.append(batch.column("size_bytes").to_numpy()[chosen])
+    return np.unique(np.concatenate(found))
+
+
+def _candidate_sizes(found: pa.Table) -> Any:
+    chosen = found.filter(pc.equal(found["standing"], rule.CANDIDATE))
+    return chosen["size_bytes"].to_numpy()
+
+
+def _ids(some: Sequence[pa.Table]) -> set[str]:
+    return {name for ranges in some for name in ranges["range_id"].to_pylist()}
+
+
+def _is_small(ranges: pa.Table) -> bool:
+    return (
+        ranges.num_rows <= _DRIVER_RANGES
+        and (pc.sum(ranges["count"]).as_py() or 0) <= _DRIVER_ENTRIES
+    )

@@ -1,0 +1,129 @@
+"""Look up single objects in the store, where an optimized run does not list their slices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.addresses.candidates import Limits
+from spark_core.addresses.collectable import slice_of
+from spark_core.errors import NotFoundError
+from spark_core.mark.slices import DATA, judged
+from spark_core.run import Run
+from spark_core.spark.tasks import counting, dealt, interleaved, run_tasks
+from spark_core.storage import ObjectStore
+from spark_core.storage.contract import LISTING_BATCH_ROWS, OrderedStore
+
+# Objects that the driver looks up itself, and that are worth a task of their own.
+_DRIVER = 20_000
+# Objects of a slice that are asked for one by one, where the store does not list from a name on.
+_ONE_BY_ONE = 32
+
+# The folder of a slice, and the wanted addresses in it, in order.
+_Group = tuple[str, tuple[str, ...]]
+
+
+def look_up(run: Run, addresses: Sequence[str]) -> tuple[pa.Table, Counter[str]]:
+    """Find objects in the store, as a listing shows them.
+
+    Neighbours come with one page, and pages without a wanted name are passed over. So it never
+    takes more pages than listing the slices.
+
+    Args:
+        run: The run.
+        addresses: Relative addresses; each once.
+
+    Returns:
+        Columns of `schemas.NAMESPACE_SLICES`, only of wanted objects that are there; and the
+        requests to the store.
+
+    Raises:
+        LakegcError: If the store cannot be asked.
+    """
+    groups: list[_Group] = [
+        (f"{DATA}{name}/" if name else "", tuple(some))
+        for name, some in groupby(sorted(addresses, key=lambda one: (slice_of(one), one)), slice_of)
+    ]
+    threads = run.options.read_threads
+    count = -(-len(addresses) // _DRIVER)
+    receipts = run_tasks(
+        lambda: run.spark,
+        dealt(groups, max(1, min(count, run.options.range_partitions))) if groups else [],
+        partial(_look_up, run.store, run.limits, threads),
+        is_small=len(addresses) <= _DRIVER,
+    )
+    requests = Counter[str]()
+    for _, counted in receipts:
+        requests.update(counted)
+    found = [table for table, _ in receipts]
+    return pa.concat_tables([schemas.NAMESPACE_SLICES.empty_table(), *found]), requests
+
+
+def _look_up(
+    store: ObjectStore, limits: Limits, threads: int, _number: int, groups: Sequence[_Group]
+) -> tuple[pa.Table, Counter[str]]:
+    counted: Counter[Any] = Counter()
+    with counting(counted, store.requests):
+        batches = [
+            judged(batch, store, limits)
+            for batch in interleaved(groups, partial(_in_slice, store), threads=threads)
+            if batch.num_rows
+        ]
+    return pa.Table.from_batches(batches, schemas.NAMESPACE_SLICES), counted
+
+
+def _in_slice(store: ObjectStore, group: _Group) -> Iterator[pa.RecordBatch]:
+    prefix, wanted = group
+    if prefix and isinstance(store, OrderedStore):
+        yield from _by_pages(store, prefix, wanted)
+    elif prefix and len(wanted) > _ONE_BY_ONE:
+        names = pa.array(wanted, pa.string())
+        for batch in store.list(prefix):
+            yield batch.filter(pc.is_in(batch.column("key"), names))
+    else:
+        yield from _one_by_one(store, wanted)
+
+
+def _by_pages(store: OrderedStore, prefix: str, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    names, left = pa.array(wanted, pa.string()), list(wanted)
+    while left:
+        # Hardly a name lies between the beginning of the next name and the next name itself.
+        after = left[0][:-1]
+        for page in store.pages(prefix, after=after):
+            keys = page.rows.column("key")
+            yield page.rows.filter(pc.is_in(keys, names))
+            if page.is_last:
+                return
+            last = keys[-1].as_py() if len(keys) else ""
+            left = [name for name in left if name > last]
+            # A store that begins at the beginning all the same is read on.
+            if not left or (last >= after and left[0][:-1] != after):
+                break
+
+
+def _one_by_one(store: ObjectStore, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    rows = []
+    for name in wanted:
+        try:
+            found = store.head(name)
+        except NotFoundError:
+            continue
+        rows.append(
+            {
+                "key": name,
+                "size_bytes": found.size_bytes,
+                "last_modified": found.last_modified,
+                "checksum": None,
+            }
+        )
+    for begin in range(0, len(rows), LISTING_BATCH_ROWS):
+        yield pa.RecordBatch.from_pylist(
+            rows[begin : begin + LISTING_BATCH_ROWS], schema=schemas.OBJECT_LISTING
+        )

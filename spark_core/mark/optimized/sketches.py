@@ -1,0 +1,180 @@
+"""Sketches of ranges: what lies in a range, in four bytes an entry, and which sketches have what.
+
+A sketch holds fingerprints, the upper 32 bits of 64-bit hashes. A range whose sketch lacks the
+fingerprint of an address does not have that address. A range whose sketch has it may have it, and
+is read. One candidate meets a range of a thousand entries by mistake once in four million times. A
+Bloom filter of ten bits an entry would do so once in a hundred: with a thousand candidates, in
+nearly every range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_core import schemas
+from spark_core.records import reading
+from spark_core.records.manifest import Part
+from spark_core.run import Run
+from spark_core.spark.tasks import run_tasks
+from spark_core.storage import ObjectStore
+
+# Spreads sizes over 64 bits: 2**64 divided by the golden ratio.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_FINGERPRINT = np.dtype("<u4")
+
+# Bytes of sketches that the driver reads itself, and that are worth a task of their own.
+_DRIVER_BYTES = 2**24
+_BYTES_OF_A_TASK = 2**26
+
+
+def fingerprints(hashes: Any) -> Any:
+    """Return the fingerprint of each of some hashes (int64)."""
+    bits = np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)
+    return (bits >> np.uint64(32)).astype(_FINGERPRINT)
+
+
+def of_hashes(hashes: Any) -> Any:
+    """Return the fingerprints of hashes (int64), sorted, each once."""
+    return np.unique(fingerprints(hashes))
+
+
+def of_sizes(sizes: Any) -> Any:
+    """Return the fingerprints of sizes in bytes (int64), sorted, each once."""
+    with np.errstate(over="ignore"):
+        spread = np.ascontiguousarray(sizes, dtype=np.int64).view(np.uint64) * _SPREAD
+    return np.unique((spread >> np.uint64(32)).astype(_FINGERPRINT))
+
+
+def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, Any]:
+    """Make the sketch of a range; a row of `schemas.SKETCHES`.
+
+    Args:
+        range_id: The range.
+        entries: How many entries it has.
+        addresses: Columns of `schemas.COMMITTED_ADDRESSES`: its entries, where those outside the
+            namespace may be left out.
+    """
+    inside = pc.sum(pc.starts_with(addresses.column("address"), "data/")).as_py() or 0
+    return {
+        "range_id": range_id,
+        "has_outside": inside < entries,
+        "addresses": of_hashes(addresses.column("address_hash").to_numpy()).tobytes(),
+        "sizes": of_sizes(addresses.column("size_bytes").to_numpy()).tobytes(),
+    }
+
+
+@dataclass(frozen=True)
+class Question:
+    """What sketches are asked for: sorted fingerprints, each once.
+
+    Attributes:
+        candidates: Of addresses; the ranges that may have one are wanted.
+        named: Of addresses; those of them that no range has are wanted.
+        sizes: Of sizes; the ranges that may have one are wanted, and those with entries outside.
+            None if nothing may hide.
+        lost: Of addresses without an object; with `sizes`, the ranges that may have one are wanted.
+    """
+
+    candidates: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
+    named: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
+    sizes: Any = None
+    lost: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the sketches say.
+
+    Attributes:
+        ranges: Ranges that may have a candidate.
+        hiding: Ranges of which an entry may hide a candidate.
+        named: Fingerprints of `Question.named` that some range has.
+        seen: Ranges that have a sketch.
+    """
+
+    ranges: frozenset[str]
+    hiding: frozenset[str]
+    named: Any
+    seen: frozenset[str]
+
+
+def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
+    """Read all sketches once.
+
+    The cost is one pass over four to eight bytes for each entry; the question travels with each
+    task.
+
+    Args:
+        run: The run.
+        parts: Files with columns of `schemas.SKETCHES`.
+        question: What is wanted.
+
+    Raises:
+        CorruptTableError: If a file is not as it was written.
+    """
+    tasks = [
+        tuple(some) for some in _together([part for part in parts if part.rows], _BYTES_OF_A_TASK)
+    ]
+    answers = run_tasks(
+        lambda: run.spark,
+        tasks,
+        partial(_ask, run.store, question),
+        is_small=sum(part.size_bytes for part in parts) <= _DRIVER_BYTES,
+    )
+    return Answer(
+        frozenset().union(*(answer.ranges for answer in answers)),
+        frozenset().union(*(answer.hiding for answer in answers)),
+        np.unique(np.concatenate([np.empty(0, _FINGERPRINT), *(a.named for a in answers)])),
+        frozenset().union(*(answer.seen for answer in answers)),
+    )
+
+
+def _together(parts: Sequence[Part], most: int) -> Iterable[list[Part]]:
+    some: list[Part] = []
+    for part in parts:
+        if some and sum(one.size_bytes for one in some) + part.size_bytes > most:
+            yield some
+            some = []
+        some.append(part)
+    if some:
+        yield some
+
+
+def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[Part]) -> Answer:
+    ranges, hiding, seen = set[str](), set[str](), set[str]()
+    named = [np.empty(0, _FINGERPRINT)]
+    for part in parts:
+        for batch in reading.read_part(store, schemas.SKETCHES, part):
+            rows = zip(*(batch.column(name) for name in schemas.SKETCHES.names), strict=True)
+            for name, has_outside, addresses, sizes in rows:
+                range_id = name.as_py()
+                seen.add(range_id)
+                content = np.frombuffer(addresses.as_buffer(), _FINGERPRINT)
+                if _common(content, question.candidates).any():
+                    ranges.add(range_id)
+                if len(question.named):
+                    named.append(content[_common(content, question.named)])
+                if question.sizes is not None and (
+                    has_outside.as_py()
+                    or _common(content, question.lost).any()
+                    or _common(np.frombuffer(sizes.as_buffer(), _FINGERPRINT), question.sizes).any()
+                ):
+                    hiding.add(range_id)
+    return Answer(
+        frozenset(ranges), frozenset(hiding), np.unique(np.concatenate(named)), frozenset(seen)
+    )
+
+
+def _common(some: Any, wanted: Any) -> Any:
+    """Say of each of some sorted fingerprints whether it is among the wanted ones."""
+    if not len(wanted):
+        return np.zeros(len(some), np.bool_)
+    at = np.minimum(np.searchsorted(wanted, some), len(wanted) - 1)
+    return wanted[at] == some
