@@ -217,6 +217,8 @@ def _special(run: Run) -> str:
         return "a retention policy names objects by their age, whatever changed"
     if run.options.flat:
         return "flat = true: flat names are in no slice"
+    if run.options.listing == "inventory":
+        return "an inventory shows no slice whole: it lacks what was written since"
     return ""
 
 
