@@ -96,7 +96,7 @@ def namespace_slices(run: Run) -> Draft:
         return ListedFigures(
             **vars(answers),
             slices=len(there),
-            last_slice=min(filter(tells_time, map(_name, there)), default=""),
+            last_slice=min(filter(tells_time, map(_name, there)), default=None),
             requests=requests,
             open_slices=tuple(opened) if len(opened) <= MOST_OPEN else None,
             **_of_base(base, spared=len(there) - len(slices), **since),

@@ -178,7 +178,7 @@ class ListedFigures(PreflightFigures):
         nested_objects: Objects of a repository that was made inside `data/`.
         inventory: The inventory that was read instead of the store; None for none.
         base: The run that this one begins from; None for a full run.
-        last_slice: The newest slice whose name tells a time; empty for none.
+        last_slice: The newest slice whose name tells a time; None for none.
         why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
         blocked_by: Full runs whose audit nobody has confirmed; None for none.
         open_slices: Slices with objects that are too young; None if they are too many to note.
@@ -195,7 +195,7 @@ class ListedFigures(PreflightFigures):
     nested_objects: int = 0
     inventory: InventoryFigures | None = field(default=None, metadata=_LEFT_OUT)
     base: BaseFigures | None = field(default=None, metadata=_LEFT_OUT)
-    last_slice: str = ""
+    last_slice: str | None = field(default=None, metadata=_LEFT_OUT)
     why_full: str | None = field(default=None, metadata=_LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
     open_slices: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
