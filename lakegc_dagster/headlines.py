@@ -21,6 +21,7 @@ from spark_core.records.figures import (
     DeletionFigures,
     ExpiredFigures,
     Groups,
+    InventoryFigures,
     ListedFigures,
     StagedFigures,
 )
@@ -202,9 +203,17 @@ def _listed(manifest: Manifest, _price: float | None) -> Metadata:
             f"**{_objects(listed.objects, listed.object_bytes)}**",
             "lie under `data/`.",
             f"{_objects(listed.old_objects, listed.old_bytes)} are old enough.",
+            *_inventory_words(listed.inventory),
         ),
         **_amount("listed", listed.objects, listed.object_bytes),
     }
+
+
+def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
+    if inventory is None:
+        return []
+    old = f"; **{inventory.old_words}**" if inventory.old_words else ""
+    return [f"They were read from the inventory of {inventory.created_at}{old}."]
 
 
 def _staged(manifest: Manifest, _price: float | None) -> Metadata:
