@@ -22,6 +22,7 @@ from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark.optimized.base import FULL, Base
 from spark_core.records import reading, tables
+from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -185,6 +186,10 @@ def _carried(run: Run, base: Base) -> pa.Table:
     except ChainError:
         named = _addresses(run, expired.manifest.parts, schemas.EXPIRED_ADDRESSES)
     else:
+        figures = DeletionFigures.of(report.manifest)
+        went = (figures.deleted_objects or 0) + figures.already_gone_objects
+        if went == report.manifest.rows:
+            return kept
         gone = pa.array(["deleted", "already_gone"])
         named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)
     return pa.concat_tables([kept, named])
