@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ CPU_SHARE = 0.25
 LARGE_CPU_SHARE = 0.15
 _ROWS_SHARE = _REQUESTS_SHARE = 0.05
 _FEW_REQUESTS = 60
+# Objects of the mark that shows what each mark costs.
+LITTLE = 300
 # Rows of staged entries: the server lists all of them for each run.
 _STAGED = "uncommitted/"
 
@@ -79,7 +82,7 @@ def spark_start(scratch: Path, times: int = 3) -> float:
         f"home = {json.dumps(str(scratch / 'start-home'))}\n"
     )
     program = [sys.executable, "-c", _START, str(settings)]
-    found = []
+    found: list[float] = []
     for _ in range(times):
         subprocess.run(
             [sys.executable, "-m", "benchmarks.processes", str(result), "--", *program],
@@ -91,13 +94,15 @@ def spark_start(scratch: Path, times: int = 3) -> float:
         if measured["exit_code"]:
             raise SystemExit(f"Spark did not start: {measured['errors'][-2000:]}")
         found.append(sum(measured["cpu_seconds"].values()))
-    return sorted(found)[times // 2]
+    return statistics.median(found)
 
 
 def measures(
     full: Sequence[Mapping[str, Any]],
     optimized: Sequence[Mapping[str, Any]],
+    *,
     start: float,
+    little: float,
     cpu_share: float = CPU_SHARE,
 ) -> list[Measure]:
     """Compare the runs of a full and of an optimized mark.
@@ -106,40 +111,42 @@ def measures(
         full: Runs of the full one; the first counted.
         optimized: Runs of the optimized one.
         start: CPU seconds of Spark's start.
+        little: CPU seconds of a mark of hardly anything.
         cpu_share: Share of a full run's CPU above that which is allowed.
     """
-    one, other = full[0], optimized[0]
-    requests = [_sum(run["store_requests"]) for run in (one, other)]
-    calls = [_sum(run["server_calls"]) for run in (one, other)]
-    rows = [rows_of(run) for run in (one, other)]
-    totals = [_sum(each) for each in rows]
-    seconds = [_cpu(each) - start for each in (full, optimized)]
-    named = [set(run["found"]["addresses"]) for run in (one, other)]
+    both = full[0], optimized[0]
+    requests = [sum(run["store_requests"].values()) for run in both]
+    calls = [sum(run["server_calls"].values()) for run in both]
+    rows = [rows_of(run) for run in both]
+    totals = [sum(each.values()) for each in rows]
+    seconds = cpu_of(full), cpu_of(optimized)
+    above = [each - start for each in seconds]
+    named = [set(run["found"]["addresses"]) for run in both]
+    alone = [len(named[0] - named[1]), len(named[1] - named[0])]
+    few, share = f"the larger of {_FEW_REQUESTS} and {_REQUESTS_SHARE:.0%}", f"{_ROWS_SHARE:.0%}"
+    most = max(_FEW_REQUESTS, _REQUESTS_SHARE * requests[0])
     return [
+        Measure("requests to the store", requests[0], requests[1], most, few),
         Measure(
-            "requests to the store",
-            *requests,
-            max(_FEW_REQUESTS, _REQUESTS_SHARE * requests[0]),
-            f"the larger of {_FEW_REQUESTS} and {_REQUESTS_SHARE:.0%}",
-        ),
-        Measure(
-            "rows read, listed and shuffled",
-            *totals,
-            _ROWS_SHARE * totals[0],
-            f"{_ROWS_SHARE:.0%}",
+            "rows read, listed and shuffled", totals[0], totals[1], _ROWS_SHARE * totals[0], share
         ),
         *(
             Measure(f"  {name}", rows[0].get(name, 0), rows[1].get(name, 0))
             for name in sorted({*rows[0], *rows[1]}, key=lambda name: -rows[0].get(name, 0))
         ),
         Measure(
-            "CPU seconds above Spark's start", *seconds, cpu_share * seconds[0], f"{cpu_share:.0%}"
+            "CPU seconds above Spark's start",
+            above[0],
+            above[1],
+            cpu_share * above[0],
+            f"{cpu_share:.0%}",
         ),
         Measure("  Spark's start", start, start),
-        Measure("calls to the server", *calls, calls[0], "no more"),
+        Measure(f"  above a mark of {LITTLE} objects", seconds[0] - little, seconds[1] - little),
+        Measure("calls to the server", calls[0], calls[1], calls[0], "no more"),
         Measure("objects named", len(named[0]), len(named[1])),
-        Measure("  named by the full mark alone", len(named[0] - named[1]), 0),
-        Measure("  named by the optimized mark alone", 0, len(named[1] - named[0]), 0, "none"),
+        Measure("  named by the full mark alone: missed", alone[0], 0),
+        Measure("  named by the optimized mark alone", 0, alone[1], 0, "none"),
     ]
 
 
@@ -183,11 +190,7 @@ def table(title: str, found: Sequence[Measure]) -> Table:
     return shown
 
 
-def _sum(counts: Mapping[str, int]) -> int:
-    return sum(counts.values())
-
-
-def _cpu(found: Sequence[Mapping[str, Any]]) -> float:
-    """Return the median of the timed runs, or the figure of the counting run."""
-    seconds = sorted(sum(run["cpu_seconds"].values()) for run in found[1:] or found)
-    return seconds[len(seconds) // 2]
+def cpu_of(found: Sequence[Mapping[str, Any]]) -> float:
+    """Return the CPU seconds of runs: the median of the timed ones, or of the counting one."""
+    seconds = [float(sum(run["cpu_seconds"].values())) for run in found[1:] or found]
+    return statistics.median(seconds)

@@ -240,13 +240,18 @@ class Measurement:
         Returns:
             The runs by label and command; the first of each counted.
         """
-        runs = _measure_by_turns(
-            self._asked, self._checkouts, serve, self._arguments.runs, self.console
-        )
+        runs = self.runs(serve, self._checkouts)
         self._kept["cases"][name] = {"shape": asdict(shape), "runs": runs}
         _show(self.console, name, self._kept, self._earlier)
         self.keep({})
         return runs
+
+    def runs(
+        self, serve: Serve, checkouts: list[Checkout]
+    ) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Run some versions by turns; see `case`."""
+        times = self._arguments.runs
+        return _measure_by_turns(self._asked, checkouts, serve, times, self.console)
 
     def keep(self, more: Mapping[str, Any]) -> None:
         """Store the figures so far, with more of them."""

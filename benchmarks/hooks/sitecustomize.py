@@ -75,7 +75,7 @@ def _watch_stores(contract: ModuleType) -> None:
     contract.ObjectStore.__init__ = make_watched
 
 
-def _watch_tables(reading: ModuleType) -> None:
+def _watch_tables(reading: Any) -> None:
     read = reading.read_part
 
     @wraps(read)
