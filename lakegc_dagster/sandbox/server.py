@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -36,6 +37,8 @@ from lakegc_dagster.sandbox.web import Requests, failure, route
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 20.0
+# How long what is being answered may go on when the server is stopped.
+_LAST_ANSWERS_SECONDS = 1.0
 _CREDENTIALS_FILE = "credentials.json"
 
 
@@ -74,6 +77,30 @@ def _credentials(
         file.write_text(json.dumps(asdict(Credentials.made()), indent=2) + "\n")
     stored = json.loads(file.read_text())
     return Credentials(stored["access_key_id"], stored["secret_access_key"])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends soon after it is told to.
+
+    uvicorn looks for that ten times a second and then waits another tenth, which is longer than
+    many a sandbox lives.
+    """
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # noqa: ASYNC110 - another thread tells it
+            await asyncio.sleep(0.02)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for closing in (*self.servers, *(sockets or ())):
+            closing.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        until = time.monotonic() + _LAST_ANSWERS_SECONDS
+        state = self.server_state
+        while state.connections or state.tasks:
+            if time.monotonic() > until:
+                break
+            await asyncio.sleep(0.002)
 
 
 class Sandbox:
@@ -191,11 +218,10 @@ class Sandbox:
             log_level="warning",
             access_log=False,
             lifespan="off",
-            timeout_graceful_shutdown=1,
             # A script may pause for minutes between two calls on one connection.
             timeout_keep_alive=600,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread = threading.Thread(
             target=self._server.run,
             kwargs={"sockets": [listener]},

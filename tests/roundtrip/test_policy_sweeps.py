@@ -479,6 +479,7 @@ def test_a_current_object_whose_path_has_another_one_of_its_size_elsewhere_is_na
     assert mark.addresses(run) == [logs]
 
 
+@pytest.mark.deep
 def test_a_repository_whose_objects_all_went_by_a_policy_is_marked_like_any_other(told):
     logs = told.committed("main", "logs/a")
     told.at(9)

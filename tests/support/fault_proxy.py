@@ -121,11 +121,16 @@ class Once:
 
 
 class ProxiedFaults:
-    """The faults that are alike behind every proxy; a kind of store says how its requests look."""
+    """The faults that are alike behind every proxy; a kind of store says how its requests look.
+
+    Attributes:
+        has_throttled: A client may have been told to slow down.
+    """
 
     def __init__(self, proxy: FaultProxy, before: str) -> None:
         """Take the proxy between the store and its server, and the namespace's part of keys."""
         self.proxy, self.before = proxy, before
+        self.has_throttled = False
 
     @staticmethod
     def kind_of(request: Request) -> str:
@@ -149,6 +154,7 @@ class ProxiedFaults:
 
     def throttle_requests(self, kind: Literal["list", "delete"], times: int) -> None:
         left = Counter({kind: times})
+        self.has_throttled = True
 
         def meddle(request: Request, forward: Forward) -> Answer:
             if left[self.kind_of(request)] > 0:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from spark_core import mark, sweep
 from spark_core.checks import CheckResult, verdict
 from spark_core.policies import expirations as policies
+from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run
@@ -26,10 +27,11 @@ def mark_only(run: Run) -> Marked:
     slices = run.keep(mark.namespace_slices(run))
     uncommitted = run.keep(mark.uncommitted_addresses(run, slices))
     commits = run.keep(mark.retained_commits(run, uncommitted))
-    committed = run.keep(mark.committed_addresses(run, commits))
-    tables = mark.Mark(slices, uncommitted, commits, committed)
+    made = {tables.RETAINED_COMMITS.name: commits}
+    committed = run.keep(mark.make(run, tables.COMMITTED_ADDRESSES, made))
+    four = mark.Mark(slices, uncommitted, commits, committed)
     policies.store_if_asked(run)
-    return Marked(tables, run.keep(mark.expired_addresses(run, tables)))
+    return Marked(four, run.keep(mark.expired_addresses(run, four)))
 
 
 def mark_and_conclude(run: Run) -> tuple[Marked, Verdict, list[CheckResult]]:

@@ -55,6 +55,10 @@ def scripted_s3(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body in one packet, at once: otherwise each answer on a connection that is
+        # used again waits 40 ms for the client's kernel.
+        wbufsize = -1
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)

@@ -82,6 +82,17 @@ class Base:
             )
         return found
 
+    def expired(self) -> StoredTable:
+        """Read what it let go, and beside that what it kept for another cause.
+
+        Raises:
+            ChainError: If it is not the table that names what it saved.
+        """
+        found = reading.load_table(self.run.store, tables.EXPIRED_ADDRESSES, self.key)
+        if ExpiredFigures.of(found.manifest).saved != self.saved.digest:
+            raise ChainError(f"the expired addresses of run {self.key} were made again", FULL)
+        return found
+
     def has(self, spec: TableSpec) -> bool:
         """Say whether it saved such a table."""
         return spec.name in self.saved.tables

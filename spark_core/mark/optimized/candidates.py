@@ -178,7 +178,7 @@ def _unstaged(run: Run, base: Base, staged: StoredTable) -> pa.Table:
 
 def _carried(run: Run, base: Base) -> pa.Table:
     """Return what the base named and nobody deleted, and what it kept for another cause."""
-    expired = base.table(tables.EXPIRED_ADDRESSES)
+    expired = base.expired()
     kept = _addresses(run, expired.manifest.beside, schemas.EXPIRED_ADDRESSES)
     try:
         report = reading.load_table(run.store, tables.DELETION_REPORT, base.key)

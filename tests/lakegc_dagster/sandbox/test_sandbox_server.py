@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import lakefs_sdk
 import pytest
@@ -131,6 +134,25 @@ def test_a_stopped_sandbox_answers_nothing_and_stopping_twice_is_no_error(tmp_pa
     sandbox.stop()
     with pytest.raises(urllib3.exceptions.HTTPError):
         _get(sandbox.endpoint, "/api/v1/healthcheck")
+
+
+def test_what_is_being_answered_when_a_sandbox_is_stopped_is_answered(tmp_path):
+    asked, may_end = Event(), Event()
+
+    def observe(_name):
+        asked.set()
+        may_end.wait(10)
+
+    with Sandbox(tmp_path / "s") as sandbox, ThreadPoolExecutor() as pool:
+        sandbox.observe(observe)
+        answer = pool.submit(_get, sandbox.endpoint, "/api/v1/healthcheck")
+        assert asked.wait(10)
+        stopped = pool.submit(sandbox.stop)
+        time.sleep(0.1)
+        assert not stopped.done()
+        may_end.set()
+        stopped.result(10)
+        assert answer.result(10).status == 204
 
 
 def test_everything_an_upload_leaves_follows_the_clock(sdk, sandbox):

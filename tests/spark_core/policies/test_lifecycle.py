@@ -7,13 +7,14 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_core.policies import lifecycle
 from spark_core.policies.document import Policy, PolicyError, of_content, parse
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy
 from spark_core.policies.schema import SCHEMA
+from tests.support.examples import examples
 
 EXAMPLE = """{"branch_lifecycle": {
   "policies": [
@@ -109,6 +110,7 @@ def test_patterns_name_whole_branches_by_case(pattern, names, does_not_name):
     assert not any(lifecycle.first_match([pattern], name) for name in does_not_name)
 
 
+@settings(max_examples=examples(40, 100))
 @given(sections)
 def test_a_shown_section_is_read_back_as_it_was(section):
     policy = Policy((), (), section)

@@ -1,0 +1,46 @@
+"""After any history whose runs are optimized by turns, nothing alive is gone, and after the next
+full run nothing dead is left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from tests.search.test_random_histories import search
+from tests.support.history_actions import Enough, Tally
+from tests.support.optimized_machine import OptimizedMachine
+
+pytestmark = pytest.mark.spark
+
+# Whole histories: as many are at least played in the default tests, and in the deep ones.
+HISTORIES, DEEP_HISTORIES = 20, 300
+
+
+def search_until(sandbox, spark, histories: int, *, shrink: bool, record_property) -> Counter[str]:
+    """Play a number of histories, and report what was tried."""
+    began, tally, kinds, missed = time.monotonic(), Tally(), Counter[str](), [0]
+    machine = type(
+        "Histories",
+        (OptimizedMachine,),
+        {"sandbox": sandbox, "spark": spark, "tally": tally, "kinds": kinds, "missed": missed},
+    )
+    with suppress(Enough):
+        while tally.histories < histories:
+            search(machine, examples=max(30, 2 * histories), shrink=shrink)
+    record_property(
+        "figures",
+        f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
+        f"{kinds.total() - kinds['optimized']} full ones; {missed[0]} dead objects were left to "
+        f"the next full run; in {time.monotonic() - began:.0f} s",
+    )
+    return kinds
+
+
+def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
+    kinds = search_until(shared_sandbox, spark, 3, shrink=False, record_property=record_property)
+    assert kinds["optimized"] > 0
+    print(kinds)

@@ -1,0 +1,114 @@
+"""Any history of a repository whose runs are optimized or full by turns, compared with plain sets.
+
+What may be optimized is. Between runs everything happens that `HistoryMachine` does, and what runs
+saved is damaged or taken away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from spark_core import lakegc_keys
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.figures import ListedFigures
+from spark_core.run import Run
+from tests.support.history_actions import NUMBER, action
+from tests.support.history_machine import OLD_ENOUGH, OPTIONS, HistoryMachine, OlderMark
+from tests.support.pipeline import Marked
+from tests.support.search_oracle import Options, young
+
+
+class OptimizedMachine(HistoryMachine):
+    """A repository whose marks begin from each other.
+
+    Attributes:
+        kinds: How many marks were optimized, and why others were full; of all histories.
+        missed: Dead objects that an optimized mark did not name; of all histories.
+    """
+
+    kinds: Counter[str]
+    missed: list[int]
+    most_runs = 6
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self.full_every = 7
+        self.deciding: Options | None = None
+
+    @rule(full_every=st.sampled_from([2, 3, 7]))
+    @action
+    def choose_how_often_all_is_read(self, full_every: int) -> None:
+        """Change the number of runs of which one is full."""
+        self.full_every = full_every
+
+    @rule(kind=st.sampled_from(["forget", "damage", "prune", "prune staged"]), number=NUMBER)
+    @precondition(lambda self: self.keys)
+    @action
+    def spoil_what_a_run_saved(self, kind: str, number: int) -> None:
+        """Take away, or damage, what the last run saved."""
+        key = RunKey.at(max(self.keys))
+        store = self._open(max(self.keys), Options()).store
+        where = lakegc_keys.saved_key(key)
+        if not store.exists(where):
+            return
+        if kind == "forget":
+            store.delete([where])
+        elif kind == "damage":
+            data = bytearray(store.read(where))
+            data[number % len(data)] ^= 1
+            store.put(where, bytes(data))
+        else:
+            spec = tables.RETAINED_RANGES if kind == "prune" else tables.UNCOMMITTED_ADDRESSES
+            folder = tables.folder(spec, key)
+            parts = [
+                name for batch in store.list(folder) for name in batch.column("key").to_pylist()
+            ]
+            parts = [name for name in parts if name.endswith(".parquet")]
+            if parts:
+                store.delete(parts)
+
+    @rule(options=OPTIONS)
+    @action
+    def decide_by_other_options(self, options: Options) -> None:
+        """Change the options that decide, which makes the next mark a full one."""
+        self.deciding = options
+
+    def _mark(self, options: Options) -> OlderMark:
+        deciding = self.deciding = self.deciding or options
+        return super()._mark(
+            replace(deciding, twin_calls=options.twin_calls, page_rows=options.page_rows)
+        )
+
+    def _open(self, key: datetime, options: Options) -> Run:
+        opened = super()._open(key, options)
+        chosen = replace(opened.options, optimized=True, full_every=self.full_every)
+        return replace(opened, options=chosen, full=self.full)
+
+    def _end(self) -> None:
+        # What optimized runs left goes with the next full one.
+        self.full, self.deciding = True, Options()
+        super()._end()
+
+    def _require_plan(
+        self, made: OlderMark, marked: Marked, alive: set[str], objects: Mapping[str, bytes]
+    ) -> None:
+        listed = ListedFigures.of(marked.tables.slices.manifest)
+        if listed.base is None:
+            self.kinds[(listed.why_full or "").partition(" decided: ")[0][-30:] or "full"] += 1
+            super()._require_plan(made, marked, alive, objects)
+            return
+        self.kinds["optimized"] += 1
+        cutoff = made.key - OLD_ENOUGH
+        dead = set(objects) - alive - young(self.repository, objects, cutoff)
+        assert made.plan <= dead, f"lets go what is alive or young: {sorted(made.plan - dead)}"
+        twins: Any = marked.expired.manifest.facts["twins"]
+        self.missed[0] += max(0, len(dead - made.plan) - twins["unchecked_objects"])
