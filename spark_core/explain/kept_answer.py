@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_core import lakegc_keys, report
-from spark_core.explain.read_before import require_full
 from spark_core.explain.what_if import AHEAD, WhatIf
 from spark_core.report.values import Group
 from spark_core.report.what_if import WhatIfCurve
@@ -21,11 +20,9 @@ def keep_answer(run: Run, found: WhatIf, days: Sequence[int]) -> WhatIfCurve:
         days: The days that were asked about, as `what_if` was given them.
 
     Raises:
-        ChainError: If the run has no mark, so there is no page, or is an optimized one; nothing is
-            written then.
+        ChainError: If the run has no mark, so there is no page; nothing is written then.
         LakegcError: If the store cannot be written.
     """
-    require_full(run)
     # First: a file of a run that has no report would make it look like a marked one.
     shown = report.load(run)
     shortest_first = tuple(sorted(set(days)))

@@ -21,6 +21,7 @@ from spark_core.explain import (
     let_go_under,
     what_if,
 )
+from spark_core.explain.read_before import listed_by
 from spark_core.mark import explanations, holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
@@ -223,8 +224,7 @@ def test_what_an_optimized_run_did_not_read_is_told_by_the_run_that_did(sandbox,
     # Nothing changed, so each answer is that of the full run, by the references of now.
     there = [file.address for file in story.files if not file.deleted]
     before = {one.address: one for one in explain_each(base, there)}
-    listed = {row for batch in marked.tables.slices.batches(["address"])
-              for row in batch.column(0).to_pylist()}  # fmt: skip
+    listed = set(listed_by(later, there))
     assert set(there) - listed
     for found in explain_each(later, there):
         assert found.state == "kept"
