@@ -22,20 +22,28 @@ HISTORIES, DEEP_HISTORIES = 20, 300
 
 def search_until(sandbox, spark, histories: int, *, shrink: bool, record_property) -> Counter[str]:
     """Play a number of histories, and report what was tried."""
-    began, tally, kinds, missed = time.monotonic(), Tally(), Counter[str](), [0]
+    began, tally, missed = time.monotonic(), Tally(), [0]
+    kinds, work = Counter[str](), Counter[str]()
     machine = type(
         "Histories",
         (OptimizedMachine,),
-        {"sandbox": sandbox, "spark": spark, "tally": tally, "kinds": kinds, "missed": missed},
+        {
+            "sandbox": sandbox,
+            "spark": spark,
+            "tally": tally,
+            "kinds": kinds,
+            "missed": missed,
+            "work": work,
+        },
     )
     with suppress(Enough):
         while tally.histories < histories:
-            search(machine, examples=max(30, 2 * histories), shrink=shrink)
+            search(machine, examples=max(10, 2 * histories), shrink=shrink)
     record_property(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
         f"{kinds.total() - kinds['optimized']} full ones; {missed[0]} dead objects were left to "
-        f"the next full run; in {time.monotonic() - began:.0f} s",
+        f"the next full run; {dict(work)}; in {time.monotonic() - began:.0f} s",
     )
     return kinds
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import precondition, rule
 from spark_core import lakegc_keys
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.run import Run
 from tests.support.history_actions import NUMBER, action
 from tests.support.history_machine import OLD_ENOUGH, OPTIONS, HistoryMachine, OlderMark
@@ -31,10 +31,12 @@ class OptimizedMachine(HistoryMachine):
 
     Attributes:
         kinds: How many marks were optimized, and why others were full; of all histories.
+        work: What the optimized ones read and looked up; of all histories.
         missed: Dead objects that an optimized mark did not name; of all histories.
     """
 
     kinds: Counter[str]
+    work: Counter[str]
     missed: list[int]
     most_runs = 6
 
@@ -107,8 +109,18 @@ class OptimizedMachine(HistoryMachine):
             super()._require_plan(made, marked, alive, objects)
             return
         self.kinds["optimized"] += 1
+        self.work.update(_work(marked))
         cutoff = made.key - OLD_ENOUGH
         dead = set(objects) - alive - young(self.repository, objects, cutoff)
         assert made.plan <= dead, f"lets go what is alive or young: {sorted(made.plan - dead)}"
         twins: Any = marked.expired.manifest.facts["twins"]
         self.missed[0] += max(0, len(dead - made.plan) - twins["unchecked_objects"])
+
+
+def _work(marked: Marked) -> dict[str, int]:
+    """Return the figures of an optimized mark that are numbers."""
+    change = CommittedFigures.of(marked.tables.committed.manifest).change
+    assert change is not None
+    listed = ListedFigures.of(marked.tables.slices.manifest)
+    numbers = {name: value for name, value in vars(change).items() if isinstance(value, int)}
+    return {**numbers, "spared_slices": listed.base.spared_slices if listed.base else 0}
