@@ -413,13 +413,18 @@ def _status(one: RepositoryStatus) -> dg.TableRecord:
     return dg.TableRecord(
         {
             "repository": one.repository,
-            "last good mark": one.last_mark or none,
+            "last good mark": _last_mark(one) or none,
             "last sweep": one.last_sweep or none,
             "reclaimed in 30 days": _lately(one.reclaimed_lately[1], is_whole=one.lately_is_whole),
             "waits": visible(waits),
             "overdue": visible(one.problem or one.overdue),
         }
     )
+
+
+def _last_mark(one: RepositoryStatus) -> str:
+    kind = f" ({one.last_mark_kind})" if one.last_mark_kind else ""
+    return f"{one.last_mark}{kind}" if one.last_mark else ""
 
 
 def _lately(size: int, *, is_whole: bool) -> str:
