@@ -16,12 +16,13 @@ from spark_core.run import Run
 
 
 def base_of(run: Run) -> RunKey | None:
-    """Return the run that an optimized one began from; None for a full one.
-
-    Raises:
-        ChainError: If the run has no first table.
-    """
-    found = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    """Return the run that an optimized one began from; None for a full one, or for no mark."""
+    try:
+        found = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    except ChainError as problem:
+        if not is_missing(problem):
+            raise
+        return None
     return None if found is None else RunKey.parse(found.run)
 
 
@@ -29,7 +30,6 @@ def full_run(run: Run) -> RunKey:
     """Return the last full run before an optimized one; of a full run itself.
 
     Raises:
-        ChainError: If the run has no first table.
         NotFoundError: If what its base saved is gone.
     """
     base = base_of(run)
@@ -43,6 +43,11 @@ def runs_before(run: Run) -> Iterator[Run]:
         run = replace(run, key=base, known={}, unused={})
         yield run
         base = base_of(run)
+
+
+def is_missing(problem: Exception) -> bool:
+    """Say whether a table was never made; else it was pruned or is damaged."""
+    return isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError)
 
 
 def require_full(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -443,7 +444,24 @@ def _commits(found: Sequence[Holder]) -> list[Reason]:
 
 
 def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the stored explanations of objects that may go; none where none were made."""
+    """Return the stored explanations of objects that may go; none where none were made.
+
+    What an optimized run let go again is explained by the earlier run that let it go first.
+    """
+    found = _own_explanations(run, addresses)
+    left = [address for address in addresses if address not in found]
+    # A run whose first manifest cannot be read tells no more than its own explanations.
+    with suppress(*UNREADABLE):
+        for earlier in runs_before(run) if left else ():
+            rows = _own_explanations(earlier, left)
+            for row in rows.values():
+                row["explanation"] = f"{row['explanation']} (told by run {earlier.key})"
+            found |= rows
+            left = [address for address in left if address not in rows]
+    return found
+
+
+def _own_explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
     try:
         return rows_of(run, tables.EXPLANATIONS, addresses)
     except UNREADABLE:

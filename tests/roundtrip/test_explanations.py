@@ -14,11 +14,13 @@ from spark_core.errors import AddressError, ChainError, NotFoundError, SettingsE
 from spark_core.explain import (
     address_of,
     addresses_of,
+    deleted_addresses,
     explain,
     explain_each,
     full_run,
     instant_in_words,
     let_go_under,
+    not_on_record,
     what_if,
 )
 from spark_core.explain.read_before import listed_by
@@ -265,7 +267,18 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
     assert {(one.state, one.run) for one in explain_each(later, going)} == {
         ("may go", str(later.key))
     }
+    committed = {file.address: file.path for file in story.deleted if file.ref is not None}
+    for found in explain_each(later, list(committed)):
+        assert found.path == committed[found.address]
+        assert f"(told by run {base.key})" in found.sentence
     sweep_only(later)
+    a_file = next(iter(committed))
+    assert deleted_addresses(later, f"lakefs://repo/main/{committed[a_file]}") == [a_file]
+    trials = {address for address, path in committed.items() if path.startswith("trials/")}
+    assert set(deleted_addresses(later, "lakefs://repo/main/trials/")) == trials
+    assert "may have had another path" in not_on_record(later, "lakefs://repo/main/trials/")
+    with pytest.raises(NotFoundError, match="below that folder; 129 objects"):
+        deleted_addresses(later, "lakefs://repo/main/never/")
     assert {(one.state, one.run) for one in explain_each(later, going)} == {
         ("deleted", str(later.key))
     }
@@ -275,6 +288,12 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
     assert {(one.state, one.run) for one in explain_each(after, going)} == {
         ("deleted", str(later.key))
     }
+    # A run that let none of them go does not bring them back by the paths of others.
+    with pytest.raises(NotFoundError, match="let nothing go whose newest path"):
+        deleted_addresses(after, "lakefs://repo/main/trials/")
+    base.store.delete([part.key for part in base.load(tables.EXPLANATIONS).manifest.parts])
+    with pytest.raises(NotFoundError, match="explanations of 1 earlier runs"):
+        deleted_addresses(later, "lakefs://repo/main/trials/")
 
 
 def test_objects_explained_together_are_explained_as_each_by_itself(sandbox, spark, story):
