@@ -23,7 +23,7 @@ from spark_core.plain_text import visible
 
 if TYPE_CHECKING:
     from spark_core.records.manifest import Manifest
-    from spark_core.report import Group, ReferenceReport, Report
+    from spark_core.report import Group, Kind, ReferenceReport, Report
 
 # Wide enough for a table in a CI log, where no terminal gives a width.
 _WIDTH_WITHOUT_TERMINAL = 140
@@ -292,7 +292,15 @@ def _headline(report: Report) -> str:
     )
     of = f"[bold]{escape(report.repository)}[/bold], run {escape(report.run)}"
     line = f"{of}: {found}, of {report.listed}{also}"
+    if report.kind is not None:
+        line = f"{line}\n{escape(_read(report.kind))}"
     return f"{line}\n[yellow]{escape(report.waiting)}.[/yellow]" if report.waiting else line
+
+
+def _read(kind: Kind) -> str:
+    """Say what a mark read, since when, and up to which slice."""
+    slice_ = f", newest slice {kind.last_slice}" if kind.last_slice else ""
+    return f"{kind}; reading began {kind.started:%Y-%m-%d %H:%M:%S} UTC{slice_}"
 
 
 def _show_not_deleted(shown: Console, report: Report) -> None:

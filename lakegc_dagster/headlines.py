@@ -13,7 +13,7 @@ import dagster as dg
 from lakegc_dagster import engine
 from lakegc_dagster.metadata import Metadata, page_metadata
 from spark_core import lakegc_keys
-from spark_core.plain_text import bytes_text, money_text, visible
+from spark_core.plain_text import bytes_text, counted, money_text, visible
 from spark_core.records import tables
 from spark_core.records.figures import (
     CommitsFigures,
@@ -30,7 +30,7 @@ from spark_core.records.manifest import Manifest
 if TYPE_CHECKING:
     from spark_core.checks import CheckResult
     from spark_core.mark_and_sweep import Concluded
-    from spark_core.report import Group, Report
+    from spark_core.report import Group, Kind, Report
     from spark_core.report.status import RepositoryStatus
     from spark_core.report.what_if import WhatIfCurve
     from spark_core.run import Run
@@ -51,8 +51,10 @@ def of_stored(run: Run, manifest: Manifest, page: Mapping[str, str]) -> Metadata
         manifest: The table's manifest.
         page: The facts of `report.make`; empty for a table after which none is made.
     """
-    found = of_table(manifest, run.options.price_per_gb_month)
-    if manifest.table == tables.EXPIRED_ADDRESSES.name:
+    is_mark = manifest.table == tables.EXPIRED_ADDRESSES.name
+    listed = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest) if is_mark else None
+    found = of_table(manifest, run.options.price_per_gb_month, listed=listed)
+    if is_mark:
         # The verdict makes it in a moment, passed or not.
         page = {"page": f"{run.store.root}{lakegc_keys.report_keys(run.key, swept=False)['html']}"}
     return _after_headline(found, page_metadata(run, page))
@@ -89,15 +91,22 @@ def _after_headline(found: Metadata, page: Metadata) -> Metadata:
     return {**headline, **page, **found}
 
 
-def of_table(manifest: Manifest, price_per_gb_month: float | None = None) -> Metadata:
+def of_table(
+    manifest: Manifest,
+    price_per_gb_month: float | None = None,
+    *,
+    listed: ListedFigures | None = None,
+) -> Metadata:
     """Say of a stored table what a person asks.
 
     Args:
         manifest: Its manifest.
         price_per_gb_month: What a GB costs in a month; None to leave money out.
+        listed: Figures of the run's first table, which tell how many objects there are in all; None
+            if nobody knows them.
     """
     made = _BY_TABLE[manifest.table]
-    return made(manifest, price_per_gb_month)
+    return made(manifest, price_per_gb_month, listed)
 
 
 def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata:
@@ -117,6 +126,7 @@ def of_mark(report: Report, price_per_gb_month: float | None = None) -> Metadata
         "headline": _words(
             *_may_go(goes.objects, goes.size_bytes, listed.objects, listed.size_bytes),
             *_costs(goes.size_bytes, price_per_gb_month),
+            *_kind(report.kind),
             f"{passed} of {len(report.checks)} checks passed.",
             standing,
             *refused,
@@ -196,17 +206,25 @@ def escaped(text: str) -> str:
     return visible(text).translate(_MARKDOWN)
 
 
-def _listed(manifest: Manifest, _price: float | None) -> Metadata:
+def _listed(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
     listed = ListedFigures.of(manifest)
-    return {
+    read = _objects(listed.objects, listed.object_bytes)
+    old = _objects(listed.old_objects, listed.old_bytes)
+    found: Metadata = {
         "headline": _words(
-            f"**{_objects(listed.objects, listed.object_bytes)}**",
+            f"**{_objects(listed.all_objects, listed.all_bytes)}**",
             "lie under `data/`.",
-            f"{_objects(listed.old_objects, listed.old_bytes)} are old enough.",
+            *([] if listed.base is None else [f"{read} were listed."]),
+            f"{old} {'are' if listed.base is None else 'of them are'} old enough.",
+            *_kind(engine.report.kind_of(manifest)),
             *_inventory_words(listed.inventory),
         ),
-        **_amount("listed", listed.objects, listed.object_bytes),
+        **_amount("listed", listed.all_objects, listed.all_bytes),
     }
+    if listed.base is not None:
+        found["slices_not_listed"] = dg.MetadataValue.int(listed.base.spared_slices)
+        found["base"] = dg.MetadataValue.text(listed.base.run)
+    return found
 
 
 def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
@@ -216,7 +234,7 @@ def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
     return [f"They were read from the inventory of {inventory.created_at}{old}."]
 
 
-def _staged(manifest: Manifest, _price: float | None) -> Metadata:
+def _staged(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
     staged = StagedFigures.of(manifest).staged_in_data
     return {
         "headline": _words(f"**{staged:,} staged entries** keep their objects."),
@@ -224,8 +242,21 @@ def _staged(manifest: Manifest, _price: float | None) -> Metadata:
     }
 
 
-def _committed(manifest: Manifest, _price: float | None) -> Metadata:
+def _committed(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
     figures = CommittedFigures.of(manifest)
+    change = figures.change
+    if change is not None:
+        spared = engine.report.spared_ranges(change)
+        return {
+            "headline": _words(
+                f"**{counted(change.new_ranges, 'range')} came, {change.left_ranges:,} left**",
+                "since the base.",
+                f"{counted(figures.ranges_read, 'range')} were read,",
+                f"{spared:,} were not.",
+                f"{counted(change.looked_up, 'object')} were looked up.",
+            ),
+            "ranges_not_read": dg.MetadataValue.int(spared),
+        }
     return {
         "headline": _words(
             f"**{figures.in_data:,} addresses** under `data/`",
@@ -236,11 +267,13 @@ def _committed(manifest: Manifest, _price: float | None) -> Metadata:
     }
 
 
-def _expired(manifest: Manifest, price: float | None) -> Metadata:
+def _expired(manifest: Manifest, price: float | None, listed: ListedFigures | None) -> Metadata:
     figures = ExpiredFigures.of(manifest)
     # An earlier lakegc noted no fates, so what is listed is not known from this table.
     fates = (figures.fates or {}).values()
     objects, size = (sum(each[at] for each in fates) for at in (0, 1))
+    if listed is not None and listed.base is not None:
+        objects, size = max(objects, listed.all_objects), max(size, listed.all_bytes)
     return {
         "headline": _words(
             *_may_go(figures.expired_objects, figures.expired_bytes, objects, size),
@@ -254,7 +287,7 @@ def _expired(manifest: Manifest, price: float | None) -> Metadata:
     }
 
 
-def _deleted(manifest: Manifest, price: float | None) -> Metadata:
+def _deleted(manifest: Manifest, price: float | None, _all: ListedFigures | None) -> Metadata:
     figures = vars(DeletionFigures.of(manifest))
     outcomes = [
         (name, figures[f"{name}_objects"] or 0, figures[f"{name}_bytes"])
@@ -272,7 +305,7 @@ def _deleted(manifest: Manifest, price: float | None) -> Metadata:
     }
 
 
-def _commits(manifest: Manifest, _price: float | None) -> Metadata:
+def _commits(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:
     figures = CommitsFigures.of(manifest)
     rules = figures.rules
     words = (
@@ -295,6 +328,14 @@ def _commits(manifest: Manifest, _price: float | None) -> Metadata:
             records, _schema(("branch", "string"), ("days", "int"))
         )
     return found
+
+
+def _kind(kind: Kind | None) -> tuple[str, ...]:
+    """Say whether a mark read everything, where it might have read less."""
+    if kind is None or not (kind.is_optimized or kind.why_full):
+        return ()
+    words = f"from run {kind.base}" if kind.is_optimized else escaped(kind.why_full)
+    return (f"{kind.name.capitalize()}: {words}.",)
 
 
 def _group(group: Group) -> tuple[str, int, int]:
@@ -381,13 +422,18 @@ def _status(one: RepositoryStatus) -> dg.TableRecord:
     return dg.TableRecord(
         {
             "repository": one.repository,
-            "last good mark": one.last_mark or none,
+            "last good mark": _last_mark(one) or none,
             "last sweep": one.last_sweep or none,
             "reclaimed in 30 days": _lately(one.reclaimed_lately[1], is_whole=one.lately_is_whole),
             "waits": visible(waits),
             "overdue": visible(one.problem or one.overdue),
         }
     )
+
+
+def _last_mark(one: RepositoryStatus) -> str:
+    kind = f" ({one.last_mark_kind})" if one.last_mark_kind else ""
+    return f"{one.last_mark}{kind}" if one.last_mark else ""
 
 
 def _lately(size: int, *, is_whole: bool) -> str:

@@ -9,12 +9,16 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from spark_core.errors import SettingsError
+from spark_core.model import RunKey
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES, NAMESPACE_SLICES
 
 HOUSE_KEEPING = "house_keeping"
 
 # The assets that take each option as config.
 _ASKED_OF = {
+    "full": (NAMESPACE_SLICES.name,),
+    "base": (NAMESPACE_SLICES.name,),
     "reference_mark": (NAMESPACE_SLICES.name, EXPIRED_ADDRESSES.name, DELETION_REPORT.name),
     "take_over": (DELETION_REPORT.name, HOUSE_KEEPING),
 }
@@ -30,6 +34,43 @@ class MarkConfig(dg.Config):
         "namespace_slices and expired_addresses must be given the same one.",
     )
 
+    def arguments(self) -> dict[str, Any]:
+        """Return what is asked, as arguments of a run.
+
+        Raises:
+            SettingsError: If what is asked cannot be meant.
+        """
+        return dict(self.model_dump())
+
+
+class ListingConfig(MarkConfig):
+    """Config of the table that begins a mark, and decides what the mark reads."""
+
+    full: bool = Field(
+        default=False,
+        description="Read everything, although the settings allow an optimized run.",
+    )
+    base: str | None = Field(
+        default=None,
+        description="Run key of the mark that an optimized run is to begin from. It must be the "
+        "last one that passed; with any other one the run is full and says why.",
+    )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what is asked; the key of the base is parsed."""
+        if self.full and self.base is not None:
+            raise both_asked()
+        base = None if self.base is None else RunKey.parse(self.base)
+        return {**super().arguments(), "base": base}
+
+
+def both_asked() -> SettingsError:
+    """Make the refusal of a full run that is to begin from another run."""
+    return SettingsError(
+        "a full run begins from no other, and both `full` and `base` were asked for",
+        "Ask for one of them.",
+    )
+
 
 class LeaseConfig(dg.Config):
     """Config of what deletes under the lease."""
@@ -40,21 +81,25 @@ class LeaseConfig(dg.Config):
         "still be alive.",
     )
 
+    def arguments(self) -> dict[str, Any]:
+        """Return what is asked, as arguments of a run."""
+        return dict(self.model_dump())
+
 
 class SweepConfig(MarkConfig, LeaseConfig):
     """Config of the sweep."""
 
 
-def ops_config(assets: Collection[str], asked: Mapping[str, str | None]) -> dict[str, Any]:
+def ops_config(assets: Collection[str], asked: Mapping[str, str | bool | None]) -> dict[str, Any]:
     """Return the `ops` of a run config that asks the same of each asset that takes it.
 
     Args:
         assets: Names of the assets of the job.
-        asked: Option -> value; None where nothing is asked.
+        asked: Option -> value; None or False where nothing is asked.
     """
     ops: dict[str, Any] = {}
     for option, value in asked.items():
         for name in _ASKED_OF[option]:
-            if value is not None and name in assets:
+            if value not in (None, False) and name in assets:
                 ops.setdefault(name, {"config": {}})["config"][option] = value
     return ops

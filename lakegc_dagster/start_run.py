@@ -4,8 +4,9 @@ Adding a run key by hand makes a partition of whatever was typed, and a run that
 job looks at the request first; its launchpad is the button for "now".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -16,16 +17,18 @@ from lakegc_dagster.job_names import REQUESTED_RUNS
 from lakegc_dagster.jobs import mark, mark_and_sweep, sweep
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring
+from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.run_keys import new_run_key
 from lakegc_dagster.schedules import NightlyRun
 from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
 from spark_core.phases import NOTHING_STARTED, phase
+from spark_core.records.tables import NAMESPACE_SLICES
 
 NAME = "start_run"
 NOW = "now"
-_JOB_TAG = "lakegc/job"
+_JOB_TAG, _FULL_TAG = "lakegc/job", "lakegc/full"
 
 
 class Work(Enum):
@@ -53,6 +56,10 @@ class RequestConfig(dg.Config):
         description="Run key: `now`, or an instant like 2026-11-20T02-00-00Z. To sweep, that of "
         "the mark.",
     )
+    full: bool = Field(
+        default=False,
+        description="Let the mark read everything, although the settings allow an optimized run.",
+    )
 
 
 def build_start_run(
@@ -70,7 +77,13 @@ def build_start_run(
         with raising_failures(lambda _error: None), phase(NOTHING_STARTED):
             run = checked(settings, config)
         context.instance.add_run_tags(
-            context.run_id, {**run.tags, _JOB_TAG: config.job.value, "lakegc/asked": config.run}
+            context.run_id,
+            {
+                **run.tags,
+                _JOB_TAG: config.job.value,
+                "lakegc/asked": config.run,
+                **({_FULL_TAG: "true"} if config.full else {}),
+            },
         )
         context.log.info("%s of %s starts under run key %s", config.job.value, *run.name.split("|"))
 
@@ -100,10 +113,17 @@ def build_start_run(
             run_key=context.dagster_run.run_id,
             job_name=tags[_JOB_TAG],
             partition_key=partition_key(repository_id, key),
+            run_config={"ops": ops} if (ops := _asked(tags)) else None,
             tags=NightlyRun(repository_id, key).tags,
         )
 
     return [start_run], [requested_runs]
+
+
+def _asked(tags: Mapping[str, str]) -> dict[str, Any]:
+    """Return the config of the assets of a run that was asked for; a sweep alone marks nothing."""
+    assets = () if tags[_JOB_TAG] == Work.sweep.value else (NAMESPACE_SLICES.name,)
+    return ops_config(assets, {"full": _FULL_TAG in tags})
 
 
 def checked(settings: Settings, config: RequestConfig) -> NightlyRun:

@@ -50,6 +50,16 @@ def span_text(span: timedelta) -> str:
     return " ".join(said) or "0 seconds"
 
 
+def counted(number: int, word: str) -> str:
+    """Print a number of things.
+
+    Examples:
+        >>> counted(1, "slice"), counted(2_000, "range")
+        ('1 slice', '2,000 ranges')
+    """
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def money_text(size_bytes: int, price_per_gb_month: float) -> str:
     """Print what bytes cost in a month; the currency is that of the price.
 

@@ -12,7 +12,7 @@ from lakegc_dagster.assets.arguments import declared, table_asset
 from lakegc_dagster.headlines import of_verdict
 from lakegc_dagster.metadata import above, counters_metadata
 from lakegc_dagster.resources import Runs
-from lakegc_dagster.run_config import MarkConfig
+from lakegc_dagster.run_config import ListingConfig, MarkConfig
 from spark_core import lakegc_keys
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -22,8 +22,11 @@ VERDICT = "verdict"
 
 
 @table_asset(tables.NAMESPACE_SLICES, "mark")
-def namespace_slices(context: dg.AssetExecutionContext, config: MarkConfig, runs: Runs) -> Draft:
-    """Every object under `data/` of the storage namespace, with size and age, slice by slice."""
+def namespace_slices(context: dg.AssetExecutionContext, config: ListingConfig, runs: Runs) -> Draft:
+    """Every object under `data/` of the storage namespace, with size and age, slice by slice.
+
+    An optimized run lists only the slices that may have changed since its base.
+    """
     with runs.making(context.partition_key, tables.NAMESPACE_SLICES, config) as run:
         return engine.mark.make(run, tables.NAMESPACE_SLICES, {})
 

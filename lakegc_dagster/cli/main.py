@@ -169,13 +169,33 @@ _key = click.option(
 )
 
 
+_full = click.option(
+    "--full", is_flag=True, help="Read everything, although the settings allow an optimized run."
+)
+_base = click.option(
+    "--base",
+    type=RunKeyType(),
+    metavar="RUN",
+    help="Begin the optimized run from this mark, which must be the last one that passed; with any"
+    " other one the run is full and says why.",
+)
+
+
 @main.command()
 @_repositories
 @_key
+@_full
+@_base
 @take_over_option
 @command_body
 def run(
-    config: Path | None, repositories: Sequence[str], key: RunKey | None, take_over: RunKey | None
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    take_over: RunKey | None,
+    base: RunKey | None,
+    *,
+    full: bool,
 ) -> int:
     """Mark repositories, and sweep those whose mode is `sweep`.
 
@@ -187,12 +207,13 @@ def run(
       lakegc run
       lakegc run my-repo other-repo
       lakegc run my-repo --run 2026-11-20T02-00-00Z
+      lakegc run my-repo --full
     """  # noqa: D301 - as above
 
     def job(settings: Settings, repository_id: str) -> JobName:
         return "mark_and_sweep" if settings.repository(repository_id).mode == "sweep" else "mark"
 
-    return _launch_each(config, repositories, key, job, take_over=take_over)
+    return _launch_each(config, repositories, key, job, take_over=take_over, full=full, base=base)
 
 
 @main.command()
@@ -235,20 +256,33 @@ _reference_mark = click.option(
 @main.command()
 @_repositories
 @_key
+@_full
+@_base
 @_reference_mark
 @command_body
 def mark(
-    config: Path | None, repositories: Sequence[str], key: RunKey | None, reference_mark: str | None
+    config: Path | None,
+    repositories: Sequence[str],
+    key: RunKey | None,
+    reference_mark: str | None,
+    base: RunKey | None,
+    *,
+    full: bool,
 ) -> int:
     """Find the objects that may go and say why; deletes nothing, whatever the mode.
 
     Without names: every repository of the settings. The tables and the report
     are stored under _lakefs/retention/gc/ of each repository.
 
+    A mark reads only what changed since the last mark that passed (setting `optimized`). The
+    first mark, each `full_every`-th and any that is in doubt read everything, and say why.
+
     \b
     Examples:
       lakegc mark my-repo
       lakegc mark --config /etc/lakegc.toml
+      lakegc mark my-repo --full
+      lakegc mark my-repo --base 2026-11-20T02-00-00Z
       lakegc mark my-repo --reference-mark ft6s0e1ksdufuaulm34g
     """  # noqa: D301 - as above
     if reference_mark is not None and len(repositories) != 1:
@@ -259,6 +293,8 @@ def mark(
         key,
         lambda _settings, _repository_id: "mark",
         reference_mark=reference_mark,
+        full=full,
+        base=base,
     )
 
 
@@ -421,6 +457,8 @@ def _launch_each(
     *,
     reference_mark: str | None = None,
     take_over: RunKey | None = None,
+    full: bool = False,
+    base: RunKey | None = None,
     is_known: bool = False,
     changed: Mapping[str, object] | None = None,
 ) -> int:
@@ -441,6 +479,8 @@ def _launch_each(
         jobs = {repository_id: job(settings, repository_id) for repository_id in chosen}
         for repository_id in chosen:
             settings = settings.with_changed(repository_id, **(changed or {}))
+        if base is not None:
+            _require_optimized(settings, chosen, full=full)
         log = start_quietly(settings)
         if is_known and key is not None:
             for repository_id in chosen:
@@ -460,6 +500,8 @@ def _launch_each(
                     on_event=steps,
                     reference_mark=reference_mark,
                     take_over=None if take_over is None else str(take_over),
+                    full=full,
+                    base=None if base is None else str(base),
                 )
             if not result.success:
                 failure = result.error or unforeseen(result.message, log, result.state)
@@ -478,6 +520,21 @@ def _launch_each(
         closing_table(shown, ended)
         publish_metrics(settings)
     return code
+
+
+def _require_optimized(settings: Settings, chosen: Sequence[str], *, full: bool) -> None:
+    """Refuse a base that no run would begin from."""
+    from lakegc_dagster.run_config import both_asked
+
+    if full:
+        raise both_asked()
+    for repository_id in chosen:
+        if not settings.repository(repository_id).optimized:
+            raise SettingsError(
+                f"--base names the run that an optimized one begins from, and the settings of "
+                f"{repository_id} say `optimized = false`",
+                "Set `optimized = true`, or leave --base out.",
+            )
 
 
 def _show_report(

@@ -52,8 +52,9 @@ def runs(
     Without names: every repository of the settings. The states are `unfinished` (the mark has no
     verdict), `refused` (by the checks that are named), `marked`, `sweep unfinished`, `swept in
     part` (the store did not delete everything), `swept`, `restored` (something of it came back) and
-    `unreadable` (a document of the run is damaged). The runs are read from the store, so those of
-    Dagster, of the command line and of spark-submit are all there. Spark does not start.
+    `unreadable` (a document of the run is damaged). The kind says what the mark read: everything
+    (`full`), or what changed since another run (`optimized`). The runs are read from the store, so
+    those of Dagster, of the command line and of spark-submit are all there. Spark does not start.
 
     The exit code is 1 if the runs of a repository could not be read.
 
@@ -250,11 +251,22 @@ def _show_runs(shown: Console, repository_id: str, found: Sequence[PastRun]) -> 
     if not found:
         shown.print(f"{repository_id} has no runs yet (`lakegc mark {repository_id}`)\n")
         return
-    columns = ("run", "state", "listed", "may go", "bytes", "deleted", "seconds", "what to know")
+    columns = (
+        "run",
+        "state",
+        "kind",
+        "listed",
+        "may go",
+        "bytes",
+        "deleted",
+        "seconds",
+        "what to know",
+    )
     rows = [
         (
             run.run,
             run.state,
+            run.kind or _NONE,
             _count(run.listed_objects),
             _count(run.expired_objects),
             _NONE if run.expired_bytes is None else bytes_text(run.expired_bytes),
@@ -300,7 +312,7 @@ def _show_status(shown: Console, found: Sequence[RepositoryStatus]) -> None:
     rows = [
         (
             each.repository,
-            _when(each.last_marked_at),
+            _marked(each),
             _when(each.last_swept_at),
             _size(each.reclaimed_lately),
             _size(each.reclaimed),
@@ -321,6 +333,8 @@ def _more(each: RepositoryStatus) -> list[str]:
         said.append(each.problem)
     if each.overdue:
         said.append(f"{each.overdue}.")
+    if each.last_mark_why_full:
+        said.append(f"the last good mark was a full one: {each.last_mark_why_full}.")
     said += [f"refused by {name}: {why}" for name, why in each.refused]
     if each.waits_for:
         size = f"{each.waiting[0]:,} objects, {bytes_text(each.waiting[1])}"
@@ -338,6 +352,11 @@ def _more(each: RepositoryStatus) -> list[str]:
             " still take up space."
         )
     return said
+
+
+def _marked(each: RepositoryStatus) -> str:
+    when = _when(each.last_marked_at)
+    return f"{when}, {each.last_mark_kind}" if each.last_mark_kind else when
 
 
 def _when(instant: datetime | None) -> str:

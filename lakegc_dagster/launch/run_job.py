@@ -124,6 +124,8 @@ def launch(
     retry_after: timedelta = RETRY_AFTER,
     reference_mark: str | None = None,
     take_over: str | None = None,
+    full: bool = False,
+    base: str | None = None,
 ) -> LaunchResult:
     """Run a job for one partition, with the same assets as the UI.
 
@@ -138,6 +140,8 @@ def launch(
         retry_after: How long a step waits before it asks a silent server or store again.
         reference_mark: Id of a mark of lakeFS's own job to verify; only what it names too may go.
         take_over: Key of the dead run whose lease may be taken over.
+        full: Whether to read everything, although the settings allow an optimized run.
+        base: Key of the run that an optimized one is to begin from; None for the last one.
 
     Returns:
         The outcome; a refusal of the engine is in it, not raised.
@@ -156,7 +160,7 @@ def launch(
     if wrong is not None:
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)
-    asked = {"reference_mark": reference_mark, "take_over": take_over}
+    asked = {"reference_mark": reference_mark, "take_over": take_over, "full": full, "base": base}
     with open_instance(settings.dagster_home) as instance:
         add_partitions(instance, [repository_id], [key])
         origin = as_runs_of(instance, job, module=MODULE, location=CODE_LOCATION)

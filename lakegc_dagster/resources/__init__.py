@@ -214,7 +214,7 @@ class Runs(dg.ConfigurableResource[Any]):
                 phase(state),
             ):
                 run = self._open(*parse_partition_key(partition_key))
-                yield run if config is None else replace(run, **config.model_dump())
+                yield run if config is None else replace(run, **config.arguments())
         except (dg.Failure, dg.RetryRequested):
             raise
         except Exception as error:

@@ -11,6 +11,7 @@ from spark_core.explain.address_or_path import (
     not_on_record,
 )
 from spark_core.explain.kept_answer import keep_answer
+from spark_core.explain.read_before import full_run
 from spark_core.explain.what_if import DAYS, WhatIf, what_if
 from spark_core.explain.why import Explanation, Reason, explain, explain_each, instant_in_words
 
@@ -24,6 +25,7 @@ __all__ = [
     "deleted_addresses",
     "explain",
     "explain_each",
+    "full_run",
     "instant_in_words",
     "keep_answer",
     "let_go_under",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
 from spark_core import lakegc_keys
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import AddressError, ChainError, LakegcError, NotFoundError, SettingsError
+from spark_core.explain.read_before import base_of, is_missing, runs_before
 from spark_core.explain.stored_rows import rows_of
 from spark_core.lakefs.entries import just_before
 from spark_core.mark.explanations import UNREADABLE
 from spark_core.records import tables
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
+from spark_core.spark.tasks import frame_of
 
 _SCHEME = "lakefs://"
 
@@ -134,13 +138,60 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
             at_ref = address_of(run, wanted)
         if at_ref is not None and _let_go(run, at_ref):
             return [at_ref]
+    earlier, unread = _explained_before(run, path)
     try:
         found = let_go_under(run, path)
     except UNREADABLE as problem:
-        raise _without_paths(run, wanted, problem) from problem
+        # An optimized run explains what is new to it, and that may be nothing.
+        if not (is_missing(problem) and base_of(run) is not None):
+            raise _without_paths(run, wanted, problem) from problem
+        found = []
+    found = list(dict.fromkeys([*found, *earlier]))
+    if not found and unread:
+        raise NotFoundError(
+            f"{wanted}: run {run.key} read only what changed, and the explanations of {unread} "
+            "earlier runs, which may know the path, are pruned (`keep_runs`) or damaged",
+            _by_address(run),
+        )
     if not found:
         raise _nothing_there(run, wanted, ref)
     return found
+
+
+def _explained_before(run: Run, path: str) -> tuple[list[str], int]:
+    """Return what an optimized run let go that an earlier one had explained under a path.
+
+    An object that nobody deleted is explained by the first run that let it go.
+
+    Returns:
+        Relative addresses; and how many earlier runs have explanations that cannot be read.
+    """
+    named, unread = list[str](), 0
+    # A run whose first manifest cannot be read names no others.
+    with suppress(*UNREADABLE):
+        for earlier in runs_before(run):
+            try:
+                named += let_go_under(earlier, path)
+            except UNREADABLE as problem:
+                unread += not is_missing(problem)
+    return _of_those_let_go(run, list(dict.fromkeys(named))), unread
+
+
+@surfacing_errors()
+def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
+    """Return those of some addresses that a run let go, in their order."""
+    addresses = pa.table({"address": pa.array(named, pa.string())})
+    for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT) if named else ():
+        with suppress(*UNREADABLE):
+            stored, columns = run.load(spec), ["address"]
+            if stored.is_small:
+                let_go = {row for batch in stored.batches(columns) for row in batch[0].to_pylist()}
+            else:
+                asked = frame_of(run.spark, addresses)
+                both = stored.frame(run.spark, columns).join(asked, on="address", how="left_semi")
+                let_go = set(both.toArrow()["address"].to_pylist())
+            return [address for address in named if address in let_go]
+    return []
 
 
 def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
@@ -168,7 +219,7 @@ def _let_go(run: Run, address: str) -> bool:
 
 def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError:
     """Say that a run knows no paths, why, and how its objects are named without them."""
-    if isinstance(problem, ChainError) and isinstance(problem.__cause__, NotFoundError):
+    if is_missing(problem):
         why = (
             'was explained there: `explain` was not "full", or no commit is known to have had '
             "anything that the run let go"
@@ -181,11 +232,14 @@ def _without_paths(run: Run, wanted: str, problem: LakegcError) -> NotFoundError
         )
     else:
         found = f"{wanted}: the explanations of run {run.key} cannot be read ({problem.found})"
+    return NotFoundError(found, _by_address(run))
+
+
+def _by_address(run: Run) -> str:
     report = f"{run.store.root}{tables.folder(tables.DELETION_REPORT, run.key)}"
-    return NotFoundError(
-        found,
+    return (
         f"Name the objects by their addresses, which the tables in {report} list, or leave out "
-        "--address: everything that the run deleted comes back then.",
+        "--address: everything that the run deleted comes back then."
     )
 
 
@@ -196,7 +250,7 @@ def not_on_record(run: Run, wanted: str) -> str:
     was not explained.
 
     Args:
-        run: A run with explanations.
+        run: A run with explanations, or an optimized one.
         wanted: As for `deleted_addresses`.
 
     Returns:
@@ -207,10 +261,22 @@ def not_on_record(run: Run, wanted: str) -> str:
         return ""
     _, path = _ref_and_path(run, wanted)
     let_go = run.load(tables.EXPIRED_ADDRESSES).manifest.rows
-    unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
-    elsewhere = _elsewhere(run, path)
+    is_optimized = base_of(run) is not None
+    try:
+        unnamed = let_go - run.load(tables.EXPLANATIONS).manifest.rows
+        elsewhere = _elsewhere(run, path)
+    except ChainError:
+        if not is_optimized:
+            raise
+        unnamed, elsewhere = let_go, 0
     clauses = []
-    if unnamed > 0:
+    if unnamed > 0 and is_optimized:
+        # Earlier runs know the paths of some of them.
+        clauses.append(
+            f"{_objects(unnamed)} that run {run.key} let go may have had another path, or have "
+            "none on record"
+        )
+    elif unnamed > 0:
         has = "has" if unnamed == 1 else "have"
         clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
     if elsewhere:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 
 from spark_core import graveler, retention
 from spark_core.addresses import candidates as rule
+from spark_core.explain.read_before import require_full
 from spark_core.mark import holds
 from spark_core.mark.commits import read_commits, tables_prefix
 from spark_core.mark.committed import TableReader, read_whole, resolved, tasks_of
@@ -113,14 +114,15 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
     the staged entries of a stored mark. Nothing is changed.
 
     Args:
-        run: A run with a mark.
+        run: A full run with a mark.
         days: Days that every branch would keep, each for itself.
         rules: Other rules, answered exactly.
 
     Raises:
-        ChainError: If the run has no mark.
+        ChainError: If the run has no mark, or is an optimized one.
         CorruptTableError: If a table of lakeFS cannot be read whole.
     """
+    require_full(run)
     asked_at = run.now()
     slices = run.load(tables.NAMESPACE_SLICES)
     prefix = tables_prefix(run)

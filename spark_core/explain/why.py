@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
+from spark_core.explain.read_before import base_of, listed_by, runs_before
 from spark_core.explain.stored_rows import rows_of
 from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED
@@ -127,7 +129,8 @@ def explain(run: Run, address: str) -> Explanation:
 def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     """Say why objects are kept or may go, or when they were deleted.
 
-    Each table is read once, however many objects are asked about.
+    Each table is read once, however many objects are asked about. An optimized run knows all
+    references, and not the objects of all slices: these are as the last run listed them that did.
 
     Args:
         run: The run whose tables are read; if its listing lacks an object, the deletion reports of
@@ -140,7 +143,7 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     Raises:
         ChainError: If the run has no mark.
     """
-    listed = rows_of(run, tables.NAMESPACE_SLICES, addresses)
+    listed = listed_by(run, addresses)
     expired = rows_of(run, tables.EXPIRED_ADDRESSES, list(listed))
     staying = [address for address in listed if address not in expired]
     kept = _kept_by(run, {address: listed[address] for address in staying})
@@ -152,7 +155,52 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
             size_bytes=row["size_bytes"],
             last_modified=row["last_modified"].isoformat(),
         )
+    found.update(_as_listed_before(run, [each for each in addresses if each not in found]))
     return [found.get(address) or _not_listed(run, address) for address in addresses]
+
+
+def _as_listed_before(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
+    """Explain objects that an optimized run did not list, by the last run that listed them.
+
+    What keeps them is asked of the optimized run, which knows all commits and staged entries.
+    Where it knows nothing, nothing changed: the earlier answer stands.
+    """
+    found: dict[str, Explanation] = {}
+    left = list(addresses)
+    for earlier in runs_before(run) if left else ():
+        try:
+            rows = listed_by(earlier, left)
+        except UNREADABLE:
+            return found | {address: _pruned(run, earlier, address) for address in left}
+        said = f"run {earlier.key} listed it, and run {run.key}, which read only what changed"
+        kept = _kept_by(run, rows)
+        unknown = [address for address in kept if kept[address].reasons == (_HIDDEN,)]
+        before = dict(zip(unknown, explain_each(earlier, unknown), strict=True))
+        for address, row in rows.items():
+            one = before.get(address, kept[address])
+            also = "found nothing new of it" if address in before else "did not need to"
+            found[address] = replace(
+                one,
+                sentence=f"{one.sentence} ({said}, {also})",
+                size_bytes=row["size_bytes"],
+                last_modified=row["last_modified"].isoformat(),
+            )
+        left = [address for address in left if address not in rows]
+    return found
+
+
+def _pruned(run: Run, earlier: Run, address: str) -> Explanation:
+    """Say that nobody knows any more what an optimized run took over."""
+    return Explanation(
+        run.repository.id,
+        address,
+        str(run.key),
+        "unknown",
+        f"run {run.key} read only what changed, and the tables of run {earlier.key}, which may "
+        "have listed the object, were pruned or are damaged; a full mark tells "
+        f"(`lakegc mark {run.repository.id} --full`)",
+        (),
+    )
 
 
 def _kept_by(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Explanation]:
@@ -162,7 +210,10 @@ def _kept_by(run: Run, listed: Mapping[str, Mapping[str, Any]]) -> dict[str, Exp
     addresses = list(listed)
     committed = list(rows_of(run, tables.COMMITTED_ADDRESSES, addresses, by_hash=True))
     staged = rows_of(run, tables.UNCOMMITTED_ADDRESSES, addresses, by_hash=True)
-    having = holders(run, run.load(tables.RETAINED_COMMITS), committed) if committed else {}
+    # Table 4 of an optimized run has only the ranges that it read.
+    asked = committed if base_of(run) is None else addresses
+    having = holders(run, run.load(tables.RETAINED_COMMITS), asked) if asked else {}
+    committed = list({**dict.fromkeys(committed), **having})
     held = _held(run, addresses)
     explained = {}
     for address, row in listed.items():
@@ -402,7 +453,24 @@ def _commits(found: Sequence[Holder]) -> list[Reason]:
 
 
 def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the stored explanations of objects that may go; none where none were made."""
+    """Return the stored explanations of objects that may go; none where none were made.
+
+    What an optimized run let go again is explained by the earlier run that let it go first.
+    """
+    found = _own_explanations(run, addresses)
+    left = [address for address in addresses if address not in found]
+    # A run whose first manifest cannot be read tells no more than its own explanations.
+    with suppress(*UNREADABLE):
+        for earlier in runs_before(run) if left else ():
+            rows = _own_explanations(earlier, left)
+            for row in rows.values():
+                row["explanation"] = f"{row['explanation']} (told by run {earlier.key})"
+            found |= rows
+            left = [address for address in left if address not in rows]
+    return found
+
+
+def _own_explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any]]:
     try:
         return rows_of(run, tables.EXPLANATIONS, addresses)
     except UNREADABLE:

@@ -4,6 +4,7 @@ This package decides nothing.
 """
 
 from spark_core.report.chart import chart
+from spark_core.report.kind import kind_of, spared_ranges
 from spark_core.report.page import page
 from spark_core.report.stored import load, make, page_of, save
 from spark_core.report.summary import of_mark, of_sweep
@@ -11,6 +12,7 @@ from spark_core.report.values import (
     Check,
     FailedObject,
     Group,
+    Kind,
     Named,
     ReferenceReport,
     Report,
@@ -23,6 +25,7 @@ __all__ = [
     "Check",
     "FailedObject",
     "Group",
+    "Kind",
     "Named",
     "ReferenceReport",
     "Report",
@@ -30,6 +33,7 @@ __all__ = [
     "Standing",
     "bytes_text",
     "chart",
+    "kind_of",
     "load",
     "make",
     "of_mark",
@@ -37,4 +41,5 @@ __all__ = [
     "page",
     "page_of",
     "save",
+    "spared_ranges",
 ]

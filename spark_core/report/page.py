@@ -57,6 +57,7 @@ def page(
             f"{report.cutoff.isoformat()}</p>"
         ),
         _headline(report, price_per_gb_month),
+        _kind(report),
         _verdict(report),
         _findings(report),
         _cautions(report),
@@ -108,6 +109,19 @@ def _headline(report: Report, price: float | None) -> str:
         costs = (money_text(group.size_bytes, price) for group in (goes, listed))
         words += ". That is {}, of {}".format(*costs)
     return f'<p class="headline">{what}</p>{share_bar(goes, listed)}<p class="soft">{words}.</p>'
+
+
+def _kind(report: Report) -> str:
+    """Say what the mark read, since when, and up to which slice."""
+    kind = report.kind
+    if kind is None:
+        return ""
+    words = str(kind)
+    slice_ = f", and the newest slice was {kind.last_slice}" if kind.last_slice else ""
+    return (
+        f'<p class="soft">{escape(words[0].upper() + words[1:])}. Reading began '
+        f"{kind.started:%Y-%m-%d %H:%M:%S} UTC{escape(slice_)}.</p>"
+    )
 
 
 def _objects(group: Group) -> str:

@@ -20,10 +20,11 @@ from spark_core.addresses.candidates import CANDIDATE
 from spark_core.errors import ChainError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import confirmation, tables
-from spark_core.records.figures import DeletionFigures, ExpiredFigures
+from spark_core.records.figures import DeletionFigures, ExpiredFigures, ListedFigures
 from spark_core.records.manifest import Manifest
 from spark_core.records.reading import load_table
 from spark_core.records.verdict_document import Verdict
+from spark_core.report.kind import kind_of
 from spark_core.storage import ObjectStore
 from spark_core.sweep import OUTCOMES, quarantine
 from spark_core.sweep.plan import undone
@@ -32,11 +33,12 @@ State = Literal[
     "unfinished", "refused", "marked", "sweep unfinished", "swept in part", "swept", "restored",
     "unreadable",
 ]  # fmt: skip
+KindName = Literal["", "full", "optimized"]
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
 # The folders that a run may have left, whichever of them is there.
 _FOLDERS = (lakegc_keys.SLICES, lakegc_keys.ADDRESSES, lakegc_keys.REPORTS)
-# Runs that are read side by side; each costs up to four small requests.
+# Runs that are read side by side; each costs up to five small requests.
 _AT_ONCE = 16
 
 
@@ -58,15 +60,19 @@ class PastRun:
         swept_at: When the report of the sweep was stored.
         mark_seconds: From the first byte read to the verdict.
         sweep_seconds: From the beginning of the last sweep to its report.
-        listed_objects: Objects of the listing.
+        listed_objects: Objects of the namespace.
         expired_objects: Objects that may go ...
         expired_bytes: ... and their bytes.
-        fates: Fate -> objects and bytes, of every listed object.
+        fates: Fate -> objects and bytes, of every object; `by base` is what an optimized run did
+            not read.
         outcomes: Outcome of a sweep -> objects and bytes.
         restored: Objects and bytes that restores brought back.
         quarantine_until: Until when the deleted objects can come out of quarantine, if they were
             moved there.
         in_quarantine: Whether something of the run lies there now.
+        kind: `full` or `optimized`; empty if its mark did not begin, or cannot be read.
+        base: Run key of the run that an optimized one began from; empty for a full one.
+        why_full: Why a run that might be optimized was a full one.
         problem: What could not be read, and why.
     """
 
@@ -88,6 +94,9 @@ class PastRun:
     restored: tuple[int, int] = (0, 0)
     quarantine_until: datetime | None = None
     in_quarantine: bool = False
+    kind: KindName = ""
+    base: str = ""
+    why_full: str = ""
     problem: str = ""
 
     @property
@@ -197,8 +206,10 @@ def _read(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
 
 def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
     verdict = _verdict(store, key)
+    slices = _slices(store, key)
+    kind = {} if slices is None else _kind(slices)
     if verdict is None:
-        return PastRun(str(key), began=_began(store, key))
+        return PastRun(str(key), began=None if slices is None else slices.reading_began, **kind)
     expired = load_table(store, tables.EXPIRED_ADDRESSES, key).manifest
     swept = _swept(store, key)
     open_checks = [
@@ -230,11 +241,12 @@ def _of(store: ObjectStore, key: RunKey, there: _Folders) -> PastRun:
         listed_objects=verdict.standing.get("listed_objects"),
         expired_objects=verdict.expired_objects,
         expired_bytes=ExpiredFigures.of(expired).expired_bytes,
-        fates=_fates(expired),
+        fates=_fates(expired, slices),
         outcomes={} if swept is None else outcomes_of(swept),
         restored=(len(back), sum(back)),
         quarantine_until=None if swept is None else quarantine.ends_at(swept),
         in_quarantine=key in there.quarantine and holds_objects(store, key),
+        **kind,
     )
 
 
@@ -248,7 +260,13 @@ def _state(swept: Manifest | None, *, refused: bool, journal: bool, back: int) -
     return "refused" if refused else "marked"
 
 
-def _fates(expired: Manifest) -> dict[str, tuple[int, int]]:
+def _kind(slices: Manifest) -> dict[str, Any]:
+    """Return what a mark read, as values of `PastRun`."""
+    kind = kind_of(slices)
+    return {"kind": kind.name, "base": kind.base, "why_full": kind.why_full}
+
+
+def _fates(expired: Manifest, slices: Manifest | None) -> dict[str, tuple[int, int]]:
     """Return objects and bytes of each fate; candidates by what became of them."""
     figures = ExpiredFigures.of(expired)
     found = dict(figures.fates or {})
@@ -257,6 +275,10 @@ def _fates(expired: Manifest) -> dict[str, tuple[int, int]]:
         found["expired"] = (figures.expired_objects, figures.expired_bytes)
         found["twin"] = (hidden.kept_objects, hidden.kept_bytes)
         found["not checked"] = (hidden.unchecked_objects, hidden.unchecked_bytes)
+    listed = None if slices is None else ListedFigures.of(slices)
+    if listed is not None and listed.base is not None:
+        objects, size = (sum(each[at] for each in found.values()) for at in (0, 1))
+        found["by base"] = (max(0, listed.all_objects - objects), max(0, listed.all_bytes - size))
     return {name: figures for name, figures in found.items() if figures[0]}
 
 
@@ -280,9 +302,10 @@ def _verdict(store: ObjectStore, key: RunKey) -> Verdict | None:
         return None
 
 
-def _began(store: ObjectStore, key: RunKey) -> datetime | None:
+def _slices(store: ObjectStore, key: RunKey) -> Manifest | None:
+    """Return the manifest of the first table; None if there is none."""
     try:
-        return load_table(store, tables.NAMESPACE_SLICES, key).manifest.reading_began
+        return load_table(store, tables.NAMESPACE_SLICES, key).manifest
     except ChainError:
         return None
 

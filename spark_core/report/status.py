@@ -25,6 +25,8 @@ class RepositoryStatus:
         only_newest: That number, where older runs were not read; None if all were.
         last_mark: Run key of the newest mark that passed or was confirmed ...
         last_marked_at: ... and when it ended.
+        last_mark_kind: What it read: `full` or `optimized`; empty if nobody knows ...
+        last_mark_why_full: ... and why a mark that might be optimized was a full one.
         last_sweep: Run key of the newest sweep that left a report ...
         last_swept_at: ... and when it ended.
         newest: Run key of the newest run, whatever became of it ...
@@ -48,6 +50,8 @@ class RepositoryStatus:
     only_newest: int | None = None
     last_mark: str | None = None
     last_marked_at: datetime | None = None
+    last_mark_kind: str = ""
+    last_mark_why_full: str = ""
     last_sweep: str | None = None
     last_swept_at: datetime | None = None
     newest: str | None = None
@@ -107,6 +111,8 @@ def status_of(
         only_newest=None if are_all else len(runs),
         last_mark=None if good is None else good.run,
         last_marked_at=None if good is None else good.concluded_at,
+        last_mark_kind="" if good is None else good.kind,
+        last_mark_why_full="" if good is None else good.why_full,
         last_sweep=None if sweep is None else sweep.run,
         last_swept_at=None if sweep is None else sweep.swept_at,
         newest=None if newest is None else newest.run,

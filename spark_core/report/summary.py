@@ -29,6 +29,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
+from spark_core.report.kind import kind_of
 from spark_core.report.reference import of_reference
 from spark_core.report.undo import undo_words
 from spark_core.report.values import (
@@ -57,6 +58,7 @@ HELD = "held by name"
 TWIN = "identical content uploaded again: a branch reads from it"
 UNCHECKED = "may be such a re-upload, and was not checked"
 LEFT_TO_OTHERS = "unreachable, and left to a run that collects all"
+BY_BASE = "not read: decided by the run that this one began from"
 NOT_NAMED = "unreachable, but not named by the mark of the reference job"
 
 
@@ -85,7 +87,7 @@ def of_mark(run: Run) -> Report:
             "note the fate of each object",
             "Mark again under a new run key.",
         )
-    groups = _fates(figures, figures.fates)
+    groups = _with_base(_fates(figures, figures.fates), listed)
     by_age = _of(figures.by_age)
     passed, checks = _verdict(run)
     commits = CommitsFigures.of(stored["retained_commits"].manifest)
@@ -124,6 +126,7 @@ def of_mark(run: Run) -> Report:
         rules=_rules(run, commits),
         by_prefix=explained(figures, figures.explained_by_prefix),
         by_branch=explained(figures, figures.explained_by_branch),
+        kind=kind_of(stored["namespace_slices"].manifest, stored["committed_addresses"].manifest),
     )
 
 
@@ -236,6 +239,19 @@ def _fates(figures: ExpiredFigures, noted: Mapping[str, tuple[int, int]]) -> dic
         objects = restriction.eligible_objects - figures.expired_objects
         more.append(Group(NOT_NAMED, objects, restriction.eligible_bytes - figures.expired_bytes))
     return found | {group.name: group for group in more if group.objects}
+
+
+def _with_base(groups: dict[str, Group], listed: ListedFigures) -> dict[str, Group]:
+    """Add what an optimized run did not list, so that the groups add up to the namespace."""
+    if listed.base is None:
+        return groups
+    read = _total("", list(groups.values()))
+    rest = Group(
+        BY_BASE,
+        max(0, listed.all_objects - read.objects),
+        max(0, listed.all_bytes - read.size_bytes),
+    )
+    return {**groups, rest.name: rest} if rest.objects else groups
 
 
 def _groups(frame: DataFrame, by: Column) -> dict[str, Group]:

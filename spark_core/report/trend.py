@@ -12,11 +12,12 @@ from spark_core import lakegc_keys
 from spark_core.errors import CorruptTableError, LakegcError, NotFoundError
 from spark_core.model import RunKey
 from spark_core.records import tables
-from spark_core.report.summary import COMMITTED, STAGED
+from spark_core.report.summary import BY_BASE, COMMITTED, STAGED
 from spark_core.report.values import Report
 from spark_core.storage import ObjectStore
 
 RUNS = 30
+_LIVE = frozenset({COMMITTED, STAGED, BY_BASE})
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Point:
     Attributes:
         run: Run key.
         listed: Everything in the namespace.
-        live: What a retained commit or a staged entry reaches.
+        live: What a retained commit or a staged entry reaches; of an optimized run also what it did
+            not read, of which little is anything else.
         garbage: What may go.
         reclaimed: What a sweep of the run deleted; 0 without one.
     """
@@ -43,7 +45,7 @@ class Point:
         return cls(
             report.run,
             report.listed.size_bytes,
-            sum(group.size_bytes for group in report.kept if group.name in {COMMITTED, STAGED}),
+            sum(group.size_bytes for group in report.kept if group.name in _LIVE),
             report.expired.size_bytes,
             sum(group.size_bytes for group in report.outcomes or () if group.name == "deleted"),
         )

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 from spark_core.addresses.candidates import INHERITED, STRANGER, UPLOAD
 from spark_core.errors import CorruptTableError
-from spark_core.plain_text import bytes_text
+from spark_core.plain_text import bytes_text, counted
 
 __all__ = [
     "Check",
     "FailedObject",
     "Group",
+    "Kind",
     "Named",
     "ReferenceReport",
     "Report",
@@ -80,6 +81,44 @@ class Named:
     reason: str
     path: str = ""
     commit: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a mark read.
+
+    Attributes:
+        name: `full`: everything. `optimized`: what changed since another run.
+        started: Before the first page of the listing was read.
+        last_slice: The newest slice that was there, by its name; empty for none, and in a report of
+            an earlier lakegc.
+        why_full: Why a run that might be optimized was a full one; empty where nobody asked for an
+            optimized one.
+        base: Run key of the run that an optimized one began from; empty for a full run.
+        spared_slices: Slices that were not listed.
+        spared_ranges: Ranges of retained commits that were not read.
+    """
+
+    name: str
+    started: datetime
+    last_slice: str = ""
+    why_full: str = ""
+    base: str = ""
+    spared_slices: int = 0
+    spared_ranges: int = 0
+
+    @property
+    def is_optimized(self) -> bool:
+        """Whether only what changed was read."""
+        return self.name == "optimized"
+
+    def __str__(self) -> str:
+        if not self.is_optimized:
+            return f"full: {self.why_full}" if self.why_full else "full"
+        return (
+            f"optimized, from run {self.base}: {counted(self.spared_slices, 'slice')} and "
+            f"{counted(self.spared_ranges, 'range')} were not read"
+        )
 
 
 @dataclass(frozen=True)
@@ -189,13 +228,14 @@ class Report:
         place: Root of the namespace, for people.
         cutoff: Objects written at or after it were left alone.
         mark: sha256 of the manifest of the expired addresses that this report describes.
-        listed: All objects of the listing.
+        listed: All objects of the namespace, those included that an optimized run did not list.
         expired: Objects that may go.
         by_reason: Objects that may go, by reason, most bytes first.
         by_age: Objects that may go, by age at the run's instant, youngest first.
         by_slice: Objects that may go, by slice, most bytes first; a last row sums the slices that
             are not shown.
-        kept: All others of the listing, by why they stay. `expired` and these add up to `listed`.
+        kept: All others, by why they stay. `expired` and these add up to `listed`. A row of an
+            optimized run is what its base decided.
         commits: Why commits keep their objects -> how many do, most first.
         largest: The largest objects that may go.
         passed: Whether the verdict allows the sweep; None without a verdict.
@@ -217,6 +257,7 @@ class Report:
             them, most bytes first; then the others, what was never committed and what is not known.
             Empty in a report of an earlier lakegc.
         by_branch: The same by the branch of that commit.
+        kind: What the mark read; None in a report of an earlier lakegc, which read everything.
     """
 
     FORMAT: ClassVar[int] = 1
@@ -250,6 +291,7 @@ class Report:
     rules: Rules | None = None
     by_prefix: tuple[Group, ...] = ()
     by_branch: tuple[Group, ...] = ()
+    kind: Kind | None = None
 
     @property
     def swept(self) -> bool:
@@ -298,6 +340,7 @@ class Report:
             document["cautions"] = tuple(document.get("cautions", ()))
             rules = document.get("rules")
             document["rules"] = None if rules is None else Rules(**rules)
+            document["kind"] = _kind(document.get("kind"))
             document["cutoff"] = datetime.fromisoformat(document["cutoff"])
             return cls(**document)
         except (ValueError, KeyError, TypeError) as problem:
@@ -321,6 +364,12 @@ def _reference(found: Mapping[str, Any] | None) -> ReferenceReport | None:
             "kept": tuple(Standing(**row) for row in found["kept"]),
         }
     )
+
+
+def _kind(found: Mapping[str, Any] | None) -> Kind | None:
+    if found is None:
+        return None
+    return Kind(**{**found, "started": datetime.fromisoformat(found["started"])})
 
 
 def _named(row: Mapping[str, Any]) -> Named:

@@ -13,18 +13,30 @@ from pyspark.errors import PySparkException
 
 from spark_core import lakegc_keys, report, sweep
 from spark_core.checks import verdict
-from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    LakegcError,
+    LeaseHeldError,
+    LeaseLostError,
+    NotFoundError,
+    VerdictError,
+    sentences,
+)
 from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
 from spark_core.records import tables
 from spark_core.records.figures import CommitsFigures, ListedFigures
+from spark_core.records.reading import load_table
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
     NAMESPACE_SLICES,
     RETAINED_COMMITS,
+    RETAINED_RANGES,
 )
+from spark_core.records.verdict_document import Verdict
 from spark_core.report.values import bytes_text
 from spark_core.run import Run
 from spark_core.storage import ObjectStore
@@ -163,7 +175,10 @@ def prune(run: Run, done: Pruned) -> None:
       reports and answers of `what-if`, which are made anew for readers, do not count;
     - whose sweep did not end;
     - that has objects in quarantine;
+    - that an optimized run may begin from: the newest one that passed;
     - whose report cannot be made before its tables go.
+
+    Sketches of ranges stay while the ranges of a run that stays need them, wherever they lie.
 
     A namespace that somebody else collects is left for the next time.
 
@@ -175,9 +190,12 @@ def prune(run: Run, done: Pruned) -> None:
         LakegcError: If the store cannot be listed or written.
     """
     files, quarantined = _by_run(run.store), _quarantined(run.store)
-    old = sorted(files, reverse=True)[run.options.keep_runs :]
+    newest = sorted(files, reverse=True)
+    old, base = newest[run.options.keep_runs :], _base(run.store, newest, files)
     kept = {
-        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
+        key: why
+        for key in old
+        if (why := _why_kept(run, key, files[key], quarantined, base)) is not None
     }
     chosen = [key for key in old if key not in kept and files[key].parts]
     done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
@@ -187,6 +205,10 @@ def prune(run: Run, done: Pruned) -> None:
         except (LakegcError, PySparkException, Py4JJavaError) as problem:
             chosen.remove(key)
             done.kept[str(key)] = f"its report cannot be made: {_cause(problem)}"
+    staying = [key for key in newest if key not in chosen and files[key].parts]
+    needed = _needed(run.store, staying, files) if chosen else frozenset()
+    going = {key: [part for part in files[key].parts if part not in needed] for key in chosen}
+    chosen = [key for key in chosen if going[key]]
     is_over, done.not_purged = _is_over(run) if quarantined else (False, None)
     if not chosen and not is_over:
         return
@@ -194,7 +216,7 @@ def prune(run: Run, done: Pruned) -> None:
         with lease.held(run, "prune") as held:
             done.begun = True
             for key in chosen:
-                _remove(run.store, files[key], held, done)
+                _remove(run.store, going[key], files[key].sizes, held, done)
                 done.runs.append(key)
             if is_over:
                 done.purged = purge_quarantine.Purged()
@@ -448,7 +470,49 @@ def _quarantined(store: ObjectStore) -> set[RunKey]:
     }
 
 
-def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) -> str | None:
+def _base(
+    store: ObjectStore, newest: Sequence[RunKey], files: Mapping[RunKey, _Files]
+) -> RunKey | None:
+    """Return the newest run that passed, if it saved something; it costs a request or a few.
+
+    An optimized run begins from no other. A verdict that cannot be read is passed over: then an
+    older run is kept, too, until somebody has dealt with that verdict.
+    """
+    for key in newest:
+        where = lakegc_keys.verdict_key(key)
+        if where not in files[key].sizes:
+            continue
+        try:
+            passed = Verdict.from_json(store.read(where), name=where).passed
+        except (NotFoundError, CorruptTableError, VerdictError):
+            continue
+        if passed:
+            return key if lakegc_keys.saved_key(key) in files[key].sizes else None
+    return None
+
+
+def _needed(
+    store: ObjectStore, staying: Sequence[RunKey], files: Mapping[RunKey, _Files]
+) -> frozenset[str]:
+    """Return the files that the retained ranges of runs name which stay.
+
+    The sketch of a range is written once. So it may lie in the folder of an earlier run.
+    """
+    needed: set[str] = set()
+    for key in staying:
+        if tables.manifest_key(RETAINED_RANGES, key) not in files[key].sizes:
+            continue
+        try:
+            ranges = load_table(store, RETAINED_RANGES, key).manifest
+        except (ChainError, CorruptTableError):
+            continue  # nothing begins from ranges that cannot be read
+        needed.update(part.key for part in (*ranges.parts, *ranges.beside))
+    return frozenset(needed)
+
+
+def _why_kept(
+    run: Run, key: RunKey, files: _Files, quarantined: set[RunKey], base: RunKey | None
+) -> str | None:
     """Say why an old run's tables stay; None if they may go."""
     if key == run.key:
         return "it is this run"
@@ -458,6 +522,8 @@ def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) ->
         return "its sweep did not end"
     if key in quarantined:
         return "objects of it are in quarantine"
+    if key == base:
+        return "an optimized run may begin from it"
     return None
 
 
@@ -471,9 +537,14 @@ def _keep_report(run: Run, key: RunKey, files: _Files) -> None:
     report.load(replace(run, key=key, known={}))
 
 
-def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) -> None:
-    """Delete the parts of one run."""
-    parts = files.parts
+def _remove(
+    store: ObjectStore,
+    parts: list[str],
+    sizes: Mapping[str, int],
+    held: lease.Lease,
+    done: Pruned,
+) -> None:
+    """Delete parts of one run."""
     # The addresses go last: while they are there, the run counts as marked.
     parts.sort(key=lambda key: (f"/{EXPIRED_ADDRESSES.folder}/" in key, key))
     for begin in range(0, len(parts), store.delete_batch_size):
@@ -482,7 +553,7 @@ def _remove(store: ObjectStore, files: _Files, held: lease.Lease, done: Pruned) 
             if outcome.outcome in ("deleted", "already_gone"):
                 done.objects, done.size_bytes = (
                     done.objects + 1,
-                    done.size_bytes + files.sizes[outcome.key],
+                    done.size_bytes + sizes[outcome.key],
                 )
             else:
                 done.left += 1

@@ -9,6 +9,9 @@ from lakegc_dagster import headlines
 from lakegc_dagster.metadata import above, counters_metadata
 from spark_core.records import tables
 from spark_core.records.figures import (
+    BaseFigures,
+    ChangeFigures,
+    CommittedFigures,
     DeletionFigures,
     ExpiredFigures,
     InventoryFigures,
@@ -19,6 +22,7 @@ from spark_core.records.manifest import Manifest
 from spark_core.report import Check
 from spark_core.report.status import RepositoryStatus
 from tests.spark_core.report.test_report_page import CURVE, REPORT
+from tests.support.figures import read
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
 OLD = "the inventory is 3.0 days older than the run: garbage since then is not seen"
@@ -117,7 +121,10 @@ def test_a_verdict_says_whether_the_mark_may_be_swept_and_names_what_refuses_it(
     checks = (Check("a", passed=passed, summary="", limit="", lifted_by=""),)
     report = SimpleNamespace(
         **{
-            **{name: getattr(REPORT, name) for name in ("expired", "listed", "by_reason", "kept")},
+            **{
+                name: getattr(REPORT, name)
+                for name in ("expired", "listed", "by_reason", "kept", "kind")
+            },
             "passed": passed,
             "checks": checks,
             "refused": {} if passed else {"a_check": "found [this](http://x)"},
@@ -195,6 +202,82 @@ def test_a_counter_gives_way_to_what_a_person_asks():
     shown = above({"by_reason": "table", "headline": "h"}, counters_metadata({"by_reason": ["x"]}))
     assert list(shown) == ["by_reason", "headline"]
     assert shown["by_reason"] == "table"
+
+
+BASE = BaseFigures(
+    run="2026-11-19T02-00-00Z",
+    verdict="v",
+    saved="s",
+    listed_since=0,
+    open_slices=(),
+    spared_slices=70,
+    objects=10_000,
+    bytes=8_000_000_000,
+    live_objects=9_000,
+)
+
+
+def listed(**figures):
+    return read(
+        ListedFigures, objects=3, object_bytes=3_000, old_objects=2, old_bytes=2_000, **figures
+    )
+
+
+def test_an_optimized_run_says_its_base_and_what_it_did_not_list():
+    figures = listed(base=BASE.facts())
+    told = headlines.of_table(manifest(tables.NAMESPACE_SLICES, figures))
+    assert told["headline"].value.split("  \n") == [
+        "**10,000 objects (8.0 GB)**",
+        "lie under `data/`.",
+        "3 objects (3.0 kB) were listed.",
+        "2 objects (2.0 kB) of them are",
+        "old enough.",
+        "Optimized: from run",
+        "2026-11-19T02-00-00Z.",
+    ]
+    assert (told["objects_listed"].value, told["bytes_listed"].value) == (10_000, 8_000_000_000)
+    assert (told["slices_not_listed"].value, told["base"].value) == (70, BASE.run)
+
+
+def test_a_full_run_says_why_it_is_one_where_it_might_have_been_another():
+    why = "each of 7 marks reads everything (full_every)"
+    told = headlines.of_table(manifest(tables.NAMESPACE_SLICES, listed(why_full=why)))
+    assert "Full: each of 7 marks" in told["headline"].value
+    plain = headlines.of_table(manifest(tables.NAMESPACE_SLICES, listed()))
+    assert "Full" not in plain["headline"].value
+    assert "slices_not_listed" not in plain
+
+
+def test_the_share_that_may_go_is_that_of_the_namespace_whatever_was_listed():
+    mark = manifest(tables.EXPIRED_ADDRESSES, EXPIRED)
+    told = headlines.of_table(mark, listed=listed(base=BASE.facts()))
+    assert "of 10,000 objects (8.0 GB)." in told["headline"].value
+    assert told["share_of_bytes"].value == 0.375
+    assert headlines.of_table(mark, listed=listed())["share_of_bytes"].value == 0.75
+
+
+def test_the_ranges_that_an_optimized_run_did_not_read_are_counted():
+    change = ChangeFigures(
+        new_metaranges=1,
+        left_metaranges=1,
+        new_ranges=1,
+        left_ranges=2,
+        known_ranges=1_000,
+        matched_ranges=6,
+        hiding_ranges=4,
+        looked_up=5,
+    )
+    figures = read(CommittedFigures, ranges_read=11, in_data=9, change=change.facts())
+    told = headlines.of_table(manifest(tables.COMMITTED_ADDRESSES, figures))
+    assert told["headline"].value.split("  \n") == [
+        "**1 range came, 2 left**",
+        "since the base.",
+        "11 ranges were read,",
+        "990 were not.",
+        "5 objects were looked up.",
+    ]
+    assert told["ranges_not_read"].value == 990
+    assert "reached_addresses" not in told, "the others are reached as well"
 
 
 def test_every_table_has_a_headline():

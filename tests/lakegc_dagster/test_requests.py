@@ -208,3 +208,16 @@ def test_a_good_request_becomes_the_run_of_the_present_second(bare, tmp_path):
     assert request.partition_key == partition_key("bare", launching.RunKey.parse(key))
     assert request.tags == {"lakegc/repository": "bare", "lakegc/run": key}
     assert key in bare.instance.get_dynamic_partitions("run")
+    assert not request.run_config
+    for work, config in (
+        ("mark", {"ops": {"namespace_slices": {"config": {"full": True}}}}),
+        ("sweep", {}),
+    ):
+        bare.instance.add_run_tags(run.run_id, {"lakegc/full": "true", "lakegc/job": work})
+        asked = dg.build_run_status_sensor_context(
+            sensor_name=sensor.name,
+            dagster_event=success,
+            dagster_instance=bare.instance,
+            dagster_run=bare.instance.get_run_by_id(result.run_id),
+        )
+        assert (sensor(asked).run_config or {}) == config

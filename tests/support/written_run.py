@@ -40,9 +40,20 @@ class Written:
         draft = Draft(spec, content, self.run.now(), parents, figures=figures, measure=measured)
         return self.run.keep(draft).manifest
 
-    def mark(self, listed, *, committed=(), staged=(), expired=(), commits=(), twins=None):
+    def mark(
+        self,
+        listed,
+        *,
+        committed=(),
+        staged=(),
+        expired=(),
+        commits=(),
+        twins=None,
+        of_listing=None,
+        of_committed=None,
+    ):
         """Store the five tables; `listed` is address -> (size, last modified), `expired` address ->
-        reason.
+        reason. `of_listing` and `of_committed` are further figures of those tables.
         """
         parents = [
             self._keep(
@@ -61,6 +72,7 @@ class Written:
                 ],
                 cutoff=self.run.cutoff.isoformat(),
                 options=dict(self.run.deciding_options),
+                **(of_listing or {}),
             ),
             self._keep(
                 tables.UNCOMMITTED_ADDRESSES,
@@ -97,6 +109,7 @@ class Written:
                     }
                     for address in committed
                 ],
+                **(of_committed or {}),
             ),
         ]
         rows = [
@@ -179,6 +192,32 @@ class Written:
             measured=measure,
             planned_objects=len(outcomes),
         )
+
+
+def begun_from(base, *, objects=0, size_bytes=0, spared_slices=0, known_ranges=0, **change):
+    """Make the figures by which a mark is an optimized one, as arguments of `Written.mark`.
+
+    Args:
+        base: Key of its base.
+        objects: Objects of the namespace ...
+        size_bytes: ... and their bytes.
+        spared_slices: Slices that were not listed.
+        known_ranges: Ranges that stayed; `change` says which of them were read.
+    """
+    figures = {
+        "run": str(base),
+        "verdict": "0" * 64,
+        "saved": "0" * 64,
+        "listed_since": 0,
+        "open_slices": [],
+        "spared_slices": spared_slices,
+        "objects": objects,
+        "bytes": size_bytes,
+        "live_objects": 0,
+    }
+    counts = ("new_metaranges", "left_metaranges", "new_ranges", "left_ranges")
+    changed = {**dict.fromkeys(counts, 0), "known_ranges": known_ranges, **change}
+    return {"of_listing": {"base": figures}, "of_committed": {"change": changed}}
 
 
 def hash_of(address):

@@ -14,7 +14,7 @@ from spark_core.records.confirmation import Confirmation
 from spark_core.records.verdict_document import Verdict
 from spark_core.report.past_runs import PastRun, past_runs, refusals, require_known
 from spark_core.report.status import status_of
-from tests.support.written_run import NOW, OLD, Written, written_run
+from tests.support.written_run import NOW, OLD, Written, begun_from, written_run
 
 DAY = timedelta(days=1)
 LISTED = {"data/s/a": (10, OLD), "data/s/b": (20, OLD), "data/s/c": (40, OLD)}
@@ -64,6 +64,35 @@ def test_a_marked_run_has_its_figures_and_may_be_swept(written):
     assert (found.expired_objects, found.expired_bytes) == (0, 30)
     assert found.fates == {"committed": (1, 40), "expired": (2, 30)}
     assert json.loads(json.dumps(found.to_json()))["run"] == str(written.run.key)
+
+
+def test_a_run_says_what_it_read_and_its_fates_add_up_to_the_namespace(written):
+    base = at(written, timedelta(days=1))
+    base.mark({"data/s/a": (1, OLD)}, of_listing={"why_full": "no mark has passed yet"})
+    base.conclude()
+    written.mark(
+        {"data/s/b": (4, OLD)},
+        committed=["data/s/b"],
+        **begun_from(base.run.key, objects=10, size_bytes=100),
+    )
+    written.conclude()
+    written.run.environment.clock.instant = NOW
+    optimized, full = past_runs(written.run.store)
+    assert (optimized.kind, optimized.base, optimized.why_full) == (
+        "optimized",
+        str(base.run.key),
+        "",
+    )
+    assert optimized.fates == {"committed": (1, 4), "by base": (9, 96)}
+    assert (full.kind, full.base, full.why_full) == ("full", "", "no mark has passed yet")
+    assert "by base" not in full.fates
+    assert status(written).last_mark_kind == "optimized"
+    assert (
+        status_of("repo", [full], NOW, pause=timedelta(days=1), may_sweep=False).to_json()[
+            "last_mark_why_full"
+        ]
+        == "no mark has passed yet"
+    )
 
 
 def test_a_refused_run_names_its_checks_and_a_confirmed_one_may_be_swept(written):

@@ -1,5 +1,6 @@
 """Every listed object gets one fate, and the groups of a report add up."""
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -14,7 +15,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.tables import EXPIRED_ADDRESSES
 from spark_core.report import Group, Report, summary
 from spark_core.run.cutoff import before
-from tests.support.written_run import NOW, OLD
+from tests.support.written_run import NOW, OLD, begun_from
 
 pytestmark = pytest.mark.spark
 
@@ -123,6 +124,66 @@ def test_instants_survive_the_way_through_spark_to_the_microsecond(written):
     written.mark({"data/a/x": (5, instant)}, expired={"data/a/x": WHY})
     (named,) = report.of_mark(written.run).largest
     assert named.last_modified == instant
+
+
+def test_an_optimized_mark_says_what_it_did_not_read_and_adds_up_to_the_namespace(written):
+    written.mark(
+        {"data/a/committed": (1, OLD), "data/a/goes": (8, OLD)},
+        committed=["data/a/committed"],
+        expired={"data/a/goes": WHY},
+        **begun_from(
+            "2026-11-19T02-00-00Z",
+            objects=1_000,
+            size_bytes=9_999,
+            spared_slices=1,
+            known_ranges=2_010,
+            matched_ranges=7,
+            hiding_ranges=3,
+        ),
+    )
+    found = report.of_mark(written.run)
+    assert (found.listed.objects, found.listed.size_bytes) == (1_000, 9_999)
+    assert _by_name(found.kept)[summary.BY_BASE] == (998, 9_990)
+    assert sum(group.objects for group in found.kept) + found.expired.objects == 1_000
+    words = "optimized, from run 2026-11-19T02-00-00Z: 1 slice and 2,000 ranges were not read"
+    assert str(found.kind) == words
+    assert words[1:] in report.page(found)
+    assert Report.from_json(found.to_json(), name="it") == found
+
+
+def test_more_objects_than_the_base_knew_of_are_not_counted_twice(written):
+    written.mark(
+        {"data/a/goes": (8, OLD)},
+        expired={"data/a/goes": WHY},
+        **begun_from("2026-11-19T02-00-00Z", objects=0),
+    )
+    found = report.of_mark(written.run)
+    assert found.listed.objects == 1
+    assert not found.kept
+
+
+def test_a_full_mark_says_why_it_is_none_that_begins_from_another(written):
+    why = "no mark of this repository has passed yet"
+    last = "gqv3epl4fd2o8m3men70"
+    written.mark({}, of_listing={"why_full": why, "last_slice": last})
+    found = report.of_mark(written.run)
+    assert str(found.kind) == f"full: {why}"
+    began = written.run.load(tables.NAMESPACE_SLICES).manifest.reading_began
+    assert (found.kind.started, found.kind.last_slice) == (began, last)
+    assert (
+        f"Full: {why}. Reading began 2026-11-20 02:00:00 UTC, and the newest slice was {last}."
+        in (report.page(found))
+    )
+
+
+def test_a_report_of_an_earlier_lakegc_says_nothing_of_what_its_mark_read(written):
+    written.mark({})
+    found = report.of_mark(written.run)
+    stored = json.loads(found.to_json())
+    del stored["kind"]
+    earlier = Report.from_json(json.dumps(stored).encode(), name="it")
+    assert earlier == replace(found, kind=None)
+    assert "Reading began" not in report.page(earlier)
 
 
 def test_an_empty_mark_has_a_report(written):

@@ -16,6 +16,7 @@ from spark_core.errors import ChainError, LeaseLostError, PermissionDeniedError,
 from spark_core.lock import lease
 from spark_core.model import RunKey
 from spark_core.records import tables
+from spark_core.records.manifest import Manifest, Part
 from spark_core.storage import DeleteOutcome, deletion
 from spark_core.storage.deletion import Answer
 from spark_core.sweep import quarantine
@@ -183,6 +184,106 @@ def test_a_run_whose_later_sweep_was_killed_keeps_its_journal(run, tmp_path):
     assert _prune(run).kept == {str(_key(2)): "its sweep did not end"}
     _touch(tmp_path, tables.manifest_key(tables.DELETION_REPORT, then.key), seconds=+20)
     assert _prune(run).runs == [_key(2)]
+
+
+def _saving(run, day, **otherwise):
+    """Store an earlier run that an optimized one may begin from."""
+    then = _mark(run, day, **otherwise)
+    then.store.put(lakegc_keys.saved_key(then.key), b"{}")
+    return then
+
+
+def _file(run, day, kind, name):
+    """Write a file of lakegc's in a folder of a run."""
+    key = lakegc_keys.of_run(kind, _key(day)) + lakegc_keys.part(
+        name, 0, 0, f"{'0' * 32}-{'0' * 8}"
+    )
+    run.store.put(key, b"rows")
+    return key
+
+
+def _ranges(run, day, sketches):
+    """Store the manifest of the retained ranges of a run, whose sketches are in some files."""
+    manifest = Manifest(
+        table=tables.RETAINED_RANGES.name,
+        repository=run.repository.id,
+        instance=run.instance,
+        run=str(_key(day)),
+        attempt="0" * 32,
+        reading_began=NOW,
+        reading_ended=NOW,
+        parents={},
+        parts=(),
+        facts={},
+        beside=tuple(Part(key, 1, 4, "0" * 64) for key in sketches),
+    )
+    run.store.put(tables.manifest_key(tables.RETAINED_RANGES, _key(day)), manifest.to_json())
+
+
+def test_the_newest_run_that_passed_stays_however_many_failed_since(run):
+    for day in (0, 1):
+        _mark(run, day, concluded=False)
+        Written(_then(run, day)).conclude(clocks_agree="they differ")
+    _saving(run, 2)
+    _saving(run, 3)
+    before = _keys(run, 2)
+    done = _prune(run)
+    assert done.runs == [_key(3)]
+    assert done.kept == {str(_key(2)): "an optimized run may begin from it"}
+    assert _keys(run, 2) == before
+
+
+def test_a_run_that_saved_nothing_is_nobodys_base(run):
+    for day in (0, 1):
+        _mark(run, day, concluded=False)
+    _mark(run, 2)
+    assert _prune(run).runs == [_key(2)]
+
+
+def test_a_verdict_that_cannot_be_read_ends_the_search_for_a_base_no_earlier(run):
+    for day in (0, 1):
+        _mark(run, day, concluded=False)
+    _saving(run, 2)
+    run.store.put(lakegc_keys.verdict_key(_key(1)), b"{")
+    assert _prune(run).kept == {str(_key(2)): "an optimized run may begin from it"}
+
+
+def test_what_a_run_saved_stays_as_its_manifests_do(run):
+    for day in (0, 1, 2):
+        _saving(run, day)
+    assert _prune(run).runs == [_key(2)]
+    assert lakegc_keys.saved_key(_key(2)) in _keys(run, 2)
+
+
+def test_sketches_that_a_later_run_needs_outlive_the_tables_of_their_run(run):
+    for day in (0, 1, 2, 3):
+        _saving(run, day)
+    needed = [_file(run, day, lakegc_keys.RANGES, "_sketches") for day in (2, 3)]
+    _ranges(run, 3, needed[1:])
+    _ranges(run, 1, needed)
+    old = _key(3)
+    assert _prune(run).runs == [_key(2), old]
+    assert _parts(run, 2) | _parts(run, 3) == set(needed)
+    assert _prune(run) == prune_own_tables.Pruned(), "what is needed is not tried again"
+    # A later run would name fewer of them.
+    _ranges(run, 1, needed[:1])
+    assert _prune(run).runs == [old]
+    assert _parts(run, 3) == set()
+
+
+def test_files_beside_the_tables_of_an_optimized_run_go_with_them(run):
+    for day in (0, 1, 2):
+        _saving(run, day)
+    beside = {
+        _file(run, 2, lakegc_keys.RANGES, "_sketches"),
+        _file(run, 2, lakegc_keys.LOOKED_UP, "part"),
+        _file(run, 2, lakegc_keys.LOOKED_UP, "_absent"),
+        _file(run, 2, lakegc_keys.ADDRESSES, "_kept"),
+        _file(run, 2, lakegc_keys.COMMITTED, "_expired"),
+    }
+    assert beside < _parts(run, 2)
+    _prune(run)
+    assert _parts(run, 2) == set()
 
 
 @pytest.fixture
