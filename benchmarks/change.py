@@ -35,7 +35,7 @@ BASE_AGE = timedelta(hours=51)
 _CHANGED_AFTER = timedelta(hours=24)
 # The fixture's commits are two days apart, and one of them leaves retention in `BASE_AGE`.
 _OLD_ENOUGH = timedelta(hours=24)
-_CHANGED_SHARE = 0.01
+CHANGED_SHARE = 0.01
 
 
 class _Then:
@@ -111,7 +111,7 @@ def change(sandbox: Sandbox, at: datetime, whole: int) -> int:
     core = sandbox.core
     repository = core.repository(REPOSITORY)
     names = [branch.id for branch in core.state.branches(repository.number) if branch.id != "main"]
-    some = max(1, int(whole * _CHANGED_SHARE) // 10)
+    some = max(1, int(whole * CHANGED_SHARE) // 10)
     writer = SparseWriter(core, repository, core.ids, smallest_bytes=10_000 + whole)
     with core.lock, core.state.transaction():
         hot = [f"hot/part-{part:06}" for part in range(2 * some)]

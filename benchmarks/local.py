@@ -26,7 +26,7 @@ from lakegc_dagster.sandbox.populate import populate
 _FORM = 5
 # Commits are two days apart, and the rule's threshold lies half-way between two of them. So for a
 # day it reaches no other commit.
-_STEP_DAYS = 2
+STEP_DAYS = 2
 _RETAINED_SHARE = 0.36
 _MADE_FOR = timedelta(hours=20)
 # Objects without a reference that have the size of another object.
@@ -114,7 +114,7 @@ def made(scratch: Path, shape: Shape) -> Made:
     if directory.exists():
         shutil.rmtree(directory)
     began = now - BASE_AGE if shape.is_changed else now
-    retention_days = _STEP_DAYS * round(_RETAINED_SHARE * shape.commits)
+    retention_days = STEP_DAYS * round(_RETAINED_SHARE * shape.commits)
     with Sandbox(directory) as sandbox:
         population = populate(
             sandbox,
@@ -123,7 +123,7 @@ def made(scratch: Path, shape: Shape) -> Made:
             objects=shape.objects - shape.garbage - shape.staged,
             commits=shape.commits,
             branches=shape.branches,
-            days=_STEP_DAYS * shape.commits,
+            days=STEP_DAYS * shape.commits,
             retention_days=retention_days,
             overwritten_share=0.5,
             garbage=shape.garbage,

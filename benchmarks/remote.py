@@ -8,21 +8,25 @@ and collects objects that are older than the repository.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import urllib3
 
-from benchmarks import local, processes, runs
+from benchmarks import change, local, processes, runs
+from lakegc_dagster.sandbox.xids import IdSource
 
 # Concurrent requests while the repository is copied.
 _AT_ONCE = 16
@@ -126,15 +130,25 @@ class Bucket:
 
     def put(self, files: Mapping[str, Path]) -> None:
         """Put files under their keys."""
+        self._put(files, lambda key: files[key].read_bytes())
 
+    def put_bodies(self, bodies: Mapping[str, bytes]) -> None:
+        """Put contents under their keys."""
+        self._put(bodies, lambda key: bodies[key])
+
+    def _put(self, keys: Iterable[str], body: Callable[[str], bytes]) -> None:
         def put(key: str) -> None:
-            self._client.put_object(
-                Bucket=self._bucket, Key=self._before + key, Body=files[key].read_bytes()
-            )
+            self._client.put_object(Bucket=self._bucket, Key=self._before + key, Body=body(key))
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for _ in pool.map(put, files):
+            for _ in pool.map(put, keys):
                 pass
+
+    def get(self, key: str) -> bytes:
+        """Read a key."""
+        answer = self._client.get_object(Bucket=self._bucket, Key=self._before + key)
+        found: bytes = answer["Body"].read()
+        return found
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete keys."""
@@ -154,12 +168,14 @@ class Carried:
         server: The server.
         bucket: Its storage namespace.
         kept: Keys that belong to it; all other keys are from runs.
+        expired: Objects that a mark must find; None if nobody knows.
     """
 
     found: local.Made
     server: Server
     bucket: Bucket
     kept: frozenset[str]
+    expired: int | None
 
 
 def carried(found: local.Made, server: Server, store: str, s3_endpoint: str | None) -> Carried:
@@ -186,7 +202,57 @@ def carried(found: local.Made, server: Server, store: str, s3_endpoint: str | No
     rules = {"default_retention_days": told["retention_days"], "branches": []}
     server.call("PUT", f"/repositories/{runs.REPOSITORY}/settings/gc_rules", rules)
     _stage(server, bucket, told["staged"])
-    return Carried(found, server, bucket, frozenset(bucket.keys()))
+    return Carried(found, server, bucket, frozenset(bucket.keys()), found.expired)
+
+
+def changed(there: Carried, whole: int) -> Carried:
+    """Change a hundredth of a repository that was marked and swept, and keep what the run stored.
+
+    As in `change`, but with three commits on branches, since a commit on main would take what is
+    staged there. The store dates everything today, so commits leave retention by a shorter rule.
+
+    Args:
+        there: The repository.
+        whole: Its objects.
+    """
+    server, bucket = there.server, there.bucket
+    told = local.told(there.found)
+    rules = {"default_retention_days": told["retention_days"] - local.STEP_DAYS, "branches": []}
+    server.call("PUT", f"/repositories/{runs.REPOSITORY}/settings/gc_rules", rules)
+    found = server.call("GET", f"/repositories/{runs.REPOSITORY}/branches?amount=1000")["results"]
+    names = sorted(branch["id"] for branch in found if branch["id"] != "main")
+    ids = IdSource(lambda: datetime.now(UTC))
+    sizes = count(10_000 + whole)
+    some = max(1, int(whole * change.CHANGED_SHARE) // 10)
+    hot = [f"hot/part-{part:06}" for part in range(2 * some)]
+
+    def write(branch: str, paths: list[str]) -> None:
+        staged, bodies = [], {}
+        for path, size in zip(sorted(paths), sizes, strict=False):
+            address, body = ids.object_address(), bytes(size)
+            checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+            bodies[address] = body
+            staged.append(
+                {"path": path, "address": address, "size_bytes": size, "checksum": checksum}
+            )
+        bucket.put_bodies(bodies)
+        _stage(server, bucket, staged, branch)
+
+    for branch, paths in (
+        (names[len(names) // 4], [*hot, *(f"new/one-{part:06}" for part in range(2 * some))]),
+        (names[len(names) // 2], [f"new/two-{part:06}" for part in range(2 * some)]),
+        (names[-1], [*hot[:some], *(f"new/three-{part:06}" for part in range(some))]),
+    ):
+        write(branch, paths)
+        place = f"/repositories/{runs.REPOSITORY}/branches/{branch}/commits"
+        server.call("POST", place, {"message": f"change {branch}"})
+    write(names[0], [f"new/staged-{part:06}" for part in range(some)])
+    write(names[1], [f"new/dropped-{part:06}" for part in range(some)])
+    branches = f"/repositories/{runs.REPOSITORY}/branches"
+    server.call("PUT", f"{branches}/{names[1]}", {"type": "reset"})
+    for one in told["staged"][:some]:
+        server.call("PUT", f"{branches}/main", {"type": "object", "path": one["path"]})
+    return replace(there, kept=frozenset(bucket.keys()), expired=None)
 
 
 def _until_forgotten(server: Server, made: Mapping[str, Any]) -> None:
@@ -220,10 +286,12 @@ def _restore(server: Server, dump: Mapping[str, str]) -> None:
         raise ServerRefusedError(f"the server did not restore the dump: {status['error']}")
 
 
-def _stage(server: Server, bucket: Bucket, staged: Iterable[Mapping[str, Any]]) -> None:
+def _stage(
+    server: Server, bucket: Bucket, staged: Iterable[Mapping[str, Any]], branch: str = "main"
+) -> None:
     def stage(one: Mapping[str, Any]) -> None:
-        branch = f"/repositories/{runs.REPOSITORY}/branches/main"
-        path = f"{branch}/objects?path={quote(one['path'], safe='')}"
+        place = f"/repositories/{runs.REPOSITORY}/branches/{branch}"
+        path = f"{place}/objects?path={quote(one['path'], safe='')}"
         body = {
             "physical_address": f"{bucket.uri}/{one['address']}",
             "checksum": one["checksum"],
@@ -274,6 +342,7 @@ def served(there: Carried) -> Iterator[runs.Served]:
         },
         server=urlsplit(there.server.endpoint).netloc,
         beside=beside,
-        expired=there.found.expired,
+        expired=there.expired,
+        read=there.bucket.get,
         delays_calls=False,
     )
