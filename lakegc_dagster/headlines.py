@@ -21,6 +21,7 @@ from spark_core.records.figures import (
     DeletionFigures,
     ExpiredFigures,
     Groups,
+    InventoryFigures,
     ListedFigures,
     StagedFigures,
 )
@@ -216,6 +217,7 @@ def _listed(manifest: Manifest, _price: float | None, _all: ListedFigures | None
             *([] if listed.base is None else [f"{read} were listed."]),
             f"{old} {'are' if listed.base is None else 'of them are'} old enough.",
             *_kind(engine.report.kind_of(manifest)),
+            *_inventory_words(listed.inventory),
         ),
         **_amount("listed", listed.all_objects, listed.all_bytes),
     }
@@ -223,6 +225,13 @@ def _listed(manifest: Manifest, _price: float | None, _all: ListedFigures | None
         found["slices_not_listed"] = dg.MetadataValue.int(listed.base.spared_slices)
         found["base"] = dg.MetadataValue.text(listed.base.run)
     return found
+
+
+def _inventory_words(inventory: InventoryFigures | None) -> list[str]:
+    if inventory is None:
+        return []
+    old = f"; **{inventory.old_words}**" if inventory.old_words else ""
+    return [f"They were read from the inventory of {inventory.created_at}{old}."]
 
 
 def _staged(manifest: Manifest, _price: float | None, _all: ListedFigures | None) -> Metadata:

@@ -42,6 +42,7 @@ lifts.
 _MORE = {
     "executor_credentials": "clusters.md#how-the-executors-get-what-they-need",
     "hidden_entries": "safety.md#entries-that-hide-and-time",
+    "listing": "tasks/inventory.md",
     "quarantine": "object-stores.md#quarantine",
     "reread_minutes": "safety.md#how-old-a-second-look-is",
     "strangers": "how-it-works.md#why-an-object-that-looks-dead-is-kept",

@@ -10,7 +10,7 @@ _NAME = "optimized_runs_were_right"
 
 
 def optimized_runs_were_right(run: Run, manifests: Manifests) -> CheckResult:
-    """Nothing that optimized runs deleted since the last full run is referenced (safety 46).
+    """Nothing that optimized runs deleted since the last full run is referenced (safety 53).
 
     A full run reads everything. An object that it finds alive, and that an optimized run deleted,
     was lost, or somebody has brought back an entry of it since. Until a person has confirmed that

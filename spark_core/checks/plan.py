@@ -8,6 +8,7 @@ from spark_core.plain_text import bytes_text, span_text
 from spark_core.records.figures import (
     CommittedFigures,
     ExpiredFigures,
+    InventoryFigures,
     ListedFigures,
     TwinFigures,
 )
@@ -132,22 +133,24 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
 
     A few objects may be missing: some are lost, and some never existed.
     """
-    listed = ListedFigures.of(manifests["namespace_slices"]).all_objects
+    listing = ListedFigures.of(manifests["namespace_slices"])
+    listed, inventory = listing.all_objects, listing.inventory
     figures = ExpiredFigures.of(manifests[_TABLE])
     live, missing = figures.live_objects, figures.missing_objects
     retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
     found = share(missing, live)
     limit = run.options.max_missing_share
     # The note of what policies took lies in the same store, which is then the right one.
-    by_policy = figures.missing_by_policy or 0
-    empty = listed == 0 and (live > by_policy or (not by_policy and retained > 0))
+    by_policy, since = figures.missing_by_policy or 0, figures.since_inventory or 0
+    elsewhere = by_policy + since
+    empty = listed == 0 and (live > elsewhere or (not elsewhere and retained > 0))
     too_many = live >= run.options.share_from_objects and found > limit
     if empty:
         summary = (
             f"the listing of {run.store.root}data/ is empty, although {max(live, retained)} "
             "retained or staged addresses lie in it: this is not the place where the objects are. "
             "Check the store's settings (path, bucket, endpoint) with a look at one object's "
-            "physical address."
+            f"physical address.{_of_inventory(inventory)}"
         )
     elif too_many:
         summary = (
@@ -155,11 +158,15 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
             f"limit {limit:.1%}), for example {figures.missing_named[0]}. "
             f"{figures.missing_table or 'The table'} names all of them: look for them; if "
             "they are lost for good, raise max_missing_share and mark under a new run key."
+            f"{_of_inventory(inventory)}"
         )
     else:
         summary = (
-            f"{live - missing - by_policy} of {live} objects that branches reach are in the listing"
+            f"{live - missing - by_policy - since} of {live} objects that branches reach are in "
+            "the listing"
         )
+        if since:
+            summary += f", and {since} were written since the inventory"
         if by_policy:
             summary += f", and a retention policy took {by_policy}"
         if missing:
@@ -173,6 +180,7 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
             "listed": listed,
             "live": live,
             "missing": missing,
+            **({} if inventory is None else {"since_inventory": since}),
             "missing_share": found,
             "max_missing_share": limit,
             "share_from_objects": run.options.share_from_objects,
@@ -182,6 +190,16 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
         limit=f"{limit:.1%} of what branches reach, from {run.options.share_from_objects:,} on; "
         "never an empty listing",
         lifted_by=f"{setting('max_missing_share')}; nothing lifts an empty listing",
+    )
+
+
+def _of_inventory(inventory: InventoryFigures | None) -> str:
+    """Say what else may be wrong if the listing is an inventory."""
+    if inventory is None:
+        return ""
+    return (
+        f" The listing is the inventory {inventory.manifest}: look whether it covers all of data/, "
+        "or is filtered to another prefix."
     )
 
 

@@ -380,13 +380,22 @@ def _held(run: Run, addresses: Sequence[str]) -> dict[str, Reason]:
 
 
 def _young(run: Run, listed: Mapping[str, Any]) -> Reason:
-    limits = run.as_decided(ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)).limits
+    figures = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest)
+    limits = run.as_decided(figures).limits
+    inventory, modified = figures.inventory, listed["last_modified"]
+    is_young = listed["standing"] == rule.YOUNG
+    if inventory is not None and is_young and modified < limits.cutoff:
+        return Reason(
+            "age",
+            f"it was written at {modified:%Y-%m-%d %H:%M} UTC, about when the "
+            f"inventory of {inventory.created_at} was made, or later: the next one decides",
+        )
     limit = limits.uploads_cutoff if listed["standing"] == rule.UPLOAD else limits.cutoff
     age = run.key.instant - limit
-    until = listed["last_modified"] + age
+    until = modified + age
     return Reason(
         "age",
-        f"it was written at {listed['last_modified']:%Y-%m-%d %H:%M} UTC, and objects younger than "
+        f"it was written at {modified:%Y-%m-%d %H:%M} UTC, and objects younger than "
         f"{span_text(age)} are left alone",
         until.isoformat(),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
-from spark_core.mark import explanations, fates, holds, policy_rows, twins
+from spark_core.mark import explanations, fates, holds, inventory, policy_rows, twins
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.optimized import base
@@ -86,9 +86,11 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     Raises:
         ChainError: If the tables were not made one after the other in the safe order.
         CorruptTableError: If the mark of lakeFS's own job is not in that job's format.
+        IncompleteReadError: If the inventory that was read names an object more than once.
     """
     began = run.begin(tables.EXPIRED_ADDRESSES)
     chain.require_unbroken(run, [table.manifest for table in mark.all])
+    inventory.require_named_once(run, mark.slices)
     named = _reference_addresses(run, mark.slices)
     by_policy = policy_rows.of_mark(run, mark.all)
     held = holds.load(run.store)
@@ -189,7 +191,9 @@ def _figures(
         held_bytes=decided.size_bytes[fates.HELD],
         reasons_complete=words.otherwise != UNREACHABLE,
         live_objects=decided.live,
-        missing_objects=decided.missing - more.get("missing_by_policy", 0),
+        missing_objects=decided.missing
+        - more.get("missing_by_policy", 0)
+        - more.get("since_inventory", 0),
         other_sizes=decided.other_sizes,
         **more,
         **vars(left.sums.figures),
@@ -225,7 +229,7 @@ def _without_hidden(
     Returns:
         The unreachable objects that are left, those that go by a policy, and figures by name.
     """
-    missing, figures = _missing(run, mark, listing, decided)
+    missing, later, figures = _missing(run, mark, listing, decided)
     is_said = decided.other_sizes > 0 or _sizes_were_said(run)
     if run.options.collects == "policies":
         figures, decided = {**figures, "policy_only": True}, Decided()
@@ -247,7 +251,13 @@ def _without_hidden(
     if parts or policy is not None:
         both = candidates if policy is None else candidates.unionByName(policy)
         found = _twins(
-            run, mark, listing, both if held is None else held, missing, are_sizes_said=is_said
+            run,
+            mark,
+            listing,
+            both if held is None else held,
+            missing,
+            later=later,
+            are_sizes_said=is_said,
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, candidates
@@ -285,9 +295,20 @@ def _twins(
     candidates: pa.Table | DataFrame,
     missing: DataFrame | None,
     *,
+    later: DataFrame | None,
     are_sizes_said: bool,
 ) -> twins.Twins:
-    """Search for what the scan cannot see; objects written since the listing are not missing."""
+    """Search for what the scan cannot see; objects written since the listing are not missing.
+
+    Args:
+        run: The run.
+        mark: Tables 1 to 4.
+        listed: The objects that were listed.
+        candidates: The objects that are left to go.
+        missing: As `_missing` returns it.
+        later: As `_missing` returns it.
+        are_sizes_said: Whether an entry is known to give another size than its object has.
+    """
     slices, commits = mark.slices.manifest, mark.commits.manifest
     listing = listed.frame(["address", "size_bytes", "checksum"])
     heads = mark.committed.frame(
@@ -295,10 +316,12 @@ def _twins(
     ).where(sf.col("head_path").isNotNull())
     lost = None
     if missing is not None:
-        since = slices.reading_began - run.options.longest_upload - run.options.max_clock_skew
-        later = sizes_of_later(run, named_since(since, missing), listing)
+        if later is None:
+            later = _written_since(run, listed, slices.reading_began, missing)
         lost = absent(missing, later)
+    if later is not None:
         are_sizes_said = are_sizes_said or not stated_sizes(later, heads).isEmpty()
+        listing = listing.unionByName(later)
     since_when = Heads.of(commits)
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
@@ -312,6 +335,12 @@ def _twins(
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
     )
+
+
+def _written_since(run: Run, listing: Listing, instant: datetime, missing: DataFrame) -> DataFrame:
+    """List the slices of missing addresses (address) that may have got their object since then."""
+    since = instant - run.options.longest_upload - run.options.max_clock_skew
+    return sizes_of_later(run, named_since(since, missing), listing.frame(["address"]))
 
 
 def _sizes_were_said(run: Run) -> bool:
@@ -349,19 +378,26 @@ def _mark_words(mark_id: object) -> str:
 
 def _missing(
     run: Run, mark: Mark, listing: Listing, decided: Decided
-) -> tuple[DataFrame | None, Mapping[str, Any]]:
+) -> tuple[DataFrame | None, DataFrame | None, Mapping[str, Any]]:
     """Name the addresses that heads and staged entries reach below `data/` without a listed object.
 
     Some are missing for good reasons, such as staged keys that never existed. If many are missing,
     the listing is of another place or broke off (safety 5). The missing addresses are stored as a
     small table of their own. What a sweep took by a retention policy is not missing.
 
+    An inventory lacks what was written after it. Such an object is not missing if the store has it
+    now. Only names that the server gave since then are looked for: if the inventory does not cover
+    `data/`, the older ones show it.
+
     Returns:
-        The missing addresses (column address; None if there are none), and figures by name.
+        The missing addresses (column address; None if there are none), the objects in the slices of
+        those that were written since an inventory (columns of `sizes_of_later`; None if the store
+        was listed), and figures by name.
     """
     if not decided.missing:
-        return None, {"missing_named": ()}
-    taken, figures = policy_rows.taken(run), {}
+        return None, None, {"missing_named": ()}
+    taken, figures = policy_rows.taken(run), dict[str, Any]()
+    later = None
     live = (
         mark.committed.frame(run.spark, ["address", "is_live", "address_hash"])
         .where("is_live")
@@ -381,8 +417,17 @@ def _missing(
             taken, on="address_hash", how="left_semi"
         ).count()
         if figures["missing_by_policy"] == decided.missing:
-            return None, {"missing_named": (), **figures}
+            return None, None, {"missing_named": (), **figures}
         missing = missing.join(taken, on="address_hash", how="left_anti")
+    since = ListedFigures.of(mark.slices.manifest).since
+    if since is not None:
+        later = _written_since(run, listing, since, missing)
+        there = later.select(sf.xxhash64("address").alias("address_hash"))
+        written = missing.join(there, on="address_hash", how="left_semi")
+        figures["since_inventory"] = written.select("address_hash").distinct().count()
+        if figures["since_inventory"] + figures.get("missing_by_policy", 0) == decided.missing:
+            return None, later, {"missing_named": (), **figures}
+        missing = missing.join(there, on="address_hash", how="left_anti")
     stored = run.keep(
         Draft(
             tables.MISSING_ADDRESSES,
@@ -392,12 +437,16 @@ def _missing(
         )
     )
     frame = stored.frame(run.spark)
-    return frame, {
-        **figures,
-        "missing_named": tuple(
-            row.address for row in frame.orderBy("address").limit(NAMED_MISSING).collect()
-        ),
-        # Shown to people, and part of the manifest, so that the verdict names it.
-        "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
-        "missing_manifest": stored.manifest.sha256,
-    }
+    return (
+        frame,
+        later,
+        {
+            **figures,
+            "missing_named": tuple(
+                row.address for row in frame.orderBy("address").limit(NAMED_MISSING).collect()
+            ),
+            # Shown to people, and part of the manifest, so that the verdict names it.
+            "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
+            "missing_manifest": stored.manifest.sha256,
+        },
+    )

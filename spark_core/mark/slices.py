@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -19,14 +19,16 @@ from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.addresses.collectable import NOT_NAMEABLE
 from spark_core.addresses.namespace import collectable_batch, nested_repository, slice_batch
+from spark_core.mark import inventory
 from spark_core.mark.optimized.base import MOST_OPEN, WAITING, Base, Full, choose, tells_time
 from spark_core.records import reading, tables
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ListedFigures, PreflightFigures
 from spark_core.records.writing import Draft, Source
 from spark_core.run import Run, preflight
 from spark_core.spark.tasks import counting, dealt
 from spark_core.storage import ObjectStore
 from spark_core.storage.contract import OrderedStore
+from spark_core.storage.inventory import InventoryFile
 from spark_core.storage.listings import listed
 
 DATA = "data/"
@@ -72,6 +74,8 @@ def namespace_slices(run: Run) -> Draft:
     began = run.begin(tables.NAMESPACE_SLICES)
     answers = preflight(run)
     base = choose(run)
+    if run.options.listing == "inventory":
+        return _of_inventory(run, began, answers, base)
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
     few = _few(run, slices, direct)
@@ -92,7 +96,7 @@ def namespace_slices(run: Run) -> Draft:
         return ListedFigures(
             **vars(answers),
             slices=len(there),
-            last_slice=min(filter(tells_time, map(_name, there)), default=""),
+            last_slice=min(filter(tells_time, map(_name, there)), default=None),
             requests=requests,
             open_slices=tuple(opened) if len(opened) <= MOST_OPEN else None,
             **_of_base(base, spared=len(there) - len(slices), **since),
@@ -113,6 +117,50 @@ def namespace_slices(run: Run) -> Draft:
             base.saved.started if isinstance(base, Base) else None,
         ),
     )
+
+
+def _of_inventory(run: Run, began: datetime, answers: PreflightFigures, base: Base | Full) -> Draft:
+    """Take the listing from an S3 Inventory; no prefix of the store is listed.
+
+    Such a run is a full one, and none begins from it: it saw no slice whole.
+    """
+    found = inventory.find(run, began)
+
+    def figures(measured: Mapping[str, Any], counted: Counter[str]) -> ListedFigures:
+        said = found.figures(counted)
+        since = {name: measured.get(name, 0) for name in ("new_objects", "new_bytes")}
+        named = {name: count for name, count in measured.items() if not name.startswith(_OPEN)}
+        return ListedFigures(
+            **vars(answers),
+            requests=dict(counted + found.requests),
+            inventory=said,
+            **_of_base(base, spared=0, **since),
+            **{name: count for name, count in named.items() if name not in since},
+        )
+
+    return Draft(
+        tables.NAMESPACE_SLICES,
+        Source(
+            lambda: run.spark, found.tasks, partial(_read_inventory, run.store, found.limits, found)
+        ),
+        began,
+        parents=(),
+        figures=figures,
+        measure=partial(
+            _measure, found.limits.cutoff, answers.table_prefix, run.store.unsafe_names, None
+        ),
+    )
+
+
+def _read_inventory(
+    store: ObjectStore,
+    limits: Limits,
+    found: inventory.Found,
+    task: Sequence[InventoryFile],
+    figures: Counter[str],
+) -> Iterator[pa.RecordBatch]:
+    for batch in found.read(task, figures):
+        yield judged(batch, store, limits)
 
 
 def _of_base(base: Base | Full, *, spared: int, new_objects: int, new_bytes: int) -> dict[str, Any]:

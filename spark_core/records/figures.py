@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any, Self
 
 from spark_core.records.documents import read_values
@@ -102,6 +103,39 @@ class PreflightFigures(Figures):
 
 
 @dataclass(frozen=True, kw_only=True)
+class InventoryFigures(Figures):
+    """The inventory that a listing was read from.
+
+    Attributes:
+        manifest: Place of its manifest.
+        created_at: When S3 began to look at the bucket.
+        age_seconds: How long before the run that was.
+        files: Its data files, all of them read.
+        file_bytes: Their bytes.
+        rows: Rows read from them.
+        rows_passed_over: Those of other places, old versions and delete markers.
+    """
+
+    manifest: str
+    created_at: str
+    age_seconds: float
+    files: int
+    file_bytes: int
+    rows: int
+    rows_passed_over: int
+
+    @property
+    def old_words(self) -> str:
+        """Say that the inventory is older than the run by more than a day; else empty."""
+        days = self.age_seconds / 86_400
+        return (
+            f"the inventory is {days:.1f} days older than the run: garbage since then is not seen"
+            if days > 1
+            else ""
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaseFigures(Figures):
     """The run that an optimized one begins from, and what that spares.
 
@@ -133,7 +167,7 @@ class ListedFigures(PreflightFigures):
     """Figures of `namespace_slices`.
 
     Attributes:
-        slices: Direct children of `data/`.
+        slices: Direct children of `data/`; 0 where an inventory was read.
         requests: Requests to the store, by kind.
         objects: Objects listed.
         object_bytes: Their bytes.
@@ -142,8 +176,9 @@ class ListedFigures(PreflightFigures):
         unsafe_name_objects: Objects whose names some client would take for another object's.
         unsafe_name_bytes: Their bytes.
         nested_objects: Objects of a repository that was made inside `data/`.
+        inventory: The inventory that was read instead of the store; None for none.
         base: The run that this one begins from; None for a full run.
-        last_slice: The newest slice whose name tells a time; empty for none.
+        last_slice: The newest slice whose name tells a time; None for none.
         why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
         blocked_by: Full runs whose audit nobody has confirmed; None for none.
         open_slices: Slices with objects that are too young; None if they are too many to note.
@@ -158,8 +193,9 @@ class ListedFigures(PreflightFigures):
     unsafe_name_objects: int = 0
     unsafe_name_bytes: int = 0
     nested_objects: int = 0
+    inventory: InventoryFigures | None = field(default=None, metadata=_LEFT_OUT)
     base: BaseFigures | None = field(default=None, metadata=_LEFT_OUT)
-    last_slice: str = ""
+    last_slice: str | None = field(default=None, metadata=_LEFT_OUT)
     why_full: str | None = field(default=None, metadata=_LEFT_OUT)
     blocked_by: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
     open_slices: tuple[str, ...] | None = field(default=None, metadata=_LEFT_OUT)
@@ -173,6 +209,13 @@ class ListedFigures(PreflightFigures):
     def all_bytes(self) -> int:
         """Their bytes."""
         return self.object_bytes if self.base is None else self.base.bytes
+
+    @property
+    def since(self) -> datetime | None:
+        """The instant of an inventory that was read; None where the store was listed."""
+        if self.inventory is None:
+            return None
+        return datetime.fromisoformat(self.inventory.created_at)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -607,6 +650,8 @@ class ExpiredFigures(SumFigures):
         policy_only: Whether the run leaves everything that nothing reaches to another run.
         missing_by_policy: Objects that heads reach and that an earlier sweep took by a policy: they
             do not count as missing.
+        since_inventory: Objects that heads and staged entries reach, that an inventory lacks and
+            the store has: they were written since, and do not count as missing.
         saved: Digest of what the run saved for optimized runs; None if it saved nothing.
         audit: How the optimized runs before a full one compare with it; None if there were none.
     """
@@ -633,6 +678,7 @@ class ExpiredFigures(SumFigures):
     reference: ReferenceFigures | None = field(default=None, metadata=_LEFT_OUT)
     policy: PolicyFigures | None = field(default=None, metadata=_LEFT_OUT)
     missing_by_policy: int | None = field(default=None, metadata=_LEFT_OUT)
+    since_inventory: int | None = field(default=None, metadata=_LEFT_OUT)
     policy_only: bool | None = field(default=None, metadata=_LEFT_OUT)
     saved: str | None = field(default=None, metadata=_LEFT_OUT)
     audit: AuditFigures | None = field(default=None, metadata=_LEFT_OUT)

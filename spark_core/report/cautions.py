@@ -45,6 +45,12 @@ def cautions(
             f"although the server lets an upload wait {grace} for its reference, so what is still "
             "being uploaded may be among what may go"
         )
+    if inventory := asked.inventory:
+        old = f"; {inventory.old_words}" if inventory.old_words else ""
+        found.append(
+            f"the objects were read from the inventory {inventory.manifest} of "
+            f"{inventory.created_at}, and not from the store{old}"
+        )
     if commits.refs_read_by == "walk":
         found.append(
             "refs read by: walk, because the user may not make a refs dump, or the server has "

@@ -20,7 +20,7 @@ def kind_of(slices: Manifest, committed: Manifest | None = None) -> Kind:
     return Kind(
         name="full" if base is None else "optimized",
         started=slices.reading_began,
-        last_slice=listed.last_slice,
+        last_slice=listed.last_slice or "",
         why_full=listed.why_full or "",
         base="" if base is None else base.run,
         spared_slices=0 if base is None else base.spared_slices,

@@ -69,6 +69,10 @@ class RunOptions:
         allow_unsafe_min_age: Accept less than that; only for repositories that the list
             `throwaway_repositories` names.
         flat: Also consider the flat 32-hex names of old lakeFS versions at the namespace's root.
+        listing: Where a mark reads which objects there are: from the `store` itself, or from an S3
+            `inventory`, where listing the bucket is what a run costs.
+        inventory: Place of the inventory: its `manifest.json`, or the folder of the dated folders,
+            of which the newest counts; `s3://BUCKET/...`, or the absolute path of a copy.
         tags_protect: Every tag keeps the commit it names.
         clock_margin: How much more generous than the rules our own retention is, for time zones and
             clocks.
@@ -150,6 +154,8 @@ class RunOptions:
         bool, Option(decides=True, lifts=("a `min_age_hours` below the grace period",))
     ] = False
     flat: Annotated[bool, Option(decides=True)] = False
+    listing: Literal["store", "inventory"] = "store"
+    inventory: str | None = None
     tags_protect: Annotated[bool, Option(decides=True)] = True
     clock_margin: Annotated[
         timedelta, Option(unit="minutes", ge=0, le=7 * 24 * 60, decides=True)

@@ -11,6 +11,7 @@ copies     copies that are proved before anybody relies on them; undo brings del
 listings   listings of many prefixes at once, long ones from several names on; order watches them
 probes     questions that are answered by trying
 parquet    Parquet files on a store's streams
+inventory  objects as S3 Inventory writes them down, instead of a listing
 """
 
 from __future__ import annotations

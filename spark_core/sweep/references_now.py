@@ -737,7 +737,8 @@ def _twins(
     listing = listed.frame(["address", "size_bytes", "checksum"])
     if known.later is not None:
         listing = listing.unionByName(known.later)
-    if is_news or (known.later is None and expired.missing_objects):
+    unlisted = expired.missing_objects + (expired.since_inventory or 0)
+    if is_news or (known.later is None and unlisted):
         later = sizes_of_later(run, _not_listed(run, slices, listed, heads), listing)
         listing = listing.unionByName(later)
         known = replace(

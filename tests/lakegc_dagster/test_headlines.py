@@ -14,6 +14,7 @@ from spark_core.records.figures import (
     CommittedFigures,
     DeletionFigures,
     ExpiredFigures,
+    InventoryFigures,
     ListedFigures,
     TwinFigures,
 )
@@ -24,6 +25,7 @@ from tests.spark_core.report.test_report_page import CURVE, REPORT
 from tests.support.figures import read
 
 AT = datetime(2026, 11, 20, 2, tzinfo=UTC)
+OLD = "the inventory is 3.0 days older than the run: garbage since then is not seen"
 EXPIRED = ExpiredFigures(
     live_objects=1,
     missing_objects=0,
@@ -61,6 +63,40 @@ def test_a_mark_is_told_in_a_headline_in_figures_and_by_reason_with_most_bytes_f
         "past <b>its</b> retention",
         "in no commit",
     ]
+
+
+@pytest.mark.parametrize(
+    ("days", "more"),
+    [
+        (0.9, "."),
+        (
+            3.04,
+            f"; **{OLD}**.",
+        ),
+    ],
+)
+def test_a_listing_says_of_which_inventory_it_is_and_whether_that_is_old(days, more):
+    inventory = InventoryFigures(
+        manifest="s3://i/manifest.json",
+        created_at="2026-11-17T02:00:00+00:00",
+        age_seconds=days * 86_400,
+        files=1,
+        file_bytes=1,
+        rows=2,
+        rows_passed_over=1,
+    )
+    listed = ListedFigures(
+        cutoff=AT.isoformat(),
+        repositories=1,
+        overlapping_repositories=(),
+        table_prefix="_lakefs",
+        clock_skew_seconds={},
+        objects=1,
+        inventory=inventory,
+    )
+    told = headlines.of_table(manifest(tables.NAMESPACE_SLICES, listed))["headline"].value
+    read = f"They were read from the inventory of 2026-11-17T02:00:00+00:00{more}"
+    assert read in " ".join(told.replace("  \n", " ").split())
 
 
 def test_a_sweep_is_told_by_what_became_of_its_objects():

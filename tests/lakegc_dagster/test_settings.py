@@ -159,6 +159,8 @@ def test_every_option_of_a_run_can_be_set(write):
         "min_age_hours": 1,
         "allow_unsafe_min_age": True,
         "flat": True,
+        "listing": "inventory",
+        "inventory": "s3://inventories/bucket/all/",
         "tags_protect": False,
         "clock_margin_minutes": 1,
         "twin_calls": 1,

@@ -51,4 +51,3 @@ def search_until(sandbox, spark, histories: int, *, shrink: bool, record_propert
 def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
     kinds = search_until(shared_sandbox, spark, 3, shrink=False, record_property=record_property)
     assert kinds["optimized"] > 0
-    print(kinds)

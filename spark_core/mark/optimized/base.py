@@ -217,6 +217,8 @@ def _special(run: Run) -> str:
         return "a retention policy names objects by their age, whatever changed"
     if run.options.flat:
         return "flat = true: flat names are in no slice"
+    if run.options.listing == "inventory":
+        return "an inventory shows no slice whole: it lacks what was written since"
     return ""
 
 
@@ -271,11 +273,11 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     if differing:
         raise ValueError(f"other options decided: {differing}")
     expired = _named(run, verdict, tables.EXPIRED_ADDRESSES, key)
-    figures = ExpiredFigures.of(expired.manifest)
-    if figures.saved is None:
+    named = ExpiredFigures.of(expired.manifest).saved
+    if named is None:
         raise ValueError("it saved nothing")
     saved = saved_information.load(run.store, key)
-    if saved.digest != figures.saved:
+    if saved.digest != named:
         raise ValueError("what it saved is not what its verdict names")
     commits = CommitsFigures.of(_named(run, verdict, tables.RETAINED_COMMITS, key).manifest)
     if commits.refs_read_by == WALK:

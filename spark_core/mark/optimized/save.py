@@ -43,7 +43,7 @@ def save(run: Run, mark: Sequence[StoredTable], figures: ExpiredFigures) -> str 
         instance=run.instance,
         run=str(run.key),
         started=slices.manifest.reading_began,
-        last_slice=listed.last_slice,
+        last_slice=listed.last_slice or "",
         open_slices=tuple(sorted({*listed.open_slices, *_open_elsewhere(run, read)})),
         base="" if begun_from is None else str(begun_from.key),
         full=str(run.key) if begun_from is None else begun_from.saved.full,

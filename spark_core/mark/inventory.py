@@ -1,0 +1,183 @@
+"""The listing of a mark from an S3 Inventory, where listing the bucket is what a run costs.
+
+An inventory is a listing that began at its own date. So the order of a mark holds by that date, and
+nothing that was written later is a candidate. Rows of it that are no longer true only keep or name
+what is gone: a sweep looks at each object in the store before it asks for its deletion.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow as pa
+import pyspark.sql.functions as sf
+
+from spark_core.addresses.candidates import Limits
+from spark_core.errors import (
+    IncompleteReadError,
+    RepositoryStateError,
+    SettingsError,
+    UnsafePlanError,
+)
+from spark_core.records.figures import InventoryFigures, ListedFigures
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
+from spark_core.spark.tasks import counting, dealt
+from spark_core.storage import ObjectStore
+from spark_core.storage.inventory import Inventory, InventoryFile, Wanted, find_inventory, rows_of
+from spark_core.storage.inventory.rows import PASSED_OVER, ROWS
+
+# The name of the bucket in an inventory of a local blockstore, made to try one out.
+LOCAL_BUCKET = "local"
+
+
+@dataclass(frozen=True)
+class Found:
+    """An inventory that is fit for a run.
+
+    Attributes:
+        inventory: What its manifest says.
+        store: What its files' keys are relative to.
+        wanted: The rows that lie in the namespace.
+        limits: The run's limits for names and ages, with what the inventory's date adds.
+        began: When the run began to read.
+        requests: Requests to the store that the driver sent for it.
+        most_tasks: Tasks at most.
+    """
+
+    inventory: Inventory
+    store: ObjectStore
+    wanted: Wanted
+    limits: Limits
+    began: datetime
+    requests: Counter[str]
+    most_tasks: int
+
+    @property
+    def tasks(self) -> list[tuple[InventoryFile, ...]]:
+        """The data files, dealt out to tasks."""
+        return dealt(self.inventory.files, self.most_tasks)
+
+    def read(
+        self, task: Sequence[InventoryFile], figures: Counter[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the files of a task, on an executor; columns of `schemas.OBJECT_LISTING`."""
+        with counting(figures, self.store.requests):
+            for file in task:
+                yield from rows_of(self.store, self.inventory, file, self.wanted, figures)
+
+    def figures(self, counted: Counter[str]) -> InventoryFigures:
+        """Take the figures of the inventory out of those of all tasks."""
+        rows, passed_over = counted.pop(ROWS, 0), counted.pop(PASSED_OVER, 0)
+        files = self.inventory.files
+        return InventoryFigures(
+            manifest=self.inventory.place,
+            created_at=self.inventory.created_at.isoformat(),
+            age_seconds=(self.began - self.inventory.created_at).total_seconds(),
+            files=len(files),
+            file_bytes=sum(file.size_bytes for file in files),
+            rows=rows,
+            rows_passed_over=passed_over,
+        )
+
+
+def require_named_once(run: Run, slices: StoredTable) -> None:
+    """Refuse an inventory that names an object more than once.
+
+    A store lists each key once. Twice in the table, an object would be counted twice among what is
+    alive, and twice in the report of what was deleted. The cost is a shuffle of the hashes.
+
+    Args:
+        run: The run.
+        slices: Table 1; nothing is asked where the store itself was listed.
+
+    Raises:
+        IncompleteReadError: If it does, with the name of such an object.
+    """
+    inventory = ListedFigures.of(slices.manifest).inventory
+    if inventory is None:
+        return
+    twice = (
+        slices.frame(run.spark, ["address_hash"])
+        .groupBy("address_hash")
+        .agg(sf.count("*").alias("rows"))
+        .where("rows > 1")
+        .select("address_hash")
+    )
+    # Two objects may have one hash.
+    named = (
+        slices.frame(run.spark, ["address", "address_hash"])
+        .join(twice, on="address_hash", how="left_semi")
+        .groupBy("address")
+        .agg(sf.count("*").alias("rows"))
+        .where("rows > 1")
+        .first()
+    )
+    if named is not None:
+        raise IncompleteReadError(
+            f"{inventory.manifest} names {named['address']} {named['rows']} times, which no "
+            "listing does",
+            'Wait for the next inventory, or set listing = "store", and mark under a new run key.',
+        )
+
+
+def find(run: Run, began: datetime) -> Found:
+    """Find the inventory that the run's options name, and refuse one that is not of the namespace.
+
+    Args:
+        run: The run.
+        began: When the run began to read.
+
+    Raises:
+        SettingsError: If the options name no inventory, or the namespace is in no S3 bucket.
+        NotFoundError: If there is none.
+        CorruptTableError: If its manifest is damaged, or its files lack a column.
+        RepositoryStateError: If it is of another bucket.
+        UnsafePlanError: If its date lies in the future.
+    """
+    namespace, where = run.namespace, run.options.inventory
+    if namespace.kind not in ("s3", "local"):
+        raise SettingsError(
+            f'listing = "inventory" reads inventories of S3, and {run.store.root} lies in a store '
+            f"of the kind {namespace.kind}, whose inventories have other manifests",
+            'Set listing = "store" for this repository.',
+        )
+    if not where:
+        raise SettingsError(
+            'listing = "inventory" needs the place of the inventory',
+            "Set inventory to its manifest.json, or to the folder that has the dated folders.",
+        )
+    inventory, store = find_inventory(
+        where, run.environment.storage_of(run.repository).store_options
+    )
+    bucket = namespace.bucket or LOCAL_BUCKET
+    if inventory.source_bucket != bucket:
+        raise RepositoryStateError(
+            f"{inventory.place} is an inventory of the bucket {inventory.source_bucket!r}, and "
+            f"{run.store.root} lies in {bucket!r}",
+            "Set inventory to one of that bucket.",
+        )
+    skew = run.options.accepted_skew
+    if inventory.created_at > began + skew:
+        raise UnsafePlanError(
+            f"{inventory.place} is of {inventory.created_at.isoformat()}, and now it is "
+            f"{began.isoformat()}: objects that are still being uploaded would look old",
+            "Set the clock of this machine (NTP), or wait for the next inventory.",
+        )
+    cutoff = min(run.cutoff, inventory.created_at - skew)
+    limits = replace(
+        run.limits, cutoff=cutoff, uploads_cutoff=min(run.limits.uploads_cutoff, cutoff)
+    )
+    wanted = Wanted(f"{namespace.path}/" if namespace.path else "", run.options.flat)
+    return Found(
+        inventory,
+        store,
+        wanted,
+        limits,
+        began,
+        Counter(store.requests),
+        run.options.range_partitions,
+    )

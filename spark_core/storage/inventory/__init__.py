@@ -1,0 +1,14 @@
+"""S3 Inventory: a bucket's objects as S3 itself writes them down, once a day or a week.
+
+place      find the manifest: a file, or the newest one under a prefix
+manifest   what a manifest says: of which bucket, since when, which files with which columns
+rows       the rows of one data file, as a listing would show them
+"""
+
+from __future__ import annotations
+
+from spark_core.storage.inventory.manifest import Inventory, InventoryFile
+from spark_core.storage.inventory.place import find_inventory
+from spark_core.storage.inventory.rows import Wanted, rows_of
+
+__all__ = ["Inventory", "InventoryFile", "Wanted", "find_inventory", "rows_of"]

@@ -1,0 +1,70 @@
+"""Optimized runs of repositories of a real server, between full ones.
+
+Whatever changed since the base, exactly the dead goes, and nothing that is alive.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
+from tests.support.live_collection import Collected, collect, require_exactly_the_dead_gone
+from tests.support.live_history import DEFAULT, RULES, LiveHistory
+
+pytestmark = pytest.mark.spark
+
+SEEDS = range(101, 101 + int(os.environ.get("LAKEGC_LIVE_SEEDS") or 4))
+STEPS = 60
+OPTIMIZED: dict[str, Any] = {"optimized": True, "max_missing_share": 1, "max_expired_share": 1}
+
+
+def base_of(done: Collected) -> str | None:
+    found = ListedFigures.of(done.marked.tables.slices.manifest)
+    return None if found.base is None else found.base.run
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_optimized_runs_of_a_random_history_take_what_is_dead_and_nothing_else(
+    seed: int, repository: Any, spark: Any
+) -> None:
+    history = LiveHistory(repository, seed)
+    history.begin()
+    history.play(STEPS)
+    options = {**history.options, **OPTIMIZED}
+    done = require_exactly_the_dead_gone(repository, spark, DEFAULT, RULES, **options)
+    assert base_of(done) is None
+    gone = done.gone
+    for _ in range(3):
+        history.play(STEPS // 3)
+        before = done
+        done = require_exactly_the_dead_gone(
+            repository, spark, DEFAULT, RULES, gone_before=gone, **options
+        )
+        assert base_of(done) == str(before.run.key)
+        gone |= done.gone
+    last = collect(repository, spark, **{**options, "full_every": 2})
+    assert base_of(last) is None
+    assert last.outcomes == {}
+    audited = ExpiredFigures.of(last.marked.expired.manifest).audit
+    assert audited is not None
+    assert len(audited.runs) == 3
+
+
+def test_an_optimized_run_reads_what_changed(repository: Any, spark: Any) -> None:
+    repository.rules(1, main=1)
+    for number in range(20):
+        repository.upload("main", f"t{number}/a", f"content of {number}".encode())
+    repository.commit("main", days_ago=30)
+    old = repository.upload("main", "t0/a", b"replaced soon")
+    repository.commit("main", days_ago=20)
+    collect(repository, spark, **OPTIMIZED)
+    repository.upload("main", "t0/a", b"newest")
+    repository.commit("main", days_ago=10)
+    done = require_exactly_the_dead_gone(repository, spark, 1, {"main": 1}, **OPTIMIZED)
+    change = CommittedFigures.of(done.marked.tables.committed.manifest).change
+    assert change is not None
+    assert (change.new_metaranges, change.left_metaranges) == (1, 1)
+    assert done.gone == {old}

@@ -1,0 +1,248 @@
+"""Losses of collectors that read only what changed: what they took over was not true any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import gc, objects
+from spark_core import lakegc_keys
+from spark_core.checks import verdict
+from spark_core.errors import ChainError, VerdictError
+from spark_core.mark.optimized import saved as saved_information
+from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
+from spark_core.run import Run
+from tests.support.hidden_entries import NOW, HidingPlace
+from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
+from tests.support.sandbox_runs import open_sandbox_run
+
+pytestmark = pytest.mark.spark
+
+OPTIMIZED: dict[str, Any] = {"optimized": True}
+
+
+@pytest.fixture
+def place(sandbox: Any, spark: Any) -> HidingPlace:
+    place = HidingPlace(sandbox, spark)
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(10, {}))
+    return place
+
+
+def why_full(marked: Marked) -> str | None:
+    figures = ListedFigures.of(marked.tables.slices.manifest)
+    assert (figures.base is None) == (figures.why_full is not None)
+    return figures.why_full
+
+
+def begun_from_it(marked: Marked) -> CommittedFigures:
+    assert why_full(marked) is None
+    return CommittedFigures.of(marked.tables.committed.manifest)
+
+
+def base(place: HidingPlace, days: float = 20, **options: Any) -> Run:
+    run, marked = place.mark(days, **OPTIMIZED, **options)
+    assert why_full(marked) == "no mark of this repository has passed yet"
+    return run
+
+
+def test_46_an_object_of_a_commit_that_left_was_in_another_that_stayed(place: HidingPlace) -> None:
+    shared = place.upload(50, "p", b"shared")
+    place.committed(50, "q", b"beside it")
+    place.branch(49, "dev")
+    # A range of its own, which has the shared object, too.
+    place.committed(48, "q", b"more", branch="dev")
+    # The commit with the first content is kept until the day 14.
+    place.committed(24, "p", b"other")
+    base(place)
+    place.committed(15, "new", b"newer")
+    run, marked = place.mark(10, **OPTIMIZED)
+    found = begun_from_it(marked).change
+    assert found is not None
+    assert found.left_ranges == 1
+    assert found.matched_ranges == 1
+    assert marked.addresses(run) == []
+    assert sweep_only(run) == {}
+    assert place.reads("p", "dev") == shared
+
+
+def test_46_a_range_left_one_commit_and_stayed_in_another(place: HidingPlace) -> None:
+    kept = place.committed(50, "p", b"in two commits")
+    place.branch(49, "dev")
+    place.branch(49, "short")
+    place.committed(48, "q", b"more", branch="short")
+    base(place)
+    # The range of both stays on main, while a commit that has it leaves.
+    place.drop_branch(19, "short")
+    place.committed(18, "r", b"newer")
+    _, marked = place.mark(7, **OPTIMIZED)
+    found = begun_from_it(marked).change
+    assert found is not None
+    assert found.left_metaranges == 1
+    run, marked = place.mark(6, **OPTIMIZED)
+    assert kept not in marked.addresses(run)
+    assert kept not in sweep_only(run)
+
+
+def test_46_what_was_staged_then_and_is_not_now_was_in_an_older_commit(place: HidingPlace) -> None:
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(30, {}))
+    shared = place.committed(50, "p", b"shared")
+    checksum = place.checksum("p")
+    # No head has it any more, but a commit that is kept.
+    place.committed(31, "p", b"other")
+    place.branch(30, "dev")
+    dropped = place.upload(30, "r", b"dropped", branch="dev")
+    place.stage(30, "s", shared, size=6, checksum=checksum, branch="dev")
+    base(place)
+    with place.ago(15):
+        objects.reset(place.core, place.name, "dev", kind="reset")
+    run, marked = place.mark(10, **OPTIMIZED)
+    begun_from_it(marked)
+    assert shared not in marked.addresses(run)
+    assert sweep_only(run) == {dropped: "deleted"}
+
+
+def test_47_a_twin_hid_behind_an_entry_that_nobody_read_again(place: HidingPlace) -> None:
+    place.committed(50, "p", b"the content")
+    garbage = place.upload(49, "scratch", b"dead")
+    place.upload(49, "scratch", b"other")
+    base(place)
+    twin = place.upload(16, "p", b"the content")
+    run, marked = place.mark(10, **OPTIMIZED)
+    found = begun_from_it(marked).change
+    assert found is not None
+    assert found.hiding_ranges == 1
+    assert twin not in marked.addresses(run)
+    assert sweep_only(run) == {garbage: "deleted"}
+    assert place.reads("p") == twin
+
+
+def test_47_an_object_that_was_missing_came_back_and_nobody_knew_who_needs_it(
+    place: HidingPlace,
+) -> None:
+    lost = place.committed(50, "p", b"was lost")
+    place.committed(50, "q", b"is there")
+    content = place.file(lost).read_bytes()
+    place.lose(lost)
+    base(place)
+    place.file(lost).write_bytes(content)
+    place.date(lost, 50)
+    place.committed(15, "new", b"newer")
+    run, marked = place.mark(10, **OPTIMIZED)
+    begun_from_it(marked)
+    assert marked.addresses(run) == []
+    assert place.reads("p") == lost
+
+
+def test_49_the_state_outlived_the_options_that_decided(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    base(place, tags_protect=False)
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert "other options decided: tags_protect was False, now it is True" in str(why_full(marked))
+
+
+def test_49_longer_rules_bring_commits_back_and_shorter_ones_let_go(place: HidingPlace) -> None:
+    old = place.committed(50, "p", b"first")
+    place.committed(24, "p", b"second")
+    middle = place.committed(23, "p", b"third")
+    base(place)
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(100, {}))
+    run, marked = place.mark(10, **OPTIMIZED)
+    begun_from_it(marked)
+    assert marked.addresses(run) == []
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(1, {}))
+    run, marked = place.mark(9, **OPTIMIZED)
+    begun_from_it(marked)
+    assert old in marked.addresses(run)
+    assert middle not in marked.addresses(run)
+
+
+def test_50_the_base_was_made_out_of_order(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    base(place, 10)
+    _, marked = place.mark(11, **OPTIMIZED)
+    assert "is newer than this one" in str(why_full(marked))
+
+
+def test_50_what_the_base_saved_was_written_again(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    run = base(place)
+    saved = saved_information.load(run.store, run.key)
+    run.store.put(
+        lakegc_keys.saved_key(run.key),
+        replace(saved, live_objects=saved.live_objects + 1).to_json(),
+    )
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert "what it saved is not what its verdict names" in str(why_full(marked))
+
+
+def test_51_refs_were_restored_from_before_the_base(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    place.branch(30, "gone")
+    place.committed(29, "q", b"on gone", branch="gone")
+    run = base(place)
+    seen = place.core.repository(place.name)
+    with place.core.lock:
+        head = place.core.branch(seen, "gone").commit_id
+        place.drop_branch(15, "gone")
+        place.core.state._write(
+            "DELETE FROM commits WHERE repository = ? AND id = ?", seen.number, head
+        )
+    with pytest.raises(ChainError, match=r"1 commits that run .* saw are gone") as refusal:
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "--full" in str(refusal.value)
+    assert verdict.load(run).passed
+    full = replace(place.run(9, **OPTIMIZED), full=True)
+    mark_and_conclude(full)
+
+
+def test_52_a_clock_was_set_back(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    base(place)
+    run = place.run(10, **OPTIMIZED)
+    mark_and_conclude(
+        replace(run, environment=replace(run.environment, clock=_at(NOW - timedelta(days=5))))
+    )
+    place.sandbox.clock.set(NOW - timedelta(days=9))
+    back = open_sandbox_run(
+        place.sandbox, place.name, place.spark, NOW - timedelta(days=9), **OPTIMIZED
+    )
+    assert "a clock was set back" in str(why_full(mark_only(back)))
+
+
+def _at(moment: Any) -> Any:
+    from tests.support.clock import FakeClock
+
+    return FakeClock(moment)
+
+
+def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    wrong = place.upload(30, "r", b"dropped")
+    base(place)
+    with place.ago(19):
+        objects.reset(place.core, place.name, "main", kind="reset")
+    run, marked = place.mark(10, **OPTIMIZED)
+    begun_from_it(marked)
+    assert sweep_only(run) == {wrong: "deleted"}
+    # Somebody brings its entry back, as an error of the optimized run would have left it.
+    place.stage(9, "r", wrong, size=7, checksum="said")
+    full = replace(place.run(8, max_missing_share=1, **OPTIMIZED), full=True)
+    audited, found, _ = mark_and_conclude(full)
+    figures = ExpiredFigures.of(audited.expired.manifest).audit
+    assert figures is not None
+    assert (figures.deleted_objects, figures.alive_named) == (1, (wrong,))
+    assert [check["name"] for check in found.failed] == ["optimized_runs_were_right"]
+    with pytest.raises(VerdictError, match="optimized_runs_were_right"):
+        verdict.require_sweepable(full)
+    _, marked = place.mark(7, **OPTIMIZED)
+    assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
+    verdict.confirm(full, "optimized_runs_were_right", who="me")
+    run, marked = place.mark(6, **OPTIMIZED)
+    begun_from_it(marked)
