@@ -274,7 +274,7 @@ def mark(
     Without names: every repository of the settings. The tables and the report
     are stored under _lakefs/retention/gc/ of each repository.
 
-    With `optimized = true` a mark reads only what changed since the last mark that passed. The
+    A mark reads only what changed since the last mark that passed (setting `optimized`). The
     first mark, each `full_every`-th and any that is in doubt read everything, and say why.
 
     \b

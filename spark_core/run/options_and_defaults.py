@@ -218,7 +218,7 @@ class RunOptions:
     ] = False
     lease_ttl: Annotated[timedelta, Option(unit="seconds", ge=30, le=3600)] = timedelta(minutes=5)
     price_per_gb_month: Annotated[float | None, Option(ge=0)] = None
-    optimized: bool = False
+    optimized: bool = True
     full_every: Annotated[int, Option(ge=1, le=1000)] = 7
     max_base_age: Annotated[timedelta, Option(unit="days", gt=0, le=_LONGEST_DAYS)] = timedelta(
         days=30

@@ -109,9 +109,18 @@ class FaultWorld:
         sandbox: Shared; the repository is its own.
         spark: The session.
         folder: For what is put aside.
+        has_base: Whether the mark is optimized: another one came before, and shorter rules since.
     """
 
-    def __init__(self, sandbox: Sandbox, spark: Any, folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        spark: Any,
+        folder: Path,
+        *,
+        has_base: bool = False,
+        **options: Any,
+    ) -> None:
         self.sandbox, self.spark, self.folder, self.options = sandbox, spark, folder, options
         self.faults = Faults(folder / "faults")
         self._seen: set[Any] = set()
@@ -122,6 +131,16 @@ class FaultWorld:
         self.faults.arm(0, "")
         run = self.open()
         holds.add(run, "audit", "address", HELD, who="ann@desk", why="a test")
+        if has_base:
+            self.options = {**options, "optimized": True}
+            self.faults.arm(0, "")
+            self.repository.rules(20, main=40)
+            mark_command(self.open(NOW - timedelta(seconds=1)))
+            self.repository.rules(7, main=10)
+            sandbox.clock.set(NOW - timedelta(days=2))
+            self.repository.upload("main", "a", b"committed since")
+            self.repository.commit("main")
+            sandbox.clock.set(NOW)
         self.before = self.repository.objects()
         self.put_aside(FRESH)
         self.faults.arm(0, "")

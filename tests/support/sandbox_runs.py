@@ -9,7 +9,8 @@ from spark_core.run import Environment, Run, RunOptions, open_run
 from spark_core.storage import StoreOptions
 from tests.support.clock import FakeClock
 
-SMALL = {"range_partitions": 2, "repository_cache": timedelta(0)}
+# Runs are full unless a test asks for others.
+SMALL = {"range_partitions": 2, "repository_cache": timedelta(0), "optimized": False}
 
 
 def environment(sandbox: Sandbox, spark, clock) -> Environment:

@@ -1,0 +1,116 @@
+"""When a call of an optimized mark fails, or what its base saved is damaged, nothing alive goes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from lakegc_dagster.sandbox import Sandbox
+from spark_core import lakegc_keys
+from spark_core.errors import LakegcError
+from spark_core.model import RunKey
+from spark_core.records import tables
+from spark_core.records.figures import ListedFigures
+from spark_core.run import Run
+from tests.support.damage import damages
+from tests.support.fault_world import (
+    FRESH,
+    NOW,
+    FaultWorld,
+    mark_command,
+    points,
+    rotated,
+    sweep_command,
+    try_all,
+)
+
+pytestmark = pytest.mark.spark
+
+BASE = RunKey.at(NOW - timedelta(seconds=1))
+
+
+@pytest.fixture(scope="module")
+def world(spark, tmp_path_factory):
+    """Build it once; a base was marked before the state that every point begins with."""
+    with Sandbox(tmp_path_factory.mktemp("failing")) as sandbox:
+        yield FaultWorld(sandbox, spark, tmp_path_factory.mktemp("aside"), has_base=True)
+
+
+def _base_of(run: Run) -> str | None:
+    base = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    return None if base is None else base.run
+
+
+def test_an_optimized_mark_that_fails_at_some_call_is_finished_by_another(world, record_property):
+    world.put_back(FRESH)
+    world.faults.arm(0, "")
+    mark_command(world.open())
+    assert _base_of(world.open()) == str(BASE)
+    try_all(world, FRESH, mark_command, rotated(world.mark_calls, 6), record_property)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(2 * 3_600)
+def test_an_optimized_mark_that_fails_at_any_call_is_finished_by_another(world, record_property):
+    try_all(world, FRESH, mark_command, points(world.mark_calls), record_property)
+
+
+@pytest.mark.parametrize(
+    "number", [1, pytest.param(40, marks=[pytest.mark.deep, pytest.mark.timeout(3_600)])]
+)
+def test_damage_of_what_a_base_saved_ends_in_a_full_mark_or_a_refusal(
+    world, number, record_property
+):
+    """Each file is damaged in so many ways; what is alive is read by nobody else afterwards."""
+    files = _saved_files(world)
+    assert len(files) >= 6
+    results: Counter[str] = Counter()
+    for name in files:
+        content = (world.folder / FRESH / name).read_bytes()
+        chosen = damages(content, number, seed=random.Random(name).randrange(10**6))
+        for damaged in [*chosen, None]:
+            world.put_back(FRESH)
+            world.opened = world._built_until
+            world.faults.arm(0, "")
+            file = world.root / name
+            if damaged is None:
+                file.unlink()
+            else:
+                file.write_bytes(damaged.data)
+            results[_outcome(world, name)] += 1
+    assert results["full"]
+    record_property("figures", f"damage of what a base saved: {dict(results)}")
+
+
+def _outcome(world: FaultWorld, name: str) -> str:
+    """Mark and sweep after damage, and say how it ended."""
+    try:
+        mark_command(world.open())
+    except LakegcError:
+        return "refused"
+    kind = "full" if _base_of(world.open()) is None else "not needed"
+    sweep_command(world.open())
+    found = world.repository.objects()
+    assert all(found.get(address) == data for address, data in world.end.items()), name
+    return kind
+
+
+def _saved_files(world: FaultWorld) -> list[str]:
+    """Return the files of the base that an optimized mark reads: keys in the namespace."""
+    folders = (
+        lakegc_keys.of_run(kind, BASE)
+        for kind in (
+            lakegc_keys.UNCOMMITTED,
+            lakegc_keys.COMMITS,
+            lakegc_keys.RANGES,
+            lakegc_keys.ADDRESSES,
+        )
+    )
+    found = []
+    for folder in folders:
+        where = world.folder / FRESH / folder
+        found += [f"{folder}{path.name}" for path in where.iterdir() if path.is_file()]
+    return sorted(name for name in found if "_report." not in name)
