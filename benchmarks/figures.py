@@ -33,6 +33,8 @@ _FIXED = {"range", "metarange", "branches", "commits", "diff", "objects", "statu
 # A finished step in the command's output without a terminal: `  namespace_slices   3,800 rows  32.2
 # kB  1.2 s`.
 _STEP = re.compile(r"^  (\w+) +([\d,]+) rows\b")
+# The folder of a table of lakegc in a key, and the kind of file: `part`, or what lies beside it.
+_PART_OF_A_TABLE = re.compile(r"([a-z]+)/run_id=[^/]+/([a-z_]+)-[^/]+$")
 # The unit in which a measure is shown.
 _SECONDS, _BYTES, _COUNT = "s", "MiB", ""
 
@@ -46,6 +48,7 @@ class SparkFigures:
         stages: Stages that ran.
         tasks: Tasks that ended.
         task_seconds: Time of all tasks on their executors.
+        shuffled: Records that tasks wrote for other tasks.
         widest: Tasks of the widest stages, widest first.
     """
 
@@ -53,6 +56,7 @@ class SparkFigures:
     stages: int = 0
     tasks: int = 0
     task_seconds: float = 0.0
+    shuffled: int = 0
     widest: list[int] = field(default_factory=list)
 
 
@@ -77,9 +81,11 @@ def read_event_log(lines: Iterable[str]) -> SparkFigures:
         elif kind == "SparkListenerTaskEnd":
             found.tasks += 1
             by_stage[event["Stage ID"]] += 1
-            found.task_seconds += (event.get("Task Metrics") or {}).get(
-                "Executor Run Time", 0
-            ) / 1000
+            task = event.get("Task Metrics") or {}
+            found.task_seconds += task.get("Executor Run Time", 0) / 1000
+            found.shuffled += task.get("Shuffle Write Metrics", {}).get(
+                "Shuffle Records Written", 0
+            )
     found.widest = sorted(by_stage.values(), reverse=True)[:5]
     return found
 
@@ -103,14 +109,18 @@ def route_of(method: str, url: str) -> str:
     return f"{method} /{'/'.join(shown)}"
 
 
-def read_requests(lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
+def read_requests(
+    lines: Iterable[str],
+) -> tuple[Counter[str], Counter[str], Counter[str]]:
     """Add up the requests that `hooks/sitecustomize.py` recorded.
 
     Returns:
-        Requests to the store by kind, and calls to the server by route.
+        Requests to the store by kind, calls to the server by route, and rows that were read from
+        lakegc's own tables, by folder and kind of file.
     """
     store: Counter[str] = Counter()
     server: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
     for line in lines:
         whom, _, rest = line.rstrip("\n").partition(" ")
         what, _, count = rest.rpartition(" ")
@@ -119,7 +129,10 @@ def read_requests(lines: Iterable[str]) -> tuple[Counter[str], Counter[str]]:
         elif whom == "server":
             method, _, url = what.partition("\t")
             server[route_of(method, url)] += int(count)
-    return store, server
+        elif whom == "rows":
+            found = _PART_OF_A_TABLE.search(what)
+            rows["other" if found is None else f"{found[1]}/{found[2]}"] += int(count)
+    return store, server, rows
 
 
 def store_log(lines: Iterable[str]) -> dict[str, int]:

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import runs
+from benchmarks.change import BASE_AGE
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.dump import dump_refs
@@ -44,6 +47,7 @@ class Shape:
         staged: Those of the `objects` that are staged.
         sizes: Number of different object sizes. Objects of one size may have the same content,
             which a mark must find out.
+        is_changed: Whether it was marked and swept earlier, and a hundredth of it changed since.
     """
 
     objects: int
@@ -53,6 +57,7 @@ class Shape:
     garbage: int
     staged: int
     sizes: int
+    is_changed: bool = False
 
     @classmethod
     def of(
@@ -62,6 +67,7 @@ class Shape:
         slices: int = 3,
         commits: int | None = None,
         branches: int | None = None,
+        is_changed: bool = False,
     ) -> Shape:
         """Return the shape for a number of objects.
 
@@ -79,6 +85,7 @@ class Shape:
             # The last objects, some of them garbage, have the sizes of the first. That costs a few
             # calls to the server, or to a store that gives checksums.
             sizes=objects - staged - _ALIKE,
+            is_changed=is_changed,
         )
 
 
@@ -106,12 +113,13 @@ def made(scratch: Path, shape: Shape) -> Made:
             return Made(directory, found["expired"])
     if directory.exists():
         shutil.rmtree(directory)
+    began = now - BASE_AGE if shape.is_changed else now
     retention_days = _STEP_DAYS * round(_RETAINED_SHARE * shape.commits)
     with Sandbox(directory) as sandbox:
         population = populate(
             sandbox,
             REPOSITORY,
-            now=now,
+            now=began,
             objects=shape.objects - shape.garbage - shape.staged,
             commits=shape.commits,
             branches=shape.branches,
@@ -131,9 +139,12 @@ def made(scratch: Path, shape: Shape) -> Made:
             for change in core.state.staged_from(repository.number, "main")
             if change.entry
         ]
+    expired = population.expired
+    if shape.is_changed:
+        expired = _changed(directory, began, shape)
     said = {
         "now": now.isoformat(),
-        "expired": population.expired,
+        "expired": expired,
         "retention_days": retention_days,
         "dump": {
             "commits_meta_range_id": dump.commits_metarange_id,
@@ -151,7 +162,21 @@ def made(scratch: Path, shape: Shape) -> Made:
         ],
     }
     (directory / _MADE).write_text(json.dumps(said))
-    return Made(directory, population.expired)
+    return Made(directory, expired)
+
+
+def _changed(directory: Path, began: datetime, shape: Shape) -> int:
+    """Make the base and the change; return how many objects a mark must find then."""
+    asked = ["--at", began.isoformat(), "--objects", str(shape.objects)]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.change", str(directory), *asked],
+        env={**os.environ, "PYTHONPATH": str(runs.ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    expired: int = json.loads(done.stdout.splitlines()[-1])["expired"]
+    return expired
 
 
 def told(found: Made) -> dict[str, Any]:
@@ -197,6 +222,7 @@ def served(found: Made, scratch: Path, *, latency_ms: float) -> Iterator[runs.Se
                 server=endpoint.removeprefix("http://"),
                 beside={"server": pid},
                 expired=found.expired,
+                read=lambda key: (directory / "blockstore" / REPOSITORY / key).read_bytes(),
             )
     finally:
         shutil.rmtree(directory)

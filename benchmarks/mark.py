@@ -4,6 +4,7 @@
     python -m benchmarks.mark --objects 105000 --commits 1000 --commits 10000 --runs 0
     python -m benchmarks.mark --checkout before=../lakegc-before --checkout now=.  # two versions
     python -m benchmarks.mark --store s3://bench/lakegc --server http://127.0.0.1:8000 --slices 3
+    python -m benchmarks.mark --optimized     # a hundredth changed since a mark: full and optimized
     python -m benchmarks.mark --latency-s3 40 --latency-api 15 --json now.json --compare before.json
 
 The first run of each version counts the work of Spark and the requests to store and server, and
@@ -16,24 +17,33 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
-from benchmarks import local, remote, runs
+from benchmarks import local, optimized, remote, runs
 
 
 def main() -> None:
     """Measure, print, store and compare."""
     asked = _arguments()
+    usual_objects, usual_slices = ([135_000], 100) if asked.optimized else ([300, 105_000], 3)
     with runs.measuring(asked) as measurement:
         for objects, slices, commits, branches in product(
-            asked.objects or [300, 105_000],
-            asked.slices or [3],
+            asked.objects or usual_objects,
+            asked.slices or [usual_slices],
             asked.commits or [None],
             asked.branches or [None],
         ):
-            shape = local.Shape.of(objects, slices=slices, commits=commits, branches=branches)
+            shape = local.Shape.of(
+                objects,
+                slices=slices,
+                commits=commits,
+                branches=branches,
+                is_changed=asked.optimized,
+            )
             where = " on a remote store" if asked.store else ""
             name = (
                 f"{objects:,} objects in {slices} slices, {shape.commits:,} commits and "
@@ -47,7 +57,27 @@ def main() -> None:
             measurement.console.print(
                 f"\n{name}: {found.expired:,} to go (made in {time.monotonic() - began:.0f} s)"
             )
-            measurement.case(name, shape, serve)
+            found_by = measurement.case(name, shape, serve)
+            if asked.optimized:
+                _compare(measurement, name, found_by)
+
+
+def _compare(measurement: runs.Measurement, name: str, found: dict[str, Any]) -> None:
+    """Compare the optimized mark of a case with the full one, and show each measure's bar."""
+    full, changed = (found[label]["mark"] for label in (optimized.FULL, optimized.OPTIMIZED))
+    optimized.require_optimized(changed[0])
+    little = local.made(measurement.scratch, local.Shape.of(optimized.LITTLE))
+    serve = partial(local.served, little, measurement.scratch, latency_ms=0.0)
+    measurement.console.print(f"\nmark of {optimized.LITTLE} objects, and Spark's start")
+    fixed = measurement.runs(serve, optimized.checkouts()[:1])[optimized.FULL]["mark"]
+    compared = optimized.measures(
+        full,
+        changed,
+        start=optimized.spark_start(measurement.scratch),
+        little=optimized.cpu_of(fixed),
+    )
+    measurement.console.print(optimized.table(f"{name}: full and optimized", compared))
+    measurement.keep({"optimized": {name: [asdict(one) for one in compared]}})
 
 
 def _local(asked: argparse.Namespace, found: local.Made, scratch: Path) -> runs.Serve:
@@ -84,6 +114,13 @@ def _arguments() -> argparse.Namespace:
             action="append",
             help=f"{what} of a repository ({usual} from 10,000 objects on); may be repeated",
         )
+    add(
+        "--optimized",
+        action="store_true",
+        help="compare an optimized mark with a full one, where a hundredth of the objects and "
+        "three commits changed since a mark and its sweep (135,000 objects in 100 slices, of "
+        "which the sweep takes a quarter)",
+    )
     add("--store", metavar="s3://BUCKET/PREFIX", help="a remote store instead of local files")
     add("--server", metavar="URL", help="the lakeFS server of that store")
     add(
@@ -94,6 +131,10 @@ def _arguments() -> argparse.Namespace:
     )
     runs.add_arguments(parser, runs=3)
     asked = parser.parse_args()
+    if asked.optimized:
+        if asked.checkout or asked.sweep or asked.store:
+            parser.error("--optimized goes without --checkout, --sweep and --store")
+        asked.checkout = optimized.checkouts()
     if bool(asked.store) != bool(asked.server):
         parser.error("--store and --server go together")
     return asked

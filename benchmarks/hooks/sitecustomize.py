@@ -4,8 +4,9 @@ Python imports a module of this name by itself when its folder is on PYTHONPATH.
 change the results of lakegc. It works with any version that counts its requests to the store in
 `ObjectStore.requests`.
 
-LAKEGC_BENCH_REQUESTS   folder; each process appends `store KIND COUNT` and `server ROUTE 1` to its
-                        own file there
+LAKEGC_BENCH_REQUESTS   folder; each process appends `store KIND COUNT`, `server ROUTE 1` and, for
+                        rows that it reads from lakegc's own tables, `rows KEY COUNT` to its own
+                        file there
 LAKEGC_BENCH_SERVER     host:port of the server
 LAKEGC_BENCH_STORE_MS   delay before each request to the store
 LAKEGC_BENCH_SERVER_MS  delay before each call to the server
@@ -24,6 +25,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -73,6 +75,18 @@ def _watch_stores(contract: ModuleType) -> None:
     contract.ObjectStore.__init__ = make_watched
 
 
+def _watch_tables(reading: Any) -> None:
+    read = reading.read_part
+
+    @wraps(read)
+    def read_part(store: Any, schema: Any, part: Any) -> Any:
+        for batch in read(store, schema, part):
+            _note(f"rows {part.key} {batch.num_rows}\n")
+            yield batch
+
+    reading.read_part = read_part
+
+
 def _watch_server(connection: ModuleType) -> None:
     send = connection.HTTPConnection.request
 
@@ -94,6 +108,7 @@ def _put_plan_in_place(_local: ModuleType) -> None:
 
 _WATCHED: dict[str, Callable[[ModuleType], None]] = {
     "spark_core.storage.contract": _watch_stores,
+    "spark_core.records.reading": _watch_tables,
     "urllib3.connection": _watch_server,
     **({"spark_core.storage.local": _put_plan_in_place} if _PLAN else {}),
 }

@@ -44,22 +44,38 @@ class Population:
     expired: int
 
 
-class _Writer:
+class SparseWriter:
     """Writes objects as sparse files, no two with the same content.
 
     The first object of a size is all zeros; each further one ends in its own number. Sizes grow by
     one byte at a time, so each checksum of zeros continues the one before.
+
+    Args:
+        core: The sandbox.
+        repository: The repository.
+        ids: Gives the addresses.
+        sizes: Number of different object sizes; None for as many as objects.
+        smallest_bytes: Size of the first object.
+
+    Attributes:
+        written: Objects that were written.
     """
 
     def __init__(
-        self, core: Core, repository: RepositoryRecord, ids: IdSource, sizes: int | None
+        self,
+        core: Core,
+        repository: RepositoryRecord,
+        ids: IdSource,
+        sizes: int | None = None,
+        smallest_bytes: int = _SMALLEST_BYTES,
     ) -> None:
         self._core = core
         self._ids = ids
         self._sizes = sizes
+        self._smallest_bytes = smallest_bytes
         self._directory = core.blockstore.directory(repository.storage_namespace)
         self._made: set[Path] = set()
-        self._zeros = hashlib.md5(bytes(_SMALLEST_BYTES - 1), usedforsecurity=False)
+        self._zeros = hashlib.md5(bytes(smallest_bytes - 1), usedforsecurity=False)
         self.written = 0
 
     def write(self, path: str) -> Entry:
@@ -67,7 +83,7 @@ class _Writer:
         now = self._core.now()
         address = self._ids.object_address()
         repeated, number = divmod(self.written, self._sizes) if self._sizes else (0, self.written)
-        size = _SMALLEST_BYTES + number
+        size = self._smallest_bytes + number
         end = repeated.to_bytes(_END_BYTES) if repeated else b""
         self.written += 1
         file = self._directory / address
@@ -152,7 +168,9 @@ def populate(
     with core.lock, core.state.transaction():
         with sandbox.clock.at(now - timedelta(days=days)):
             repository = repositories.create(core, repository_id, f"local://{repository_id}")
-        writer = _Writer(core, repository, _ids(core, objects + garbage + staged, slices), sizes)
+        writer = SparseWriter(
+            core, repository, _ids(core, objects + garbage + staged, slices), sizes
+        )
         ages = [timedelta(days=days / commits) * (commits - n - 0.5) for n in range(commits)]
         batches = zip(ages, _batches(objects, commits, hot), strict=True)
         made = _commit_all(sandbox, repository, writer, now, batches)
@@ -211,7 +229,7 @@ def _batches(objects: int, commits: int, hot: int) -> list[list[str]]:
 def _commit_all(
     sandbox: Sandbox,
     repository: RepositoryRecord,
-    writer: _Writer,
+    writer: SparseWriter,
     now: datetime,
     batches: Iterable[tuple[timedelta, Sequence[str]]],
 ) -> list[CommitRecord]:
@@ -229,7 +247,7 @@ def _commit_all(
     return made
 
 
-def _written(writer: _Writer, paths: Sequence[str]) -> list[StagedChange]:
+def _written(writer: SparseWriter, paths: Sequence[str]) -> list[StagedChange]:
     return [StagedChange(path.encode(), writer.write(path)) for path in paths]
 
 

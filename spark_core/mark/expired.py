@@ -98,7 +98,8 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     listing = of_mark(run, mark.slices, mark.committed)
-    before = last_saved(run) if saves(run) else None
+    # Only a full run is compared with those before it.
+    before = last_saved(run) if saves(run) and listing.comparable is None else None
 
     def write() -> tuple[Decided, Decided, dict[str, Any]]:
         decided = fates.decide(
@@ -126,7 +127,7 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if by_policy is not None and of_policy is not None:
             more["policy"] = by_policy.figures(*of_policy.sums.total)
             left.merge(of_policy)
-        if listing.comparable is None and before is not None:
+        if before is not None:
             expired = writing.parts_of(left.receipts)
             more["audit"] = audit(run, before, mark.uncommitted, mark.committed, expired)
         return decided, left, {**more, **explained.figures}

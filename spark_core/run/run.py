@@ -144,6 +144,7 @@ class Run:
         base: Key of the run that an optimized one is to begin from; None for the last one.
         known: Tables that this process has stored, and tables of marks that it has read, by the key
             of their manifests.
+        documents: Documents of earlier runs that this process has read, by their keys.
         unused: Folders of tables that were empty when this process began the run -> whether it has
             begun the table. A folder leaves this mapping when its table is begun again, or stored.
     """
@@ -160,6 +161,7 @@ class Run:
     full: bool = False
     base: RunKey | None = None
     known: dict[str, StoredTable] = field(default_factory=dict, compare=False, repr=False)
+    documents: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     unused: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -10,7 +10,13 @@ from benchmarks import figures
 
 
 def test_jobs_stages_and_tasks_are_counted_in_an_event_log_that_broke_off():
-    task = {"Event": "SparkListenerTaskEnd", "Task Metrics": {"Executor Run Time": 1500}}
+    task = {
+        "Event": "SparkListenerTaskEnd",
+        "Task Metrics": {
+            "Executor Run Time": 1500,
+            "Shuffle Write Metrics": {"Shuffle Records Written": 7},
+        },
+    }
     events = [
         {"Event": "SparkListenerApplicationStart"},
         {"Event": "SparkListenerJobStart", "Job ID": 0},
@@ -23,19 +29,24 @@ def test_jobs_stages_and_tasks_are_counted_in_an_event_log_that_broke_off():
     found = figures.read_event_log([*map(json.dumps, events), '{"Event": "SparkListenerJobSt'])
     assert (found.jobs, found.stages, found.tasks) == (2, 1, 3)
     assert found.task_seconds == 3.0
+    assert found.shuffled == 14
     assert found.widest == [2, 1]
 
 
 def test_what_processes_noted_is_added_up_by_kind_and_route():
-    store, server = figures.read_requests(
+    store, server, rows = figures.read_requests(
         [
             "store read 1\n",
             "store read 1\n",
             "store delete 1000\n",
             "server GET\t/api/v1/repositories/docs/branches/main/diff?amount=1000 1\n",
             "server GET\t/api/v1/repositories/docs/branches/dev/diff 1\n",
+            "rows _lakefs/retention/gc/slices/run_id=2/part-00000-000-0a.parquet 20\n",
+            "rows _lakefs/retention/gc/slices/run_id=1/part-00001-000-0b.parquet 3\n",
+            "rows _lakefs/retention/gc/ranges/run_id=1/_sketches-00000-000-0.parquet 4\n",
         ]
     )
+    assert rows == {"slices/part": 23, "ranges/_sketches": 4}
     assert store == {"read": 2, "delete": 1000}
     assert server == {"GET /repositories/*/branches/*/diff": 2}
 

@@ -35,6 +35,15 @@ class Answer(http.server.BaseHTTPRequestHandler):
 server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 os.environ["LAKEGC_BENCH_SERVER"] = f"127.0.0.1:{server.server_port}"
+import pyarrow as pa
+from spark_core import schemas
+from spark_core.records import reading, writing
+schema = schemas.MISSING_ADDRESSES
+rows = pa.table({"address": ["data/x", "data/y"]}, schema=schema)
+folder = "_lakefs/retention/gc/missing/run_id=1/"
+target = writing.Target(store, folder, writing.new_attempt(), schema)
+part = writing.write_parts(target, 0, iter(rows.to_batches())).parts[0]
+assert [batch.num_rows for batch in reading.read_part(store, schema, part)] == [2]
 import sitecustomize
 sitecustomize._SERVER = os.environ["LAKEGC_BENCH_SERVER"]
 urllib3.PoolManager().request("GET", f"http://{sitecustomize._SERVER}/api/v1/repositories/bench")
@@ -58,9 +67,10 @@ def test_requests_of_a_process_and_of_its_forks_are_noted(tmp_path):
         timeout=120,
     )
     files = list(noted.glob("*.requests"))
-    store, server = figures.read_requests(
+    store, server, rows = figures.read_requests(
         line for file in files for line in file.read_text().splitlines()
     )
     assert len(files) == 2
-    assert store == {"put": 1, "read": 2}
+    assert store == {"put": 2, "read": 3}
+    assert rows == {"missing/part": 2}
     assert server == {"GET /repositories/*": 1}

@@ -73,7 +73,7 @@ class Base:
         Raises:
             ChainError: If it is another one than it saved, or was pruned.
         """
-        found = reading.load_table(self.run.store, spec, self.key)
+        found = _load(self.run, spec, self.key)
         if found.manifest.sha256 != self.saved.tables.get(spec.name):
             raise ChainError(
                 f"{spec.name} of run {self.key} was made again since run {self.run.key} was begun "
@@ -88,7 +88,7 @@ class Base:
         Raises:
             ChainError: If it is not the table that names what it saved.
         """
-        found = reading.load_table(self.run.store, tables.EXPIRED_ADDRESSES, self.key)
+        found = _load(self.run, tables.EXPIRED_ADDRESSES, self.key)
         if ExpiredFigures.of(found.manifest).saved != self.saved.digest:
             raise ChainError(f"the expired addresses of run {self.key} were made again", FULL)
         return found
@@ -192,7 +192,7 @@ def of(run: Run) -> Base | None:
     if figures is None:
         return None
     key = RunKey.parse(figures.run)
-    saved = saved_information.load(run.store, key)
+    saved = _saved(run, key)
     if saved.digest != figures.saved:
         raise ChainError(
             f"what run {key} saved was changed since run {run.key} began from it", FULL
@@ -276,7 +276,7 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     named = ExpiredFigures.of(expired.manifest).saved
     if named is None:
         raise ValueError("it saved nothing")
-    saved = saved_information.load(run.store, key)
+    saved = _saved(run, key)
     if saved.digest != named:
         raise ValueError("what it saved is not what its verdict names")
     commits = CommitsFigures.of(_named(run, verdict, tables.RETAINED_COMMITS, key).manifest)
@@ -312,8 +312,25 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     return base
 
 
+def _load(run: Run, spec: TableSpec, key: RunKey) -> StoredTable:
+    """Read the manifest of a base's table; a process reads it once, and the caller compares it."""
+    where = tables.manifest_key(spec, key)
+    if where not in run.known:
+        run.known[where] = reading.load_table(run.store, spec, key)
+    return run.known[where]
+
+
+def _saved(run: Run, key: RunKey) -> Saved:
+    """Read what a base saved; a process reads it once, and the caller compares it."""
+    where = lakegc_keys.saved_key(key)
+    if where not in run.documents:
+        run.documents[where] = saved_information.load(run.store, key)
+    found: Saved = run.documents[where]
+    return found
+
+
 def _named(run: Run, verdict: Verdict, spec: TableSpec, key: RunKey) -> StoredTable:
-    found = reading.load_table(run.store, spec, key)
+    found = _load(run, spec, key)
     if found.manifest.sha256 != verdict.tables[spec.name]["manifest"]:
         raise VerdictError(f"its {spec.name} is not the one that its verdict names", FULL)
     return found

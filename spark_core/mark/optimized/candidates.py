@@ -22,6 +22,7 @@ from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark.optimized.base import FULL, Base
 from spark_core.records import reading, tables
+from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -50,11 +51,13 @@ class Candidates:
 
     Attributes:
         listed: Hashes of objects of newer slices, sorted.
+        sizes: Their sizes, in the same order.
         others: Columns of `CANDIDATES`; their slices are not listed.
         counts: Number by source.
     """
 
     listed: Any
+    sizes: Any
     others: pa.Table
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -66,8 +69,10 @@ class Candidates:
     def without(self, alive: Any) -> Candidates:
         """Leave out those with one of some hashes."""
         others = ~np.isin(_numbers(self.others["address_hash"]), alive)
+        listed = ~np.isin(self.listed, alive)
         return Candidates(
-            self.listed[~np.isin(self.listed, alive)],
+            self.listed[listed],
+            self.sizes[listed],
             self.others.filter(pa.array(others)),
             self.counts,
         )
@@ -85,7 +90,7 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
         UnsafePlanError: If so many objects changed that a full run is due.
     """
     slices, staged = run.load(tables.NAMESPACE_SLICES), run.load(tables.UNCOMMITTED_ADDRESSES)
-    listed = _listed(slices)
+    listed, sizes = _listed(slices)
     unstaged = _unstaged(run, base, staged)
     carried = _carried(run, base)
     lost = pa.array(lost_at(base), pa.string())
@@ -104,6 +109,7 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
         )
     found = Candidates(
         listed,
+        sizes,
         others,
         {
             "candidates": len(listed) + others.num_rows,
@@ -152,13 +158,16 @@ def _among(store: ObjectStore, hashes: Any, _number: int, part: tuple[Part, pa.S
     return np.unique(np.concatenate(found))
 
 
-def _listed(slices: StoredTable) -> Any:
-    """Return the hashes of the candidates of a listing, sorted, each once."""
-    found = [np.empty(0, np.int64)]
-    for batch in slices.batches(["standing", "address_hash"]):
+def _listed(slices: StoredTable) -> tuple[Any, Any]:
+    """Return the hashes of the candidates of a listing, sorted, and their sizes."""
+    hashes, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for batch in slices.batches(["standing", "address_hash", "size_bytes"]):
         chosen = batch.filter(pc.equal(batch.column("standing"), rule.CANDIDATE))
-        found.append(_numbers(chosen.column("address_hash")))
-    return np.unique(np.concatenate(found))
+        hashes.append(_numbers(chosen.column("address_hash")))
+        sizes.append(_numbers(chosen.column("size_bytes")))
+    found = np.concatenate(hashes)
+    order = np.argsort(found, kind="stable")
+    return found[order], np.concatenate(sizes)[order]
 
 
 def _unstaged(run: Run, base: Base, staged: StoredTable) -> pa.Table:
@@ -185,6 +194,10 @@ def _carried(run: Run, base: Base) -> pa.Table:
     except ChainError:
         named = _addresses(run, expired.manifest.parts, schemas.EXPIRED_ADDRESSES)
     else:
+        figures = DeletionFigures.of(report.manifest)
+        went = (figures.deleted_objects or 0) + figures.already_gone_objects
+        if went == report.manifest.rows:
+            return kept
         gone = pa.array(["deleted", "already_gone"])
         named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)
     return pa.concat_tables([kept, named])

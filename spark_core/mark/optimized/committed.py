@@ -258,7 +258,7 @@ class _Reading:
         """
         known, read = self.change.known, _ids(self.read)
         unread = {name for name, one in known.items() if one.is_head} - read
-        sizes = np.concatenate([_sizes_of(self.run, left.listed), _candidate_sizes(found)])
+        sizes = np.concatenate([left.sizes, _candidate_sizes(found)])
         if not unread or not len(sizes):
             return set()
         lost = hashed(pa.array(lost_at(self.base), pa.string())).to_numpy()
@@ -413,16 +413,6 @@ def _is_elsewhere(base: Base, batch: pa.RecordBatch) -> pa.BooleanArray:
 
 def _hashed_parts(parts: Sequence[Part]) -> list[tuple[Part, pa.Schema]]:
     return [(part, schemas.COMMITTED_ADDRESSES) for part in parts]
-
-
-def _sizes_of(run: Run, hashes: Any) -> Any:
-    """Return the sizes of listed objects."""
-    found = [np.empty(0, np.int64)]
-    columns = ["address_hash", "size_bytes"]
-    for batch in run.load(tables.NAMESPACE_SLICES).batches(columns) if len(hashes) else ():
-        chosen = np.isin(batch.column("address_hash").to_numpy(), hashes)
-        found.append(batch.column("size_bytes").to_numpy()[chosen])
-    return np.unique(np.concatenate(found))
 
 
 def _candidate_sizes(found: pa.Table) -> Any:
