@@ -1,0 +1,55 @@
+"""Losses of optimized runs in what they had not read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import gc
+from spark_core.records.figures import ListedFigures
+from spark_core.sweep import quarantine
+from spark_core.upkeep import prune_own_tables
+from tests.support.hidden_entries import HidingPlace
+from tests.support.pipeline import Marked, sweep_only
+
+pytestmark = pytest.mark.spark
+
+OPTIMIZED: dict[str, Any] = {"optimized": True}
+
+
+@pytest.fixture
+def place(sandbox: Any, spark: Any) -> HidingPlace:
+    place = HidingPlace(sandbox, spark)
+    keep_for(place, 10)
+    return place
+
+
+def keep_for(place: HidingPlace, days: int) -> None:
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(days, {}))
+
+
+def is_optimized(marked: Marked) -> bool:
+    return ListedFigures.of(marked.tables.slices.manifest).base is not None
+
+
+def test_54_a_purge_asked_a_mark_that_had_not_read_every_range(place: HidingPlace) -> None:
+    aside: dict[str, Any] = {"quarantine": True, "quarantine_days": 5, **OPTIMIZED}
+    old = place.committed(50, "p", b"first")
+    place.committed(40, "p", b"second")
+    first, _ = place.mark(20, **aside)
+    assert sweep_only(first) == {old: "deleted"}
+    # Longer rules bring the commit back; its object is still in quarantine.
+    keep_for(place, 100)
+    place.mark(15, **aside)
+    run, marked = place.mark(10, **aside)
+    assert is_optimized(marked)
+    house = prune_own_tables.keep_house(run)
+    assert "the next full run purges them" in house.words
+    assert run.store.exists(quarantine.key_of(first.key, old))
+    # The next full run sees that it is needed, and lets it lie.
+    run, marked = place.mark(9, **{**aside, "optimized": False})
+    assert not is_optimized(marked)
+    assert "1 objects stay in quarantine" in prune_own_tables.keep_house(run).words
+    assert run.store.exists(quarantine.key_of(first.key, old))
