@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakegc_dagster.sandbox import gc
 from spark_core.records.figures import ListedFigures
+from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.upkeep import prune_own_tables
 from tests.support.hidden_entries import HidingPlace
-from tests.support.pipeline import Marked, sweep_only
+from tests.support.pipeline import Marked, mark_and_conclude, sweep_only
+from tests.support.telling_store import TellingStore
 
 pytestmark = pytest.mark.spark
 
@@ -53,3 +56,26 @@ def test_54_a_purge_asked_a_mark_that_had_not_read_every_range(place: HidingPlac
     assert not is_optimized(marked)
     assert "1 objects stay in quarantine" in prune_own_tables.keep_house(run).words
     assert run.store.exists(quarantine.key_of(first.key, old))
+
+
+def test_47_a_checksum_that_a_client_said_was_believed(place: HidingPlace) -> None:
+    said = place.write(50, b"the content", signed=False)
+    place.stage(50, "a", said, size=11, checksum="c" * 32)
+    place.commit(50)
+    for path in ("q", "r"):
+        place.committed(49, path, b"as long, " + path.encode() * 2)
+    assert mark_telling(place, 20)[1].expired.manifest.rows == 0
+    hidden = place.copy(16, "a", "a")
+    run, marked = mark_telling(place, 10)
+    assert is_optimized(marked)
+    assert hidden not in marked.addresses(run)
+    assert sweep_only(run) == {}
+    assert place.reads("a") == hidden
+
+
+def mark_telling(place: HidingPlace, days: float) -> tuple[Run, Marked]:
+    run = place.run(days, max_expired_share=1, **OPTIMIZED)
+    run = replace(run, store=TellingStore(run.store.namespace, run.store.options))
+    marked, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    return run, marked
