@@ -79,3 +79,15 @@ def mark_telling(place: HidingPlace, days: float) -> tuple[Run, Marked]:
     marked, verdict, _ = mark_and_conclude(run)
     assert verdict.passed
     return run, marked
+
+
+def test_47_an_old_object_got_an_entry_with_another_size(place: HidingPlace) -> None:
+    old = place.committed(50, "z", b"five.")
+    place.mark(20, **OPTIMIZED)
+    place.stage(18, "a", old, size=9, checksum="said")
+    place.commit(18)
+    hidden = place.copy(16, "a", "a")
+    run, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    assert hidden not in marked.addresses(run)
+    assert place.reads("a") == hidden
