@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import gc
-from spark_core.records.figures import ListedFigures
+from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.upkeep import prune_own_tables
@@ -91,3 +91,24 @@ def test_47_an_old_object_got_an_entry_with_another_size(place: HidingPlace) -> 
     assert is_optimized(marked)
     assert hidden not in marked.addresses(run)
     assert place.reads("a") == hidden
+
+
+def test_47_an_object_that_came_back_was_listed_and_looked_up_and_counted_twice(
+    place: HidingPlace,
+) -> None:
+    place.committed(51, "q", b"beside it")
+    # Of a sharded name, whose slices are always listed.
+    usual = place.write(50, b"same", signed=False)
+    sharded = usual.replace("data/", "data/!ab/c1/")
+    content = place.file(usual).read_bytes()
+    place.lose(usual)
+    place.stage(50, "p", sharded, size=4, checksum="said")
+    place.commit(50)
+    place.mark(20, **OPTIMIZED)
+    place.committed(15, "new", b"newer")
+    place.file(sharded).parent.mkdir(parents=True)
+    place.file(sharded).write_bytes(content)
+    place.date(sharded, 50)
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    assert ExpiredFigures.of(marked.expired.manifest).fates == {"committed": (2, 9)}

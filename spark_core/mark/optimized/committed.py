@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
-from spark_core.addresses.namespace import slice_batch
+from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark import explanations
 from spark_core.mark.commits import tables_prefix
@@ -140,7 +140,8 @@ class _Reading:
         new_parts = [part for part in self._parts() if part not in before]
         left = left.without(among(run, _hashed_parts(new_parts), left.hashes))
         # Each of these addresses was compared with all retained ranges, or is in one that came.
-        asked = _Asked.of(left, came.unknown(answer.named), lost_at(self.base))
+        lost = [name for name in lost_at(self.base) if not self.base.lists(slice_of(name))]
+        asked = _Asked.of(left, came.unknown(answer.named), lost)
         found, manifest = self._look_up(asked, commits)
         hiding = self._hiding(ranges, left, found)
         self._read(change.stayed(hiding), known)
