@@ -15,6 +15,7 @@ from spark_core import lakegc_keys, report, sweep
 from spark_core.checks import verdict
 from spark_core.errors import LakegcError, LeaseHeldError, LeaseLostError, sentences
 from spark_core.lock import lease
+from spark_core.mark.optimized import base
 from spark_core.model import RunKey
 from spark_core.phases import keeping_house, phase
 from spark_core.records import tables
@@ -163,6 +164,7 @@ def prune(run: Run, done: Pruned) -> None:
       reports and answers of `what-if`, which are made anew for readers, do not count;
     - whose sweep did not end;
     - that has objects in quarantine;
+    - that saved what the optimized run after this one needs;
     - whose report cannot be made before its tables go.
 
     A namespace that somebody else collects is left for the next time.
@@ -176,8 +178,11 @@ def prune(run: Run, done: Pruned) -> None:
     """
     files, quarantined = _by_run(run.store), _quarantined(run.store)
     old = sorted(files, reverse=True)[run.options.keep_runs :]
+    needed = base.needed_runs(run) if old else frozenset[RunKey]()
     kept = {
-        key: why for key in old if (why := _why_kept(run, key, files[key], quarantined)) is not None
+        key: why
+        for key in old
+        if (why := _why_kept(run, key, files[key], quarantined, needed)) is not None
     }
     chosen = [key for key in old if key not in kept and files[key].parts]
     done.kept.update((str(key), why) for key, why in kept.items() if files[key].parts)
@@ -453,10 +458,14 @@ def _quarantined(store: ObjectStore) -> set[RunKey]:
     }
 
 
-def _why_kept(run: Run, key: RunKey, files: _Files, quarantined: set[RunKey]) -> str | None:
+def _why_kept(
+    run: Run, key: RunKey, files: _Files, quarantined: set[RunKey], needed: frozenset[RunKey]
+) -> str | None:
     """Say why an old run's tables stay; None if they may go."""
     if key == run.key:
         return "it is this run"
+    if key in needed:
+        return "an optimized run begins from what it saved"
     if files.newest is None or run.now() - files.newest < run.options.max_mark_age:
         return f"something of it was written less than {run.options.max_mark_age} ago"
     if not files.ended(tables.manifest_key(DELETION_REPORT, key)):

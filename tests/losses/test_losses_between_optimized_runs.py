@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import gc
+from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
@@ -112,3 +113,35 @@ def test_47_an_object_that_came_back_was_listed_and_looked_up_and_counted_twice(
     _, marked = place.mark(10, **OPTIMIZED)
     assert is_optimized(marked)
     assert ExpiredFigures.of(marked.expired.manifest).fates == {"committed": (2, 9)}
+
+
+def test_54_what_an_older_run_sketched_was_pruned(place: HidingPlace) -> None:
+    few: dict[str, Any] = {"keep_runs": 1, **OPTIMIZED}
+    kept = place.committed(50, "p")
+    place.mark(20, **few)
+    place.committed(18, "q", b"more")
+    place.mark(15, **few)
+    place.committed(14, "r", b"even more")
+    run, _ = place.mark(12, **few)
+    for batch in run.store.list("_lakefs/retention/"):
+        for key in batch.column("key").to_pylist():
+            place.date(key, 20)
+    sweep_only(run)
+    assert prune_own_tables.keep_house(run).problem is None
+    run, marked = place.mark(10, **few)
+    assert is_optimized(marked)
+    assert kept not in marked.addresses(run)
+
+
+def test_54_sketches_of_an_older_run_are_gone(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    first, _ = place.mark(20, **OPTIMIZED)
+    place.committed(18, "q", b"more")
+    place.mark(15, **OPTIMIZED)
+    ranges = tables.folder(tables.RETAINED_RANGES, first.key)
+    first.store.delete(
+        [key for batch in first.store.list(ranges) for key in batch.column("key").to_pylist()]
+    )
+    _, marked = place.mark(10, **OPTIMIZED)
+    why = ListedFigures.of(marked.tables.slices.manifest).why_full
+    assert "its tables were pruned" in str(why)

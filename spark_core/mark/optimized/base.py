@@ -200,6 +200,20 @@ def of(run: Run) -> Base | None:
     return Base(key, figures, saved, run)
 
 
+def needed_runs(run: Run) -> frozenset[RunKey]:
+    """Return the runs with sketches of ranges that the run retained, for those that begin from it.
+
+    Raises:
+        CorruptTableError: If the manifest of its ranges cannot be read.
+    """
+    try:
+        ranges = reading.load_table(run.store, tables.RETAINED_RANGES, run.key)
+    except ChainError:
+        return frozenset()  # none can begin from it
+    found = (lakegc_keys.run_of(part.key) for part in ranges.manifest.beside)
+    return frozenset(key for key in found if key is not None)
+
+
 def saves(run: Run) -> bool:
     """Say whether an optimized run may begin from a run of this kind."""
     return run.options.optimized and not _special(run)
@@ -307,7 +321,9 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     ):
         table = expired if spec is tables.EXPIRED_ADDRESSES else base.table(spec)
         parts = (*table.manifest.parts, *table.manifest.beside)
-        if parts and not run.store.exists(parts[0].key):
+        # Sketches lie where they were made. The first file of each run goes first.
+        first = {lakegc_keys.run_of(part.key): part.key for part in reversed(parts)}
+        if not all(map(run.store.exists, first.values())):
             raise ValueError("its tables were pruned")
     return base
 
