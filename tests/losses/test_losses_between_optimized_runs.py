@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import gc
+from spark_core import graveler
+from spark_core.errors import ChainError
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
 from spark_core.upkeep import prune_own_tables
 from tests.support.hidden_entries import HidingPlace
-from tests.support.pipeline import Marked, mark_and_conclude, sweep_only
+from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
 from tests.support.telling_store import TellingStore
 
 pytestmark = pytest.mark.spark
@@ -145,3 +147,28 @@ def test_54_sketches_of_an_older_run_are_gone(place: HidingPlace) -> None:
     _, marked = place.mark(10, **OPTIMIZED)
     why = ListedFigures.of(marked.tables.slices.manifest).why_full
     assert "its tables were pruned" in str(why)
+
+
+@pytest.mark.parametrize("what", ["metarange", "range"])
+def test_54_a_table_of_an_expired_commit_was_lost(place: HidingPlace, what: str) -> None:
+    place.committed(50, "p")
+    before = place.commit(49, allow_empty=True)
+    gone = place.metarange(before)
+    place.committed(24, "p", b"other")
+    place.mark(20, **OPTIMIZED)
+    if what == "metarange":
+        place.lose(gone)
+    else:
+        name = next(iter(metarange_ranges(place, gone)))
+        place.lose(f"_lakefs/{name}")
+    with pytest.raises(ChainError) as refusal:
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "--full" in str(refusal.value)
+    mark_and_conclude(replace(place.run(9, **OPTIMIZED), full=True))
+
+
+def metarange_ranges(place: HidingPlace, key: str) -> list[str]:
+    found = graveler.read_metarange(
+        place.file(key).read_bytes(), name=key, expected_id=key.removeprefix("_lakefs/")
+    )
+    return found.column("range_id").to_pylist()

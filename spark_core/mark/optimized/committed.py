@@ -47,7 +47,7 @@ from spark_core.mark.optimized.candidates import (
     candidates_of,
     lost_at,
 )
-from spark_core.mark.optimized.change import Change, change_since
+from spark_core.mark.optimized.change import Change, change_since, of_expired_commits
 from spark_core.mark.optimized.lookups import look_up
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
@@ -197,12 +197,13 @@ class _Reading:
         Beside the table lie their entries' paths, for the words of the report.
         """
         left = self.change.left
-        receipts = run_tasks(
-            lambda: self.run.spark,
-            tasks_of(left, self.run.options.range_partitions),
-            partial(_read_left, self.reader, self.targets.beside, came.hashes),
-            is_small=_is_small(left),
-        )
+        with of_expired_commits(self.base):
+            receipts = run_tasks(
+                lambda: self.run.spark,
+                tasks_of(left, self.run.options.range_partitions),
+                partial(_read_left, self.reader, self.targets.beside, came.hashes),
+                is_small=_is_small(left),
+            )
         self.left = [receipt for receipt, _ in receipts]
         return pa.concat_tables([CANDIDATES.empty_table(), *(found for _, found in receipts)])
 
