@@ -334,8 +334,8 @@ def _kind(kind: Kind | None) -> tuple[str, ...]:
     """Say whether a mark read everything, where it might have read less."""
     if kind is None or not (kind.is_optimized or kind.why_full):
         return ()
-    words = f"from run {kind.base}" if kind.is_optimized else escaped(kind.why_full)
-    return (f"{kind.name.capitalize()}: {words}.",)
+    words = f"from run {kind.base}" if kind.is_optimized else kind.why_full
+    return (f"{kind.name.capitalize()}: {escaped(words)}.",)
 
 
 def _group(group: Group) -> tuple[str, int, int]:

@@ -154,8 +154,9 @@ SKETCHES = pa.schema(
         pa.field("has_outside", pa.bool_(), nullable=False),
         # Fingerprints of 32 bits, sorted, each once, little endian: of the addresses' hashes ...
         pa.field("addresses", pa.binary(), nullable=False),
-        # ... and of the sizes of the entries.
+        # ... of the sizes of the entries, and of both together.
         pa.field("sizes", pa.binary(), nullable=False),
+        pa.field("entries", pa.binary(), nullable=False),
     ]
 )
 

@@ -13,6 +13,7 @@ from spark_core.checks import verdict
 from spark_core.errors import ChainError
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
+from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.report.past_runs import outcomes_of, restored
 from spark_core.run import Run
@@ -83,6 +84,7 @@ def certificate(run: Run, prefix: str | None = None) -> dict[str, Any]:
         "cutoff": found.cutoff,
         "options": found.options,
         "commits": _commits(found.tables),
+        "mark": _mark(run),
         "checks": [
             {name: check.get(name) for name in ("name", "passed", "summary")}
             for check in found.checks
@@ -109,6 +111,14 @@ def _commits(of: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         "read_from": table["reading_began"],
         "read_to": table["reading_ended"],
     }
+
+
+def _mark(run: Run) -> dict[str, Any]:
+    """Say whether the mark read everything, or which verdict its proof goes on from."""
+    base = ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base
+    if base is None:
+        return {"kind": "full"}
+    return {"kind": "optimized", "base": base.run, "verdict_of_base": base.verdict}
 
 
 def _statement(run: Run, outcomes: Mapping[str, tuple[int, int]], held: Sequence[str]) -> str:

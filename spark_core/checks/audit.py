@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_core.checks.result import CheckResult, Manifests
-from spark_core.records.figures import ExpiredFigures
+from spark_core.records.figures import AuditFigures, ExpiredFigures
 from spark_core.run import Run
 
 _NAME = "optimized_runs_were_right"
@@ -45,16 +45,7 @@ def optimized_runs_were_right(run: Run, manifests: Manifests) -> CheckResult:
         "expired_addresses",
         not alive,
         summary,
-        {}
-        if found is None
-        else {
-            "runs": list(found.runs),
-            "deleted_objects": found.deleted_objects,
-            "alive_objects": found.alive_objects,
-            "alive_named": list(found.alive_named),
-            "missed_objects": found.missed_objects,
-            "missed_bytes": found.missed_bytes,
-        },
+        (found or AuditFigures(runs=())).facts(),
         limit="no object that an optimized run deleted is referenced",
         lifted_by=f"`lakegc confirm {run.repository.id} {_NAME} --run {run.key}`",
     )

@@ -331,7 +331,14 @@ def _twins(
     return twins.find(
         run,
         candidates,
-        HeadEntries(heads, lost, are_sizes_said, listing, any_outside=any_outside),
+        HeadEntries(
+            heads,
+            lost,
+            are_sizes_said,
+            listing,
+            any_outside=any_outside,
+            are_compared=listed.comparable is None,
+        ),
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),

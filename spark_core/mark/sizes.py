@@ -46,6 +46,8 @@ class HeadEntries:
             name, gives the same size.
         listing: The store's objects: address and checksum of `schemas.NAMESPACE_SLICES`.
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
+        are_compared: Whether entries and objects are all there are, so that it would show if any
+            entry gave another checksum than its object has. An optimized run has few of both.
     """
 
     frame: DataFrame
@@ -53,6 +55,7 @@ class HeadEntries:
     are_sizes_said: bool
     listing: DataFrame
     any_outside: bool = True
+    are_compared: bool = True
 
 
 def stated_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:

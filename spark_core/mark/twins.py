@@ -239,7 +239,8 @@ class _Search:
             suspicion = self._suspicion(candidates)
         plan = self._plan(candidates, suspicion.suspects)
         objects_asked = 0
-        if self.run.store.tells_content and plan.of_paths > 0:
+        tells = self.run.store.tells_content and self.heads.are_compared
+        if tells and plan.of_paths > 0:
             suspicion, objects_asked = self._with_contents(suspicion, plan)
             if objects_asked:
                 plan = self._plan(candidates, suspicion.suspects)

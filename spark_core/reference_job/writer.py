@@ -30,7 +30,7 @@ from spark_core.errors import IncompleteReadError, ObjectExistsError, UnsafePlan
 from spark_core.mark import policy_rows
 from spark_core.mark.policy_rows import PolicyRows
 from spark_core.records import tables
-from spark_core.records.figures import StagedFigures
+from spark_core.records.figures import ListedFigures, StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import Verdict
 from spark_core.reference_job import marks
@@ -256,7 +256,8 @@ def _append(
 def _first_slice(run: Run, slices: StoredTable) -> str:
     found = slices.frame(run.spark, ["slice"]).where("slice != ''").agg(sf.min("slice")).first()
     assert found is not None  # noqa: S101 - an aggregate without grouping has one row
-    return found[0] or ""
+    # An optimized run may have listed nothing at all, where nothing is new.
+    return found[0] or ListedFigures.of(slices.manifest).last_slice or ""
 
 
 def _instant(instant: datetime) -> str:

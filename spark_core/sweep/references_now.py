@@ -760,7 +760,7 @@ def _twins(
     search = twins.find(
         run,
         plan,
-        HeadEntries(heads, lost, are_sizes_said, listing),
+        HeadEntries(heads, lost, are_sizes_said, listing, are_compared=listed.comparable is None),
         since,
         grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
     )

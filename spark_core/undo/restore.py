@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -39,6 +39,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.tables import (
     DELETION_REPORT,
     EXPIRED_ADDRESSES,
+    LOOKED_UP_OBJECTS,
     NAMESPACE_SLICES,
     TableSpec,
 )
@@ -323,7 +324,7 @@ class _Deleted:
         """
         modified, checksums = (
             _Column.of(run, EXPIRED_ADDRESSES, "last_modified"),
-            _Column.of(run, NAMESPACE_SLICES, "checksum"),
+            _checksums(run),
         )
         if self._is_small and modified.is_small and checksums.is_small:
             found = self._table(wanted)
@@ -411,6 +412,7 @@ class _Column:
     store: ObjectStore
     schema: pa.Schema
     parts: Sequence[Part]
+    has_twice: bool = False
 
     @classmethod
     def of(cls, run: Run, spec: TableSpec, name: str) -> _Column:
@@ -425,14 +427,22 @@ class _Column:
         return reading.are_small(self.parts)
 
     def table(self, wanted: Sequence[str] | None) -> pa.Table:
-        return pa.Table.from_batches(self._read(wanted, self.parts), self.schema)
+        found = pa.Table.from_batches(self._read(wanted, self.parts), self.schema)
+        if not self.has_twice:
+            return found
+        once = found.group_by("address").aggregate([(self.schema.names[1], "max")])
+        return once.rename_columns(self.schema.names).cast(self.schema)
 
     def frame(self, run: Run, wanted: Sequence[str] | None) -> DataFrame:
         rows = sum(part.rows for part in self.parts)
         tasks = reading.together(self.parts)
-        return read_partitions(
+        found = read_partitions(
             run.spark, self.schema, tasks, partial(self._read, wanted), rows=rows
         )
+        if not self.has_twice:
+            return found
+        name = self.schema.names[1]
+        return found.groupBy("address").agg(sf.max(name).alias(name))
 
     def _read(
         self, wanted: Sequence[str] | None, parts: Sequence[Part]
@@ -441,6 +451,14 @@ class _Column:
             with suppress(NotFoundError, CorruptTableError):
                 for batch in reading.read_part(self.store, self.schema, part):
                     yield _only(batch, wanted)
+
+
+def _checksums(run: Run) -> _Column:
+    """Return the checksums of a mark's objects; an optimized one looked some of them up."""
+    listed = _Column.of(run, NAMESPACE_SLICES, "checksum")
+    looked_up = _Column.of(run, LOOKED_UP_OBJECTS, "checksum").parts
+    # An object may be both listed and looked up.
+    return replace(listed, parts=(*listed.parts, *looked_up), has_twice=bool(looked_up))
 
 
 def _are_few(wanted: Sequence[str]) -> bool:

@@ -42,7 +42,7 @@ from spark_core.run import Run
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed_together
 from spark_core.sweep import quarantine
-from spark_core.upkeep import purge_quarantine, quarantine_days_over
+from spark_core.upkeep import purge_quarantine, quarantine_days_over, quarantine_still_needed
 
 _RUN = r"run_id=(?P<run>\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}Z)"
 # The tables of a mark, and the tables beside it. The deletion report stays: it is the record of
@@ -235,6 +235,11 @@ def _is_over(run: Run) -> tuple[bool, str | None]:
         return (
             False,
             f"the days of {len(over)} runs are over, but mode is `mark`, which deletes nothing",
+        )
+    if over and quarantine_still_needed.is_unknown(run):
+        return False, (
+            f"the days of {len(over)} runs are over, but run {run.key} is an optimized one, which "
+            "does not read everything that may need their objects: the next full run purges them"
         )
     return bool(over), None
 

@@ -16,9 +16,10 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core.checks import verdict
-from spark_core.errors import IncompleteReadError
+from spark_core.errors import ChainError, IncompleteReadError
 from spark_core.mark import policy_rows
 from spark_core.records import tables
+from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
@@ -49,6 +50,15 @@ class Needed:
 FindNeeded: TypeAlias = Callable[[Rows, int], Needed]
 
 
+def is_unknown(run: Run) -> bool:
+    """Say whether the mark of a run cannot tell what is needed.
+
+    An optimized mark compared its candidates with all retained ranges, and read only those that may
+    have one. What is in quarantine is no candidate of it.
+    """
+    return ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None
+
+
 def needed_finder(run: Run) -> FindNeeded:
     """Return the function that finds which objects are needed.
 
@@ -67,11 +77,17 @@ def needed_finder(run: Run) -> FindNeeded:
         """Find which of these objects are needed.
 
         Raises:
-            ChainError: If the run has no mark.
+            ChainError: If the run has no mark, or an optimized one.
             LakegcError: If anything could not be read to its end; then nothing is known, and
                 nothing may be purged.
         """
         mark = verdict.load_mark(run)
+        if is_unknown(run):
+            raise ChainError(
+                f"run {run.key} is an optimized one, and its mark has not read everything that may "
+                "need what is in quarantine",
+                "Mark again under a new run key with `--full`.",
+            )
         # The rows are counted and compared, and both must see the same rows.
         names = _names(run, some).persist()
         try:

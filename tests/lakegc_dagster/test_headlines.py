@@ -233,7 +233,7 @@ def test_an_optimized_run_says_its_base_and_what_it_did_not_list():
         "2 objects (2.0 kB) of them are",
         "old enough.",
         "Optimized: from run",
-        "2026-11-19T02-00-00Z.",
+        r"2026\-11\-19T02\-00\-00Z.",
     ]
     assert (told["objects_listed"].value, told["bytes_listed"].value) == (10_000, 8_000_000_000)
     assert (told["slices_not_listed"].value, told["base"].value) == (70, BASE.run)

@@ -192,7 +192,7 @@ def test_every_option_of_a_run_can_be_set(write):
         "exclusive": True,
         "lease_ttl_seconds": 30,
         "price_per_gb_month": 0.5,
-        "optimized": True,
+        "optimized": False,
         "full_every": 2,
         "max_base_age_days": 1,
         "keep_runs": 1,

@@ -9,6 +9,7 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
 from spark_core import mark, schemas
+from spark_core.certificate.issue import certificate
 from spark_core.checks import verdict
 from spark_core.errors import AddressError, ChainError, NotFoundError, SettingsError
 from spark_core.explain import (
@@ -272,6 +273,9 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
         assert found.path == committed[found.address]
         assert f"(told by run {base.key})" in found.sentence
     sweep_only(later)
+    certified = certificate(later)["mark"]
+    assert (certified["kind"], certified["base"]) == ("optimized", str(base.key))
+    assert certified["verdict_of_base"] == verdict.load(base).digest
     a_file = next(iter(committed))
     assert deleted_addresses(later, f"lakefs://repo/main/{committed[a_file]}") == [a_file]
     trials = {address for address, path in committed.items() if path.startswith("trials/")}

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import suppress
 
 import pytest
 
 from tests.search.test_random_histories import search
-from tests.support.history_actions import Enough, Tally
+from tests.support.history_actions import Tally
 from tests.support.optimized_machine import OptimizedMachine
 
 pytestmark = pytest.mark.spark
@@ -36,9 +35,8 @@ def search_until(sandbox, spark, histories: int, *, shrink: bool, record_propert
             "work": work,
         },
     )
-    with suppress(Enough):
-        while tally.histories < histories:
-            search(machine, examples=max(10, 2 * histories), shrink=shrink)
+    while tally.histories < histories:
+        search(machine, examples=max(10, histories), shrink=shrink)
     record_property(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
@@ -49,5 +47,16 @@ def search_until(sandbox, spark, histories: int, *, shrink: bool, record_propert
 
 
 def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
-    kinds = search_until(shared_sandbox, spark, 3, shrink=False, record_property=record_property)
-    assert kinds["optimized"] > 0
+    kinds = search_until(
+        shared_sandbox, spark, HISTORIES, shrink=False, record_property=record_property
+    )
+    assert kinds["optimized"] > HISTORIES // 2
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(2 * 3_600)
+def test_many_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
+    kinds = search_until(
+        shared_sandbox, spark, DEEP_HISTORIES, shrink=True, record_property=record_property
+    )
+    assert kinds["optimized"] > DEEP_HISTORIES

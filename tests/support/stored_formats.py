@@ -17,6 +17,7 @@ from typing import Any
 from spark_core import lakegc_keys
 from spark_core.lock import lease_log
 from spark_core.mark import holds
+from spark_core.mark.optimized import saved
 from spark_core.model import RunKey
 from spark_core.policies import confirmed, versions
 from spark_core.policies.branches import marked
@@ -91,6 +92,24 @@ MANIFEST = Manifest(
     parents={"namespace_slices": "8" * 64},
     parts=(Part("_lakefs/retention/gc/addresses/part", 2, 200, "9" * 64),),
     facts={"expired_objects": 2},
+)
+SAVED = saved.Saved(
+    repository="repo",
+    instance=INSTANCE,
+    run=str(RUN),
+    started=AT,
+    last_slice="gqv3epl4fd2o8m3men70",
+    open_slices=("gqv3epl4fd2o8m3men70",),
+    base="2026-11-19T02-00-00Z",
+    full="2026-11-18T02-00-00Z",
+    optimized_since=("2026-11-19T02-00-00Z", str(RUN)),
+    options={"flat": False},
+    tables={"retained_ranges": "8" * 64},
+    objects=9,
+    bytes=900,
+    live_objects=7,
+    are_sizes_said=False,
+    blocked_by=(),
 )
 CHECK = {
     "name": "a_check",
@@ -264,6 +283,12 @@ KINDS = {
         MANIFEST,
     ),
     "journal": Kind(journal.Plan, _journal, _bound, True),
+    "saved": Kind(
+        saved.Saved,
+        SAVED.to_json,
+        lambda data: saved.Saved.from_json(data, name="_saved.json"),
+        SAVED,
+    ),
     # A sweep takes only the format that this code writes; later runs are compared with all.
     "verdict": Kind(Verdict, _verdict, _figures, (INSTANCE, STANDING, [CHECK])),
     "report": Kind(

@@ -307,7 +307,9 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
     ):
         table = expired if spec is tables.EXPIRED_ADDRESSES else base.table(spec)
         parts = (*table.manifest.parts, *table.manifest.beside)
-        if parts and not run.store.exists(parts[0].key):
+        # Sketches lie where they were made. The first file of each run goes first.
+        first = {lakegc_keys.run_of(part.key): part.key for part in reversed(parts)}
+        if not all(map(run.store.exists, first.values())):
             raise ValueError("its tables were pruned")
     return base
 

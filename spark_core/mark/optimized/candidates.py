@@ -196,7 +196,7 @@ def _carried(run: Run, base: Base) -> pa.Table:
     else:
         figures = DeletionFigures.of(report.manifest)
         went = (figures.deleted_objects or 0) + figures.already_gone_objects
-        if went == report.manifest.rows:
+        if went == report.manifest.rows == figures.planned_objects:
             return kept
         gone = pa.array(["deleted", "already_gone"])
         named = _addresses(run, report.manifest.parts, schemas.DELETION_REPORT, without=gone)

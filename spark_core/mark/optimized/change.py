@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_core import schemas
-from spark_core.errors import ChainError
+from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.mark import explanations
 from spark_core.mark.committed import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.mark.optimized.base import FULL, Base
@@ -75,8 +76,9 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
     The driver holds a row for each distinct range, as in a full run.
 
     Raises:
-        ChainError: If what the base saved contradicts the server's tables.
-        CorruptTableError: If a metarange cannot be read whole.
+        ChainError: If what the base saved contradicts the server's tables, or a metarange that left
+            cannot be read whole.
+        CorruptTableError: If another metarange cannot be read whole.
         NotFoundError: If one is missing from the store.
     """
     now, then = heads_of(commits), heads_of(base.table(tables.RETAINED_COMMITS))
@@ -98,10 +100,10 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         for id_ in then
         if id_ not in now
     ]
-    read = Counter[str]()
-    found = []
+    read, found = Counter[str](), list[pa.Table]()
     for some in (new, heads, left):
-        ranges, figures = distinct_ranges(run, reader, some)
+        with of_expired_commits(base) if some is left else nullcontext():
+            ranges, figures = distinct_ranges(run, reader, some)
         read.update(figures)
         found.append(ranges)
     known = {
@@ -138,6 +140,25 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         len(left),
         read,
     )
+
+
+@contextmanager
+def of_expired_commits(base: Base) -> Iterator[None]:
+    """Say what to do where a table of commits that expired since the base cannot be read.
+
+    A full run does not need it.
+
+    Raises:
+        ChainError: In the place of the error.
+    """
+    try:
+        yield
+    except (NotFoundError, CorruptTableError) as lost:
+        raise ChainError(
+            f"{lost.found}; commits that expired since run {base.key} had it, and without it "
+            "nobody knows what they let go",
+            FULL,
+        ) from lost
 
 
 def heads_of(commits: StoredTable) -> dict[str, bool]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
-from spark_core.addresses.namespace import slice_batch
+from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark import explanations
 from spark_core.mark.commits import tables_prefix
@@ -47,7 +47,7 @@ from spark_core.mark.optimized.candidates import (
     candidates_of,
     lost_at,
 )
-from spark_core.mark.optimized.change import Change, change_since
+from spark_core.mark.optimized.change import Change, change_since, of_expired_commits
 from spark_core.mark.optimized.lookups import look_up
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
@@ -131,9 +131,7 @@ class _Reading:
         left = collected.without(came.hashes)
         answer = self._ask_sketches(
             ranges,
-            sketches.Question(
-                candidates=sketches.of_hashes(left.hashes), named=sketches.of_hashes(came.elsewhere)
-            ),
+            sketches.Question(candidates=sketches.of_hashes(left.hashes), named=came.elsewhere),
         )
         matched = answer.ranges & change.known.keys()
         before = self._parts()
@@ -142,7 +140,8 @@ class _Reading:
         new_parts = [part for part in self._parts() if part not in before]
         left = left.without(among(run, _hashed_parts(new_parts), left.hashes))
         # Each of these addresses was compared with all retained ranges, or is in one that came.
-        asked = _Asked.of(left, came.unknown(answer.named), lost_at(self.base))
+        lost = [name for name in lost_at(self.base) if not self.base.lists(slice_of(name))]
+        asked = _Asked.of(left, came.unknown(answer.named), lost)
         found, manifest = self._look_up(asked, commits)
         hiding = self._hiding(ranges, left, found)
         self._read(change.stayed(hiding), known)
@@ -198,12 +197,13 @@ class _Reading:
         Beside the table lie their entries' paths, for the words of the report.
         """
         left = self.change.left
-        receipts = run_tasks(
-            lambda: self.run.spark,
-            tasks_of(left, self.run.options.range_partitions),
-            partial(_read_left, self.reader, self.targets.beside, came.hashes),
-            is_small=_is_small(left),
-        )
+        with of_expired_commits(self.base):
+            receipts = run_tasks(
+                lambda: self.run.spark,
+                tasks_of(left, self.run.options.range_partitions),
+                partial(_read_left, self.reader, self.targets.beside, came.hashes),
+                is_small=_is_small(left),
+            )
         self.left = [receipt for receipt, _ in receipts]
         return pa.concat_tables([CANDIDATES.empty_table(), *(found for _, found in receipts)])
 
@@ -302,7 +302,8 @@ class _Came:
         run: The run.
         parts: Files of table 4 that have them.
         hashes: Hashes of their addresses, sorted, each once.
-        elsewhere: Those of addresses below `data/` whose slices are not listed, in the same order.
+        elsewhere: Fingerprints of those of them that keep an object below `data/` in a slice that
+            is not listed, sorted, each once.
     """
 
     run: Run
@@ -321,11 +322,10 @@ class _Came:
                 f"{base.key}, and an optimized run takes {_MOST_ENTRIES:,}",
                 FULL,
             )
-        hashes, elsewhere = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for batch in _addresses(run, parts):
-            numbers = batch.column("address_hash")
-            hashes.append(numbers.to_numpy())
-            elsewhere.append(numbers.filter(_is_elsewhere(base, batch)).to_numpy())
+        hashes, elsewhere = [np.empty(0, np.int64)], [sketches.of_hashes(())]
+        for batch in _entries(run, parts):
+            hashes.append(batch.column("address_hash").to_numpy())
+            elsewhere.append(_fingerprints(batch.filter(_is_elsewhere(base, batch))))
         return cls(
             run,
             base,
@@ -335,18 +335,18 @@ class _Came:
         )
 
     def unknown(self, named: Any) -> list[str]:
-        """Return the addresses elsewhere that no range of the base had.
+        """Return the addresses elsewhere of entries that no range of the base had.
 
-        The base did not compare these entries with the listing.
+        The base did not compare these entries with the listing. An address that it knew counts,
+        too, if the entry gives another size than the entries that it knew.
 
         Args:
             named: Fingerprints that ranges of the base have.
         """
-        wanted = self.elsewhere[~np.isin(sketches.fingerprints(self.elsewhere), named)]
+        wanted = self.elsewhere[~np.isin(self.elsewhere, named)]
         found: set[str] = set()
-        for batch in _addresses(self.run, self.parts) if len(wanted) else ():
-            numbers = batch.column("address_hash").to_numpy()
-            chosen = batch.filter(pa.array(np.isin(numbers, wanted)))
+        for batch in _entries(self.run, self.parts) if len(wanted) else ():
+            chosen = batch.filter(pa.array(np.isin(_fingerprints(batch), wanted)))
             names = chosen.filter(_is_elsewhere(self.base, chosen)).column("address")
             found.update(names.to_pylist())
         return sorted(found)
@@ -398,11 +398,20 @@ def _read_left(
     return Receipt(written.parts, written.measured, dict(figures)), found
 
 
-def _addresses(run: Run, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+def _entries(run: Run, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    """Read entries with the address of the object that each keeps."""
     schema = schemas.COMMITTED_ADDRESSES
-    wanted = pa.schema([schema.field("address"), schema.field("address_hash")])
+    names = ["address", "address_hash", "size_bytes"]
+    wanted = pa.schema([schema.field(name) for name in names])
     for part in parts:
-        yield from reading.read_part(run.store, wanted, part)
+        for batch in reading.read_part(run.store, wanted, part):
+            yield batch.set_column(0, "address", kept_addresses(batch.column("address")))
+
+
+def _fingerprints(entries: pa.RecordBatch) -> Any:
+    return sketches.of_entries(
+        entries.column("address_hash").to_numpy(), entries.column("size_bytes").to_numpy()
+    )
 
 
 def _is_elsewhere(base: Base, batch: pa.RecordBatch) -> pa.BooleanArray:

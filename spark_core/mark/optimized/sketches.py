@@ -1,4 +1,4 @@
-"""Sketches of ranges: what lies in a range, in four bytes an entry, and which sketches have what.
+"""Sketches of ranges: what lies in a range, in eight to twelve bytes an entry; which has what.
 
 A sketch holds fingerprints, the upper 32 bits of 64-bit hashes. A range whose sketch lacks the
 fingerprint of an address does not have that address. A range whose sketch has it may have it, and
@@ -52,6 +52,20 @@ def of_sizes(sizes: Any) -> Any:
     return np.unique((spread >> np.uint64(32)).astype(_FINGERPRINT))
 
 
+def of_entries(hashes: Any, sizes: Any) -> Any:
+    """Return a fingerprint for each entry, of the hash of its address and the size that it gives.
+
+    Args:
+        hashes: Hashes of addresses (int64).
+        sizes: Sizes in bytes (int64), as many.
+    """
+    address, size = (
+        np.ascontiguousarray(some, dtype=np.int64).view(np.uint64) for some in (hashes, sizes)
+    )
+    with np.errstate(over="ignore"):
+        return ((address + size * _SPREAD) >> np.uint64(32)).astype(_FINGERPRINT)
+
+
 def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, Any]:
     """Make the sketch of a range; a row of `schemas.SKETCHES`.
 
@@ -62,11 +76,13 @@ def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, 
             namespace may be left out.
     """
     inside = pc.sum(pc.starts_with(addresses.column("address"), "data/")).as_py() or 0
+    hashes, sizes = (addresses.column(name).to_numpy() for name in ("address_hash", "size_bytes"))
     return {
         "range_id": range_id,
         "has_outside": inside < entries,
-        "addresses": of_hashes(addresses.column("address_hash").to_numpy()).tobytes(),
-        "sizes": of_sizes(addresses.column("size_bytes").to_numpy()).tobytes(),
+        "addresses": of_hashes(hashes).tobytes(),
+        "sizes": of_sizes(sizes).tobytes(),
+        "entries": np.unique(of_entries(hashes, sizes)).tobytes(),
     }
 
 
@@ -76,7 +92,7 @@ class Question:
 
     Attributes:
         candidates: Of addresses; the ranges that may have one are wanted.
-        named: Of addresses; those of them that no range has are wanted.
+        named: Of entries; those of them that no range has are wanted.
         sizes: Of sizes; the ranges that may have one are wanted, and those with entries outside.
             None if nothing may hide.
         lost: Of addresses without an object; with `sizes`, the ranges that may have one are wanted.
@@ -108,7 +124,7 @@ class Answer:
 def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     """Read all sketches once.
 
-    The cost is one pass over four to eight bytes for each entry; the question travels with each
+    The cost is one pass over eight to twelve bytes for each entry; the question travels with each
     task.
 
     Args:
@@ -153,14 +169,15 @@ def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[P
     for part in parts:
         for batch in reading.read_part(store, schemas.SKETCHES, part):
             rows = zip(*(batch.column(name) for name in schemas.SKETCHES.names), strict=True)
-            for name, has_outside, addresses, sizes in rows:
+            for name, has_outside, addresses, sizes, entries in rows:
                 range_id = name.as_py()
                 seen.add(range_id)
                 content = np.frombuffer(addresses.as_buffer(), _FINGERPRINT)
                 if _common(content, question.candidates).any():
                     ranges.add(range_id)
                 if len(question.named):
-                    named.append(content[_common(content, question.named)])
+                    known = np.frombuffer(entries.as_buffer(), _FINGERPRINT)
+                    named.append(known[_common(known, question.named)])
                 if question.sizes is not None and (
                     has_outside.as_py()
                     or _common(content, question.lost).any()

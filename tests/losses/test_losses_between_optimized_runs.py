@@ -1,0 +1,174 @@
+"""Losses of optimized runs in what they had not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakegc_dagster.sandbox import gc
+from spark_core import graveler
+from spark_core.errors import ChainError
+from spark_core.records import tables
+from spark_core.records.figures import ExpiredFigures, ListedFigures
+from spark_core.run import Run
+from spark_core.sweep import quarantine
+from spark_core.upkeep import prune_own_tables
+from tests.support.hidden_entries import HidingPlace
+from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
+from tests.support.telling_store import TellingStore
+
+pytestmark = pytest.mark.spark
+
+OPTIMIZED: dict[str, Any] = {"optimized": True}
+
+
+@pytest.fixture
+def place(sandbox: Any, spark: Any) -> HidingPlace:
+    place = HidingPlace(sandbox, spark)
+    keep_for(place, 10)
+    return place
+
+
+def keep_for(place: HidingPlace, days: int) -> None:
+    with place.core.lock:
+        gc.set_rules(place.core, place.name, gc.Rules(days, {}))
+
+
+def is_optimized(marked: Marked) -> bool:
+    return ListedFigures.of(marked.tables.slices.manifest).base is not None
+
+
+def test_54_a_purge_asked_a_mark_that_had_not_read_every_range(place: HidingPlace) -> None:
+    aside: dict[str, Any] = {"quarantine": True, "quarantine_days": 5, **OPTIMIZED}
+    old = place.committed(50, "p", b"first")
+    place.committed(40, "p", b"second")
+    first, _ = place.mark(20, **aside)
+    assert sweep_only(first) == {old: "deleted"}
+    # Longer rules bring the commit back; its object is still in quarantine.
+    keep_for(place, 100)
+    place.mark(15, **aside)
+    run, marked = place.mark(10, **aside)
+    assert is_optimized(marked)
+    house = prune_own_tables.keep_house(run)
+    assert "the next full run purges them" in house.words
+    assert run.store.exists(quarantine.key_of(first.key, old))
+    # The next full run sees that it is needed, and lets it lie.
+    run, marked = place.mark(9, **{**aside, "optimized": False})
+    assert not is_optimized(marked)
+    assert "1 objects stay in quarantine" in prune_own_tables.keep_house(run).words
+    assert run.store.exists(quarantine.key_of(first.key, old))
+
+
+def test_47_a_checksum_that_a_client_said_was_believed(place: HidingPlace) -> None:
+    said = place.write(50, b"the content", signed=False)
+    place.stage(50, "a", said, size=11, checksum="c" * 32)
+    place.commit(50)
+    for path in ("q", "r"):
+        place.committed(49, path, b"as long, " + path.encode() * 2)
+    assert mark_telling(place, 20)[1].expired.manifest.rows == 0
+    hidden = place.copy(16, "a", "a")
+    run, marked = mark_telling(place, 10)
+    assert is_optimized(marked)
+    assert hidden not in marked.addresses(run)
+    assert sweep_only(run) == {}
+    assert place.reads("a") == hidden
+
+
+def mark_telling(place: HidingPlace, days: float) -> tuple[Run, Marked]:
+    run = place.run(days, max_expired_share=1, **OPTIMIZED)
+    run = replace(run, store=TellingStore(run.store.namespace, run.store.options))
+    marked, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    return run, marked
+
+
+def test_47_an_old_object_got_an_entry_with_another_size(place: HidingPlace) -> None:
+    old = place.committed(50, "z", b"five.")
+    place.mark(20, **OPTIMIZED)
+    place.stage(18, "a", old, size=9, checksum="said")
+    place.commit(18)
+    hidden = place.copy(16, "a", "a")
+    run, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    assert hidden not in marked.addresses(run)
+    assert place.reads("a") == hidden
+
+
+def test_47_an_object_that_came_back_was_listed_and_looked_up_and_counted_twice(
+    place: HidingPlace,
+) -> None:
+    place.committed(51, "q", b"beside it")
+    # Of a sharded name, whose slices are always listed.
+    usual = place.write(50, b"same", signed=False)
+    sharded = usual.replace("data/", "data/!ab/c1/")
+    content = place.file(usual).read_bytes()
+    place.lose(usual)
+    place.stage(50, "p", sharded, size=4, checksum="said")
+    place.commit(50)
+    place.mark(20, **OPTIMIZED)
+    place.committed(15, "new", b"newer")
+    place.file(sharded).parent.mkdir(parents=True)
+    place.file(sharded).write_bytes(content)
+    place.date(sharded, 50)
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    assert ExpiredFigures.of(marked.expired.manifest).fates == {"committed": (2, 9)}
+
+
+def test_54_what_an_older_run_sketched_was_pruned(place: HidingPlace) -> None:
+    few: dict[str, Any] = {"keep_runs": 1, **OPTIMIZED}
+    kept = place.committed(50, "p")
+    place.mark(20, **few)
+    place.committed(18, "q", b"more")
+    place.mark(15, **few)
+    place.committed(14, "r", b"even more")
+    run, _ = place.mark(12, **few)
+    for batch in run.store.list("_lakefs/retention/"):
+        for key in batch.column("key").to_pylist():
+            place.date(key, 20)
+    sweep_only(run)
+    assert prune_own_tables.keep_house(run).problem is None
+    run, marked = place.mark(10, **few)
+    assert is_optimized(marked)
+    assert kept not in marked.addresses(run)
+
+
+def test_54_sketches_of_an_older_run_are_gone(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    first, _ = place.mark(20, **OPTIMIZED)
+    place.committed(18, "q", b"more")
+    place.mark(15, **OPTIMIZED)
+    ranges = tables.folder(tables.RETAINED_RANGES, first.key)
+    first.store.delete(
+        [key for batch in first.store.list(ranges) for key in batch.column("key").to_pylist()]
+    )
+    _, marked = place.mark(10, **OPTIMIZED)
+    why = ListedFigures.of(marked.tables.slices.manifest).why_full
+    assert "its tables were pruned" in str(why)
+
+
+@pytest.mark.parametrize("what", ["metarange", "range"])
+def test_54_a_table_of_an_expired_commit_was_lost(place: HidingPlace, what: str) -> None:
+    place.committed(50, "p")
+    before = place.commit(49, allow_empty=True)
+    gone = place.metarange(before)
+    place.committed(24, "p", b"other")
+    place.mark(20, **OPTIMIZED)
+    if what == "metarange":
+        place.lose(gone)
+    else:
+        name = next(iter(metarange_ranges(place, gone)))
+        place.lose(f"_lakefs/{name}")
+    with pytest.raises(ChainError) as refusal:
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "--full" in str(refusal.value)
+    mark_and_conclude(replace(place.run(9, **OPTIMIZED), full=True))
+
+
+def metarange_ranges(place: HidingPlace, key: str) -> list[str]:
+    found = graveler.read_metarange(
+        place.file(key).read_bytes(), name=key, expected_id=key.removeprefix("_lakefs/")
+    )
+    return found.column("range_id").to_pylist()
