@@ -23,7 +23,7 @@ from spark_core.mark import explanations, fates, holds, inventory, policy_rows, 
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.optimized import base
-from spark_core.mark.optimized.audit import audit, last_saved
+from spark_core.mark.optimized.audit import audit
 from spark_core.mark.optimized.base import saves
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.optimized.save import save
@@ -98,7 +98,6 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     listing = of_mark(run, mark.slices, mark.committed)
-    before = last_saved(run) if saves(run) else None
 
     def write() -> tuple[Decided, Decided, dict[str, Any]]:
         decided = fates.decide(
@@ -126,9 +125,9 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if by_policy is not None and of_policy is not None:
             more["policy"] = by_policy.figures(*of_policy.sums.total)
             left.merge(of_policy)
-        if listing.comparable is None and before is not None:
+        if listing.comparable is None:
             expired = writing.parts_of(left.receipts)
-            more["audit"] = audit(run, before, mark.uncommitted, mark.committed, expired)
+            more["audit"] = audit(run, mark.uncommitted, mark.committed, expired)
         return decided, left, {**more, **explained.figures}
 
     decided, left, more = writing.removed_on_failure(target, write)
