@@ -26,6 +26,7 @@ from spark_core.mark import holds
 from spark_core.mark.commits import read_commits, tables_prefix
 from spark_core.mark.committed import TableReader, read_whole, resolved, tasks_of
 from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
+from spark_core.mark.optimized.base import require_full
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
 from spark_core.run import Run
@@ -118,10 +119,11 @@ def what_if(run: Run, days: Sequence[int] = DAYS, rules: RetentionRules | None =
         rules: Other rules, answered exactly.
 
     Raises:
-        ChainError: If the run has no mark.
+        ChainError: If the run has no mark, or an optimized one.
         CorruptTableError: If a table of lakeFS cannot be read whole.
     """
     asked_at = run.now()
+    require_full(run, "list every object")
     slices = run.load(tables.NAMESPACE_SLICES)
     prefix = tables_prefix(run)
     found = read_commits(run, prefix)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects
-from spark_core import graveler, lakegc_keys
+from spark_core import explain, graveler, lakegc_keys
 from spark_core.errors import ChainError
+from spark_core.policies import document
+from spark_core.policies import what_if as policies
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
@@ -201,3 +203,14 @@ def test_53_the_audit_was_silent(place: HidingPlace, happened: str) -> None:
     # What was compared once, and shown, is not compared again.
     _, found, _ = mark_and_conclude(replace(place.run(7, **wanted), full=True))
     assert found.passed
+
+
+def test_54_what_if_summed_up_a_listing_that_was_not_whole(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    place.mark(20, **OPTIMIZED)
+    run, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    with pytest.raises(ChainError, match="did not list every object"):
+        explain.what_if(run)
+    with pytest.raises(ChainError, match="did not read every entry"):
+        policies.what_if(run, document.Policy(rules=()))
