@@ -336,6 +336,7 @@ def _twins(
             listing,
             any_outside=any_outside,
             are_compared=listed.comparable is None,
+            least=0 if committed.change is None else committed.change.head_entries,
         ),
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
