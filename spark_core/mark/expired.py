@@ -23,7 +23,7 @@ from spark_core.mark import explanations, fates, holds, inventory, policy_rows, 
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.optimized import base
-from spark_core.mark.optimized.audit import audit, last_saved
+from spark_core.mark.optimized.audit import audit
 from spark_core.mark.optimized.base import saves
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.optimized.save import save
@@ -98,8 +98,6 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
     where = tables.folder(tables.EXPIRED_ADDRESSES, run.key)
     target = Target(run.store, where, writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     listing = of_mark(run, mark.slices, mark.committed)
-    # Only a full run is compared with those before it.
-    before = last_saved(run) if saves(run) and listing.comparable is None else None
 
     def write() -> tuple[Decided, Decided, dict[str, Any]]:
         decided = fates.decide(
@@ -127,9 +125,9 @@ def expired_addresses(run: Run, mark: Mark) -> Draft:
         if by_policy is not None and of_policy is not None:
             more["policy"] = by_policy.figures(*of_policy.sums.total)
             left.merge(of_policy)
-        if before is not None:
+        if listing.comparable is None:
             expired = writing.parts_of(left.receipts)
-            more["audit"] = audit(run, before, mark.uncommitted, mark.committed, expired)
+            more["audit"] = audit(run, mark.uncommitted, mark.committed, expired)
         return decided, left, {**more, **explained.figures}
 
     decided, left, more = writing.removed_on_failure(target, write)
@@ -338,6 +336,7 @@ def _twins(
             listing,
             any_outside=any_outside,
             are_compared=listed.comparable is None,
+            least=0 if committed.change is None else committed.change.head_entries,
         ),
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,

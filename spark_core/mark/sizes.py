@@ -48,6 +48,7 @@ class HeadEntries:
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
         are_compared: Whether entries and objects are all there are, so that it would show if any
             entry gave another checksum than its object has. An optimized run has few of both.
+        least: At least so many entries the heads have, where `frame` has few of them.
     """
 
     frame: DataFrame
@@ -56,6 +57,7 @@ class HeadEntries:
     listing: DataFrame
     any_outside: bool = True
     are_compared: bool = True
+    least: int = 0
 
 
 def stated_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:

@@ -350,7 +350,7 @@ class _Search:
             return _Plan(
                 [], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left
             )
-        entries = self.heads.frame.count()
+        entries = max(self.heads.frame.count(), self.heads.least)
         pages = entries // PAGE + 1
         of_paths = sum(min(count, pages) for count in of_branch[candidates.dishonest :])
         calls = candidates.dishonest * pages + of_paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_core.mark import Mark
+from spark_core.mark.optimized.base import require_full
 from spark_core.policies.document import Policy
 from spark_core.policies.expirations import Expirations, find
 from spark_core.records import tables
@@ -18,8 +19,9 @@ def what_if(run: Run, policy: Policy) -> Expirations:
         policy: The document; it need not be set.
 
     Raises:
-        ChainError: If a table of the mark is missing.
+        ChainError: If a table of the mark is missing, or it is an optimized one.
         NotFoundError: If the tables of the mark were pruned.
     """
+    require_full(run, "read every entry")
     mark = Mark(*(run.load(spec) for spec in tables.MARK_TABLES[:-1]))
     return find(run.as_decided(ListedFigures.of(mark.slices.manifest)), policy, mark)

@@ -380,6 +380,7 @@ class ChangeFigures(Figures):
         new_ranges: Ranges that came ...
         left_ranges: ... and those that left.
         known_ranges: Ranges that stayed.
+        head_entries: Entries of the ranges that heads have, or had since the last full run.
         matched_ranges: Those of them that were read, as they may have a candidate ...
         hiding_ranges: ... or an entry that may hide one.
         candidates: Objects that may have become garbage: new ones ...
@@ -395,6 +396,7 @@ class ChangeFigures(Figures):
     new_ranges: int
     left_ranges: int
     known_ranges: int
+    head_entries: int = 0
     matched_ranges: int = 0
     hiding_ranges: int = 0
     candidates: int = 0

@@ -51,6 +51,7 @@ from spark_core.policies.document import Policy
 from spark_core.policies.expirations import UNREADABLE, named_now
 from spark_core.records import tables
 from spark_core.records.figures import (
+    CommittedFigures,
     ExpiredFigures,
     ListedFigures,
     ReachedFigures,
@@ -734,6 +735,8 @@ def _twins(
     expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
     slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
     listed = of_mark(run, slices, committed)
+    change = CommittedFigures.of(committed.manifest).change
+    least = 0 if change is None else change.head_entries
     listing = listed.frame(["address", "size_bytes", "checksum"])
     if known.later is not None:
         listing = listing.unionByName(known.later)
@@ -760,7 +763,14 @@ def _twins(
     search = twins.find(
         run,
         plan,
-        HeadEntries(heads, lost, are_sizes_said, listing, are_compared=listed.comparable is None),
+        HeadEntries(
+            heads,
+            lost,
+            are_sizes_said,
+            listing,
+            are_compared=listed.comparable is None,
+            least=least,
+        ),
         since,
         grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
     )

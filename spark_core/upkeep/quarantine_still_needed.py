@@ -16,8 +16,9 @@ import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, IncompleteReadError
+from spark_core.errors import IncompleteReadError
 from spark_core.mark import policy_rows
+from spark_core.mark.optimized.base import require_full
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
@@ -82,12 +83,7 @@ def needed_finder(run: Run) -> FindNeeded:
                 nothing may be purged.
         """
         mark = verdict.load_mark(run)
-        if is_unknown(run):
-            raise ChainError(
-                f"run {run.key} is an optimized one, and its mark has not read everything that may "
-                "need what is in quarantine",
-                "Mark again under a new run key with `--full`.",
-            )
+        require_full(run, "read everything that may need what is in quarantine")
         # The rows are counted and compared, and both must see the same rows.
         names = _names(run, some).persist()
         try:

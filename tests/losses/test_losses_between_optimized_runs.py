@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from lakegc_dagster.sandbox import gc
-from spark_core import graveler
+from lakegc_dagster.sandbox import gc, objects
+from spark_core import explain, graveler, lakegc_keys
 from spark_core.errors import ChainError
+from spark_core.policies import document
+from spark_core.policies import what_if as policies
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
@@ -172,3 +174,43 @@ def metarange_ranges(place: HidingPlace, key: str) -> list[str]:
         place.file(key).read_bytes(), name=key, expected_id=key.removeprefix("_lakefs/")
     )
     return found.column("range_id").to_pylist()
+
+
+@pytest.mark.parametrize("happened", ["killed", "damaged", "switched off", "broken off"])
+def test_53_the_audit_was_silent(place: HidingPlace, happened: str) -> None:
+    place.committed(50, "p")
+    wrong = place.upload(30, "r", b"dropped")
+    place.mark(20, **OPTIMIZED)
+    with place.ago(19):
+        objects.reset(place.core, place.name, "main", kind="reset")
+    run, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    assert sweep_only(run) == {wrong: "deleted"}
+    place.stage(9, "r", wrong, size=7, checksum="said")
+    wanted: dict[str, Any] = {"max_missing_share": 1, **OPTIMIZED}
+    if happened == "killed":
+        # Before its verdict: its tables are there.
+        mark_only(replace(place.run(8.5, **wanted), full=True))
+    elif happened == "damaged":
+        run.store.put(lakegc_keys.saved_key(run.key), b"{}")
+    elif happened == "switched off":
+        wanted["optimized"] = False
+    else:
+        run.store.delete([tables.manifest_key(tables.DELETION_REPORT, run.key)])
+    full = replace(place.run(8, **wanted), full=True)
+    _, found, _ = mark_and_conclude(full)
+    assert [check["name"] for check in found.failed] == ["optimized_runs_were_right"]
+    # What was compared once, and shown, is not compared again.
+    _, found, _ = mark_and_conclude(replace(place.run(7, **wanted), full=True))
+    assert found.passed
+
+
+def test_54_what_if_summed_up_a_listing_that_was_not_whole(place: HidingPlace) -> None:
+    place.committed(50, "p")
+    place.mark(20, **OPTIMIZED)
+    run, marked = place.mark(10, **OPTIMIZED)
+    assert is_optimized(marked)
+    with pytest.raises(ChainError, match="did not list every object"):
+        explain.what_if(run)
+    with pytest.raises(ChainError, match="did not read every entry"):
+        policies.what_if(run, document.Policy(rules=()))

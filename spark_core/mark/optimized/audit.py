@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import schemas
+from spark_core import lakegc_keys, schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.errors import ChainError, LakegcError, NotFoundError
-from spark_core.mark.optimized import saved as saved_information
+from spark_core.errors import ChainError, CorruptTableError, LakegcError
 from spark_core.mark.optimized.candidates import among
-from spark_core.mark.optimized.saved import Saved
 from spark_core.model import RunKey
 from spark_core.records import reading, tables
-from spark_core.records.figures import AuditFigures
+from spark_core.records.figures import AuditFigures, ListedFigures
+from spark_core.records.journal import Journal
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -32,25 +31,37 @@ _DRIVER_ROWS = 200_000
 _GONE = pa.array(["deleted", "already_gone"])
 
 
-def last_saved(run: Run) -> Saved | None:
-    """Read what the newest earlier run saved; None if none saved anything that can be read."""
-    for key in tables.runs(run.store):
+def since_last_full(run: Run) -> tuple[RunKey, ...]:
+    """Return the optimized runs since the last full one that was concluded, the oldest first.
+
+    Every full run compares them, so the earlier ones were compared. What runs saved for each other
+    is not asked: it may be damaged, or of a full run that was killed before its verdict.
+
+    It costs two requests for each run since.
+    """
+    found: list[RunKey] = []
+    for key in tables.runs(run.store, tables.NAMESPACE_SLICES.folder):
         if key >= run.key:
             continue
         try:
-            found = saved_information.load(run.store, key)
-        except NotFoundError:
+            slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+            is_full = ListedFigures.of(slices).base is None
+        except ChainError:
+            continue  # it did not come so far
+        except CorruptTableError:
+            found.append(key)
             continue
-        except LakegcError:
-            return None
-        if found.instance == run.instance:
-            return found
-    return None
+        if slices.instance != run.instance:
+            break
+        if not is_full:
+            found.append(key)
+        elif run.store.exists(lakegc_keys.verdict_key(key)):
+            break
+    return tuple(reversed(found))
 
 
 def audit(
     run: Run,
-    before: Saved | None,
     staged: StoredTable,
     committed: StoredTable,
     expired: Sequence[Part],
@@ -61,7 +72,6 @@ def audit(
 
     Args:
         run: A full run.
-        before: What the run before it saved.
         staged: Table 2.
         committed: Table 4.
         expired: Files of table 5.
@@ -69,14 +79,14 @@ def audit(
     Returns:
         The figures; None if there was no optimized run since the last full one.
     """
-    if before is None or not before.optimized_since:
+    optimized = since_last_full(run)
+    if not optimized:
         return None
-    reports = [_report(run, RunKey.parse(name)) for name in before.optimized_since]
     deleted = np.unique(
         np.concatenate(
             [
                 np.empty(0, np.int64),
-                *(hashed(some).to_numpy() for report in reports for some in _deleted(run, report)),
+                *(hashed(some).to_numpy() for key in optimized for some in _deleted(run, key)),
             ]
         )
     )
@@ -88,50 +98,60 @@ def audit(
         ],
         deleted,
     )
-    missed = _missed(run, before, expired)
+    missed = _missed(run, optimized[-1], expired)
     return AuditFigures(
-        runs=before.optimized_since,
+        runs=tuple(map(str, optimized)),
         deleted_objects=len(deleted),
         alive_objects=len(alive),
-        alive_named=_named(run, reports, alive),
+        alive_named=_named(run, optimized, alive),
         missed_objects=missed[0],
         missed_bytes=missed[1],
     )
 
 
-def _report(run: Run, key: RunKey) -> StoredTable | None:
-    try:
-        return reading.load_table(run.store, tables.DELETION_REPORT, key)
-    except ChainError:
-        return None  # it was not swept
+def _deleted(run: Run, key: RunKey) -> Iterator[pa.StringArray]:
+    """Yield what the sweep of a run deleted, by its report; by its journal if it did not end."""
+    for batch in _outcomes(run, key):
+        gone = pc.is_in(batch.column("outcome").cast(pa.string()), _GONE)
+        yield batch.column("address").filter(gone).cast(pa.string())
 
 
-def _deleted(run: Run, report: StoredTable | None) -> Iterator[pa.StringArray]:
+def _outcomes(run: Run, key: RunKey) -> Iterator[pa.RecordBatch]:
     schema = schemas.DELETION_REPORT
     wanted = pa.schema([schema.field("address"), schema.field("outcome")])
-    for part in () if report is None else report.manifest.parts:
-        for batch in reading.read_part(run.store, wanted, part):
-            gone = pc.is_in(batch.column("outcome"), _GONE)
-            yield batch.column("address").filter(gone).cast(pa.string())
+    try:
+        for part in reading.load_table(run.store, tables.DELETION_REPORT, key).manifest.parts:
+            yield from reading.read_part(run.store, wanted, part)
+    except ChainError:
+        yield from _journaled(run, key)
 
 
-def _named(run: Run, reports: Sequence[StoredTable | None], alive: Any) -> tuple[str, ...]:
+def _journaled(run: Run, key: RunKey) -> Iterator[pa.RecordBatch]:
+    try:
+        expired = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, key).manifest
+    except ChainError:
+        return  # nothing was let go
+    journal = Journal(run.store, str(key), expired.sha256)
+    yield from (journal.read(part) for part in journal.parts() if part.kind == "outcome")
+
+
+def _named(run: Run, optimized: Sequence[RunKey], alive: Any) -> tuple[str, ...]:
     found: set[str] = set()
-    for report in reports if len(alive) else ():
-        for names in _deleted(run, report):
+    for key in optimized if len(alive) else ():
+        for names in _deleted(run, key):
             chosen = np.isin(hashed(names).to_numpy(), alive)
             found.update(names.filter(pa.array(chosen)).to_pylist())
     return tuple(sorted(found)[:_NAMED])
 
 
-def _missed(run: Run, before: Saved, expired: Sequence[Part]) -> tuple[int, int]:
+def _missed(run: Run, before: RunKey, expired: Sequence[Part]) -> tuple[int, int]:
     """Count what may go now, was there at the last optimized run, and was not named by it.
 
     Part of it has become garbage since.
     """
     known = [np.empty(0, np.int64)]
     try:
-        last = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, RunKey.parse(before.run))
+        last = reading.load_table(run.store, tables.EXPIRED_ADDRESSES, before)
         for part in (*last.manifest.parts, *last.manifest.beside):
             known += [
                 hashed(batch.column("address").cast(pa.string())).to_numpy()
@@ -142,7 +162,7 @@ def _missed(run: Run, before: Saved, expired: Sequence[Part]) -> tuple[int, int]
     counts = run_tasks(
         lambda: run.spark,
         list(expired),
-        partial(_count, run.store, np.unique(np.concatenate(known)), before.started),
+        partial(_count, run.store, np.unique(np.concatenate(known)), before.instant),
         is_small=sum(part.rows for part in expired) <= _DRIVER_ROWS,
     )
     return sum(count for count, _ in counts), sum(size for _, size in counts)

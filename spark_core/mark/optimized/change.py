@@ -63,6 +63,13 @@ class Change:
         return _table((name, self.known[name]) for name in sorted(names))
 
     @property
+    def head_entries(self) -> int:
+        """How many entries the ranges have that heads have, or had since the last full run."""
+        came = self.came.filter(self.came["is_head"])
+        known = sum(one.count for one in self.known.values() if one.is_head)
+        return known + (pc.sum(came["count"]).as_py() or 0)
+
+    @property
     def retained(self) -> pa.Table:
         """All ranges of retained commits: columns of `schemas.RETAINED_RANGES`."""
         schema = schemas.RETAINED_RANGES

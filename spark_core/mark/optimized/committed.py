@@ -160,6 +160,7 @@ class _Reading:
                 new_ranges=change.came.num_rows,
                 left_ranges=change.left.num_rows,
                 known_ranges=len(change.known),
+                head_entries=change.head_entries,
                 matched_ranges=len(matched),
                 hiding_ranges=len(hiding),
                 looked_up=len(asked.addresses),

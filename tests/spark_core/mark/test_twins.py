@@ -103,6 +103,7 @@ class Ground:
     candidates: list[tuple[str, int, datetime]] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     are_sizes_said: bool = False
+    least: int = 0
     store: Store = field(default_factory=Store)
     listed: dict[str, str] = field(default_factory=dict)
 
@@ -166,7 +167,13 @@ class Ground:
                 }
             ),
         )
-        return HeadEntries(frame, absent if self.absent else None, self.are_sizes_said, listing)
+        return HeadEntries(
+            frame,
+            absent if self.absent else None,
+            self.are_sizes_said,
+            listing,
+            least=self.least,
+        )
 
 
 def ago(days):
@@ -406,6 +413,19 @@ def test_a_whole_branch_that_cannot_be_paid_for_keeps_only_what_may_be_dishonest
     kept, found = ground.kept(twin_calls=2)
     assert kept == {"data/s/candidate,sig"}
     assert found.figures.planned_calls == 3
+
+
+@pytest.mark.spark
+def test_a_branch_of_which_few_entries_are_known_is_not_listed_for_a_few_paths(spark, monkeypatch):
+    monkeypatch.setattr(twins, "PAGE", 1)
+    ground = _one_path(spark)
+    ground.entries.append(("q", "data/s/second", 4, "a" * 32))
+    ground.server.shown["b0000"] |= {f"other/{at}": "data/s/other" for at in range(100)}
+    ground.server.page = 1
+    ground.least = 102
+    kept, found = ground.kept(twin_calls=10)
+    assert kept == set()
+    assert (found.figures.branches_listed, found.figures.planned_calls) == (0, 2)
 
 
 def _odd_path(spark, **of_ground):
