@@ -200,6 +200,23 @@ def of(run: Run) -> Base | None:
     return Base(key, figures, saved, run)
 
 
+def require_full(run: Run, what: str) -> None:
+    """Refuse to read the tables of an optimized mark as those of a whole one.
+
+    Args:
+        run: A run with a mark.
+        what: What the tables lack, in words.
+
+    Raises:
+        ChainError: If its mark is an optimized one.
+    """
+    if ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None:
+        raise ChainError(
+            f"run {run.key} is an optimized one: its mark did not {what}",
+            "Name the last full run, or mark again under a new run key with `--full`.",
+        )
+
+
 def saves(run: Run) -> bool:
     """Say whether an optimized run may begin from a run of this kind."""
     return run.options.optimized and not _special(run)
