@@ -214,3 +214,20 @@ def test_54_what_if_summed_up_a_listing_that_was_not_whole(place: HidingPlace) -
         explain.what_if(run)
     with pytest.raises(ChainError, match="did not read every entry"):
         policies.what_if(run, document.Policy(rules=()))
+
+
+@pytest.mark.parametrize("spec", [tables.RETAINED_RANGES, tables.EXPIRED_ADDRESSES])
+def test_54_a_file_that_the_base_saved_is_damaged(
+    place: HidingPlace, spec: tables.TableSpec
+) -> None:
+    place.committed(50, "p")
+    place.upload(40, "r", b"replaced")
+    place.committed(30, "r", b"other")
+    first, _ = place.mark(20, **OPTIMIZED)
+    for part in (*(found := first.load(spec).manifest).parts, *found.beside):
+        if spec is tables.EXPIRED_ADDRESSES or "_sketches" in part.key:
+            first.store.put(part.key, b"damaged")
+    with pytest.raises(ChainError) as refusal:
+        mark_only(place.run(10, **OPTIMIZED))
+    assert "--full" in str(refusal.value)
+    mark_and_conclude(replace(place.run(9, **OPTIMIZED), full=True))

@@ -24,6 +24,7 @@ from tests.support.history_actions import NUMBER, action
 from tests.support.history_machine import OLD_ENOUGH, OPTIONS, HistoryMachine, OlderMark
 from tests.support.pipeline import Marked
 from tests.support.search_oracle import Options, young
+from tests.support.telling_store import TellingStore
 
 
 class OptimizedMachine(HistoryMachine):
@@ -45,6 +46,7 @@ class OptimizedMachine(HistoryMachine):
         self.full = False
         self.full_every = 7
         self.deciding: Options | None = None
+        self.tells_content = False
 
     @rule(full_every=st.sampled_from([2, 3, 7]))
     @action
@@ -78,6 +80,12 @@ class OptimizedMachine(HistoryMachine):
             if parts:
                 store.delete(parts)
 
+    @rule(tells=st.booleans())
+    @action
+    def let_the_store_tell_contents(self, *, tells: bool) -> None:
+        """Let the store give MD5s of contents, as S3 does, which rule out what hides."""
+        self.tells_content = tells
+
     @rule(options=OPTIONS)
     @action
     def decide_by_other_options(self, options: Options) -> None:
@@ -93,7 +101,11 @@ class OptimizedMachine(HistoryMachine):
     def _open(self, key: datetime, options: Options) -> Run:
         opened = super()._open(key, options)
         chosen = replace(opened.options, optimized=True, full_every=self.full_every)
-        return replace(opened, options=chosen, full=self.full)
+        opened = replace(opened, options=chosen, full=self.full)
+        if self.tells_content:
+            told = TellingStore(opened.store.namespace, opened.store.options)
+            opened = replace(opened, store=told)
+        return opened
 
     def _end(self) -> None:
         # What optimized runs left goes with the next full one.

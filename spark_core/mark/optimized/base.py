@@ -7,6 +7,8 @@ run a full one, which says why.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,7 +17,13 @@ import pyarrow as pa
 from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.addresses.xids import xid_seconds
-from spark_core.errors import ChainError, LakegcError, NotFoundError, VerdictError
+from spark_core.errors import (
+    ChainError,
+    CorruptTableError,
+    LakegcError,
+    NotFoundError,
+    VerdictError,
+)
 from spark_core.mark.optimized import saved as saved_information
 from spark_core.mark.optimized.saved import Saved
 from spark_core.model import RunKey
@@ -106,6 +114,21 @@ class Base:
         names = slices.dictionary_encode()
         known = pa.array([self.lists(name) for name in names.dictionary.to_pylist()], pa.bool_())
         return known.take(names.indices)
+
+
+@contextmanager
+def of_base(base: Base) -> Iterator[None]:
+    """Say what to do where a file that a base saved cannot be read; a full run does not need it.
+
+    Raises:
+        ChainError: In the place of the error.
+    """
+    try:
+        yield
+    except (NotFoundError, CorruptTableError) as lost:
+        raise ChainError(
+            f"{lost.found}; run {base.run.key} begins from run {base.key}, which saved it", FULL
+        ) from lost
 
 
 FULL = "Mark again under a new run key with `--full`."

@@ -39,7 +39,7 @@ from spark_core.mark.committed import (
 )
 from spark_core.mark.kept_objects import kept_addresses
 from spark_core.mark.optimized import sketches
-from spark_core.mark.optimized.base import FULL, Base
+from spark_core.mark.optimized.base import FULL, Base, of_base
 from spark_core.mark.optimized.candidates import (
     CANDIDATES,
     Candidates,
@@ -126,7 +126,9 @@ class _Reading:
         self._read(change.came, self.targets)
         sketched = [receipts.sketches for receipts in self.written]
         came = _Came.of(run, self.base, self._parts())
-        collected = candidates_of(run, self.base, self._read_left(came))
+        left_behind = self._read_left(came)
+        with of_base(self.base):
+            collected = candidates_of(run, self.base, left_behind)
         ranges = self.base.table(tables.RETAINED_RANGES)
         left = collected.without(came.hashes)
         answer = self._ask_sketches(
@@ -209,7 +211,8 @@ class _Reading:
         return pa.concat_tables([CANDIDATES.empty_table(), *(found for _, found in receipts)])
 
     def _ask_sketches(self, ranges: StoredTable, question: sketches.Question) -> sketches.Answer:
-        answer = sketches.ask(self.run, ranges.manifest.beside, question)
+        with of_base(self.base):
+            answer = sketches.ask(self.run, ranges.manifest.beside, question)
         lacking = self.change.known.keys() - answer.seen
         if lacking:
             raise ChainError(
