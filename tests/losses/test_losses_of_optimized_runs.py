@@ -198,8 +198,9 @@ def test_51_refs_were_restored_from_before_the_base(place: HidingPlace) -> None:
         mark_only(place.run(10, **OPTIMIZED))
     assert "--full" in str(refusal.value)
     assert verdict.load(run).passed
-    full = replace(place.run(9, **OPTIMIZED), full=True)
-    mark_and_conclude(full)
+    # The next one reads everything by itself.
+    _, marked = place.mark(9, **OPTIMIZED)
+    assert "an optimized one, did not end" in str(why_full(marked))
 
 
 def test_52_a_clock_was_set_back(place: HidingPlace) -> None:
@@ -242,6 +243,10 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     with pytest.raises(VerdictError, match="optimized_runs_were_right"):
         verdict.require_sweepable(full)
     _, marked = place.mark(7, **OPTIMIZED)
+    assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
+    # A full run that somebody asks for does not make it forgotten.
+    mark_and_conclude(replace(place.run(6.9, max_missing_share=1, **OPTIMIZED), full=True))
+    _, marked = place.mark(6.8, **OPTIMIZED)
     assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
     verdict.confirm(full, "optimized_runs_were_right", who="me")
     run, marked = place.mark(6, **OPTIMIZED)

@@ -188,20 +188,20 @@ def choose(run: Run) -> Base | Full:
     """
     if not run.options.optimized:
         return Full("")
-    keys = tables.runs(run.store)
-    found, blocked = _last_passed(run, [key for key in keys if key < run.key])
-    why = _unasked(run) or (f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else "")
-    if why or isinstance(found, str):
-        return Full(why or str(found), blocked)
-    key, verdict = found
+    # Every mark has a listing, even if it did not end.
+    keys = tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
+    last = _last_passed(run, [key for key in keys if key < run.key])
+    blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
+    newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
+    why = _unasked(run) or newer or last.why or _blocked(run, blocked)
+    if why or last.key is None or last.verdict is None:
+        return Full(why, blocked)
     try:
-        base = _base(run, key, verdict)
+        base = _base(run, last.key, last.verdict)
     except (LakegcError, ValueError) as problem:
         words = problem.found if isinstance(problem, LakegcError) else str(problem)
-        return Full(f"run {key} is nothing to begin from: {words}", blocked)
-    still = (name for name in base.saved.blocked_by if not _is_confirmed(run, name))
-    blocked = tuple(sorted({*blocked, *still}))
-    why = _blocked(run, blocked) or _too_old(run, base)
+        return Full(f"run {last.key} is nothing to begin from: {words}", blocked)
+    why = _too_old(run, base)
     return Full(why, blocked) if why else base
 
 
@@ -275,27 +275,69 @@ def _is_confirmed(run: Run, name: str) -> bool:
     return confirmation.load(run.store, RunKey.parse(name), AUDIT) is not None
 
 
-def _last_passed(
-    run: Run, keys: list[RunKey]
-) -> tuple[tuple[RunKey, Verdict] | str, tuple[str, ...]]:
-    """Find the last mark that passed, and newer ones whose audit found something."""
+@dataclass(frozen=True)
+class _Last:
+    """The last mark that passed, if any, and why it is no base.
+
+    Attributes:
+        key: Its key.
+        verdict: Its verdict.
+        why: Why no optimized run may begin from it; empty for nothing.
+        blocked_by: Newer full runs whose audit found something that nobody has confirmed.
+    """
+
+    key: RunKey | None = None
+    verdict: Verdict | None = None
+    why: str = ""
+    blocked_by: tuple[str, ...] = ()
+
+
+def _last_passed(run: Run, keys: list[RunKey]) -> _Last:
+    """Find the last mark that passed, newest first.
+
+    An optimized mark that did not end, for whatever reason, makes the next one full. So what stops
+    one of them does not stop the next night's.
+    """
     blocked: list[str] = []
+    why = ""
     for key in keys:
         where = lakegc_keys.verdict_key(key)
         try:
             verdict = Verdict.from_json(run.store.read(where), name=where)
         except NotFoundError:
-            continue  # its mark did not end
+            if _was_optimized(run, key):
+                why = why or f"run {key}, an optimized one, did not end"
+            continue
         except LakegcError as damaged:
-            return damaged.found, tuple(blocked)
+            return _Last(None, None, why or damaged.found, tuple(blocked))
         if verdict.instance != run.instance:
-            return f"run {key} is of another instance of the repository", tuple(blocked)
+            why = why or f"run {key} is of another instance of the repository"
+            return _Last(None, None, why, tuple(blocked))
         audited = any(check["name"] == AUDIT for check in verdict.failed)
         if audited and not _is_confirmed(run, str(key)):
             blocked.append(str(key))
         if verdict.passed:
-            return (key, verdict), tuple(blocked)
-    return "no mark of this repository has passed yet", tuple(blocked)
+            return _Last(key, verdict, why, tuple(blocked))
+    return _Last(None, None, why or "no mark of this repository has passed yet", tuple(blocked))
+
+
+def _was_optimized(run: Run, key: RunKey) -> bool:
+    try:
+        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+        return ListedFigures.of(slices).base is not None
+    except LakegcError:
+        return False  # it did not come so far
+
+
+def _still_blocked(run: Run, key: RunKey | None) -> set[str]:
+    """Return the audits that the last mark that passed knew of, and that nobody has confirmed."""
+    if key is None:
+        return set()
+    try:
+        known = _saved(run, key).blocked_by
+    except LakegcError:
+        return set()
+    return {name for name in known if not _is_confirmed(run, name)}
 
 
 def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
