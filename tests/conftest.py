@@ -34,6 +34,8 @@ for variable in list(os.environ):
 # Files that take longest, in this order: begun last, one would keep a single process busy at the
 # end.
 LONGEST = (
+    "search/test_optimized_histories.py",
+    "faults/test_faults_of_an_optimized_mark.py",
     "faults/test_faults_of_a_mark.py",
     "roundtrip/test_cluster.py",
     "roundtrip/test_policy_sweeps.py",

@@ -58,15 +58,22 @@ def test_an_optimized_mark_that_fails_at_any_call_is_finished_by_another(world, 
     try_all(world, FRESH, mark_command, points(world.mark_calls), record_property)
 
 
-@pytest.mark.parametrize(
-    "number", [1, pytest.param(40, marks=[pytest.mark.deep, pytest.mark.timeout(3_600)])]
-)
-def test_damage_of_what_a_base_saved_ends_in_a_full_mark_or_a_refusal(
-    world, number, record_property
-):
-    """Each file is damaged in so many ways; what is alive is read by nobody else afterwards."""
+def test_damage_of_what_a_base_saved_ends_in_a_full_mark_or_a_refusal(world, record_property):
+    chosen = [name for name in _saved_files(world) if "_saved.json" in name or "_sketches" in name]
+    assert len(chosen) >= 2
+    _damage(world, chosen, 1, record_property)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3_600)
+def test_any_damage_of_what_a_base_saved_ends_in_a_full_mark_or_a_refusal(world, record_property):
     files = _saved_files(world)
     assert len(files) >= 6
+    _damage(world, files, 40, record_property)
+
+
+def _damage(world, files, number, record_property):
+    """Damage each file in so many ways, and take it away; nothing alive may go then."""
     results: Counter[str] = Counter()
     for name in files:
         content = (world.folder / FRESH / name).read_bytes()

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
 from tests.search.test_random_histories import search
-from tests.support.history_actions import Tally
+from tests.support.history_actions import Enough, Tally
 from tests.support.optimized_machine import OptimizedMachine
 
 pytestmark = pytest.mark.spark
@@ -19,9 +20,20 @@ pytestmark = pytest.mark.spark
 HISTORIES, DEEP_HISTORIES = 20, 300
 
 
-def search_until(sandbox, spark, histories: int, *, shrink: bool, record_property) -> Counter[str]:
+class Histories(Tally):
+    """What was tried; `wanted` whole histories are enough."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough was played."""
+        return self.wanted is not None and self.histories >= self.wanted
+
+
+def search_until(
+    sandbox, spark, histories: int, *, shrink: bool, record_property, most_runs: int = 6
+) -> Counter[str]:
     """Play a number of histories, and report what was tried."""
-    began, tally, missed = time.monotonic(), Tally(), [0]
+    began, tally, missed = time.monotonic(), Histories(wanted=histories), [0]
     kinds, work = Counter[str](), Counter[str]()
     machine = type(
         "Histories",
@@ -33,10 +45,12 @@ def search_until(sandbox, spark, histories: int, *, shrink: bool, record_propert
             "kinds": kinds,
             "missed": missed,
             "work": work,
+            "most_runs": most_runs,
         },
     )
-    while tally.histories < histories:
-        search(machine, examples=max(10, histories), shrink=shrink)
+    with suppress(Enough):
+        while True:
+            search(machine, examples=max(50, histories), shrink=shrink)
     record_property(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
@@ -48,7 +62,12 @@ def search_until(sandbox, spark, histories: int, *, shrink: bool, record_propert
 
 def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
     kinds = search_until(
-        shared_sandbox, spark, HISTORIES, shrink=False, record_property=record_property
+        shared_sandbox,
+        spark,
+        HISTORIES,
+        shrink=False,
+        record_property=record_property,
+        most_runs=3,
     )
     assert kinds["optimized"] > HISTORIES // 2
 

@@ -60,7 +60,9 @@ class OptimizedMachine(HistoryMachine):
     @precondition(lambda self: self.keys)
     @action
     def spoil_what_a_run_saved(self, kind: str, number: int) -> None:
-        """Take away, or damage, what the last run saved."""
+        """Take away, or damage, what the last run saved; seldom, or no run would be optimized."""
+        if number % 4:
+            return
         key = RunKey.at(max(self.keys))
         store = self._open(max(self.keys), Options()).store
         where = lakegc_keys.saved_key(key)
@@ -88,11 +90,12 @@ class OptimizedMachine(HistoryMachine):
         """Let the store give MD5s of contents, as S3 does, which rule out what hides."""
         self.tells_content = tells
 
-    @rule(options=OPTIONS)
+    @rule(options=OPTIONS, number=NUMBER)
     @action
-    def decide_by_other_options(self, options: Options) -> None:
-        """Change the options that decide, which makes the next mark a full one."""
-        self.deciding = options
+    def decide_by_other_options(self, options: Options, number: int) -> None:
+        """Change the options that decide, which makes the next mark a full one; seldom."""
+        if not number % 4:
+            self.deciding = options
 
     def _mark(self, options: Options) -> OlderMark:
         deciding = self.deciding = self.deciding or options
@@ -119,7 +122,8 @@ class OptimizedMachine(HistoryMachine):
     def _end(self) -> None:
         # What optimized runs left goes with the next full one.
         self.full, self.deciding = True, Options()
-        super()._end()
+        self.whole_run(options=Options())
+        self.repository.remove()
 
     def _require_plan(
         self, made: OlderMark, marked: Marked, alive: set[str], objects: Mapping[str, bytes]

@@ -13,6 +13,7 @@ from spark_core.errors import IncompleteReadError
 from spark_core.mark import fates, holds
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fates import Words
+from spark_core.mark.optimized.listing import Listing
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
@@ -36,10 +37,11 @@ def _decide(written, *, held=holds.NONE):
     target = Target(run.store, "_lakefs/picked/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     decided = fates.decide(
         run,
-        stored[tables.NAMESPACE_SLICES],
+        Listing(run, stored[tables.NAMESPACE_SLICES].manifest.parts),
         stored[tables.UNCOMMITTED_ADDRESSES],
         stored[tables.COMMITTED_ADDRESSES],
         target=target,
+        kept=None,
         held=held,
         words=WORDS,
     )
@@ -149,7 +151,9 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
     monkeypatch.setattr(
         fates,
         "_read_references",
-        lambda store, parts: (batch.slice(1) for batch in read(store, parts)),
+        lambda store, comparable, parts: (
+            batch.slice(1) for batch in read(store, comparable, parts)
+        ),
     )
     with pytest.raises(IncompleteReadError, match="0 of 2 references"):
         _decide(run)

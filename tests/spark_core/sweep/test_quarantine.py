@@ -363,6 +363,8 @@ def test_where_everything_is_gone_nothing_is_due(written, store):
 def test_names_that_spark_loses_end_the_look(tmp_path, spark, monkeypatch):
     run = written_run(tmp_path, spark).run
     monkeypatch.setattr(quarantine_still_needed.verdict, "load_mark", lambda _run: {})
+    monkeypatch.setattr(quarantine_still_needed, "is_unknown", lambda _run: False)
+    monkeypatch.setattr(quarantine_still_needed, "require_full", lambda _run, _what: None)
     monkeypatch.setattr(
         quarantine_still_needed, "frame_of", lambda session, rows: frame_of(session, rows.slice(1))
     )
