@@ -49,7 +49,7 @@ def test_an_optimized_mark_that_fails_at_some_call_is_finished_by_another(world,
     world.faults.arm(0, "")
     mark_command(world.open())
     assert _base_of(world.open()) == str(BASE)
-    try_all(world, FRESH, mark_command, rotated(world.mark_calls, 6), record_property)
+    try_all(world, FRESH, mark_command, rotated(world.mark_calls, 4), record_property)
 
 
 @pytest.mark.deep

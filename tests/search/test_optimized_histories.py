@@ -67,7 +67,7 @@ def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_propert
         HISTORIES,
         shrink=False,
         record_property=record_property,
-        most_runs=3,
+        most_runs=2,
     )
     assert kinds["optimized"] > HISTORIES // 2
 
