@@ -33,6 +33,9 @@ from spark_core.storage import ObjectStore
 
 Done = TypeVar("Done")
 
+# Columns of ranges that no task needs.
+_OF_THE_DRIVER = {"min_key", "times", "kept_times"}
+
 # A range, and what its readers need to know of the metaranges that have it.
 RANGES = pa.schema(
     [
@@ -47,6 +50,8 @@ RANGES = pa.schema(
         pa.field("why", pa.string()),
         # Number of metaranges that have it.
         pa.field("times", pa.int64(), nullable=False),
+        # Number of those of retained commits.
+        pa.field("kept_times", pa.int64(), nullable=False),
     ]
 )
 
@@ -246,6 +251,17 @@ def write_all(
     )
 
 
+def retained_ranges(ranges: pa.Table) -> pa.Table:
+    """Bring ranges of retained commits into the columns of `schemas.RETAINED_RANGES`.
+
+    Args:
+        ranges: Columns of `RANGES`.
+    """
+    columns = ["range_id", "count", "min_key", "kept_times", "is_head"]
+    schema = schemas.RETAINED_RANGES
+    return ranges.select(columns).rename_columns(schema.names).cast(schema)
+
+
 def keep_ranges(
     run: Run,
     commits: StoredTable,
@@ -258,7 +274,7 @@ def keep_ranges(
     Args:
         run: The run.
         commits: Table 3.
-        ranges: Columns of `schemas.RETAINED_RANGES`.
+        ranges: Columns of `RANGES`.
         targets: Where the sketches were written.
         sketched: The sketches' files.
 
@@ -268,7 +284,7 @@ def keep_ranges(
     if targets.sketches is None:
         return None
     schema = schemas.RETAINED_RANGES
-    rows = ranges.select(schema.names).cast(schema).to_batches()
+    rows = retained_ranges(ranges).to_batches()
     target = replace(targets.sketches, schema=schema, name="part")
     written = writing.removed_on_failure(
         targets.sketches, lambda: writing.write_parts(target, 0, iter(rows))
@@ -408,6 +424,7 @@ def _merged(some: Sequence[pa.Table]) -> pa.Table:
                 ("newest", "min"),
                 ("why", "min"),
                 ("times", "sum"),
+                ("kept_times", "sum"),
             ]
         )
     )
@@ -420,6 +437,7 @@ def _merged(some: Sequence[pa.Table]) -> pa.Table:
                 "newest_min": "newest",
                 "why_min": "why",
                 "times_sum": "times",
+                "kept_times_sum": "kept_times",
             }
         )
         .select(RANGES.names)
@@ -455,6 +473,7 @@ def _read_metaranges(
                 ("newest", metarange.newest),
                 ("why", metarange.why),
                 ("times", 1),
+                ("kept_times", int(metarange.is_retained)),
             )
         ]
         columns = [found.column(name) for name in ("range_id", "count", "min_key")]
@@ -494,7 +513,7 @@ def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
     """
     ordered = (
         ranges.sort_by("min_key")
-        .select([name for name in ranges.column_names if name not in {"min_key", "times"}])
+        .select([name for name in ranges.column_names if name not in _OF_THE_DRIVER])
         .combine_chunks()
     )
     weights = np.maximum(ordered["count"].to_numpy() / _ENTRIES_OF_A_TASK, 1 / _RANGES_OF_A_TASK)

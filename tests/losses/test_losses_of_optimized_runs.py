@@ -251,3 +251,20 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     verdict.confirm(full, "optimized_runs_were_right", who="me")
     run, marked = place.mark(6, **OPTIMIZED)
     begun_from_it(marked)
+
+
+def test_a_range_that_expired_commits_have_too_leaves_with_the_last_that_keeps_it(
+    place: HidingPlace,
+) -> None:
+    """Otherwise nothing of it would be let go before the next full run."""
+    dead = place.upload(50, "p", b"dead in the end")
+    place.committed(50, "q", b"beside it")
+    # The same range, in a commit that the base still keeps; the one before is past its days.
+    place.committed(45, "r", b"a range of its own")
+    place.committed(24, "p", b"other")
+    base(place)
+    run, marked = place.mark(10, **OPTIMIZED)
+    found = begun_from_it(marked).change
+    assert found is not None
+    assert found.left_ranges == 1
+    assert marked.addresses(run) == [dead]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import schemas
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.mark import explanations
 from spark_core.mark.committed import RANGES, Metarange, TableReader, distinct_ranges
@@ -71,10 +70,8 @@ class Change:
 
     @property
     def retained(self) -> pa.Table:
-        """All ranges of retained commits: columns of `schemas.RETAINED_RANGES`."""
-        schema = schemas.RETAINED_RANGES
-        new = self.came.select(schema.names).cast(schema)
-        return pa.concat_tables([new, self.stayed(set(self.known)).select(schema.names)])
+        """All ranges of retained commits: columns of `committed.RANGES`."""
+        return pa.concat_tables([self.came, self.stayed(set(self.known))])
 
 
 def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base) -> Change:
@@ -124,14 +121,14 @@ def change_since(run: Run, reader: TableReader, commits: StoredTable, base: Base
         if before is None:
             came.append(row)
         else:
-            before.times += row["times"]
+            before.times += row["kept_times"]
             before.is_head = before.is_head or row["is_head"]
     for row in found[1].to_pylist():
         _of(base, known, row).is_head = True
     gone = []
     for row in found[2].to_pylist():
         before = _of(base, known, row)
-        before.times -= row["times"]
+        before.times -= row["kept_times"]
         if before.times < 0:
             raise _contradiction(base, row["range_id"])
         if not before.times:
@@ -210,6 +207,7 @@ def _table(ranges: Iterator[tuple[str, _Known]]) -> pa.Table:
             "newest": None,
             "why": None,
             "times": known.times,
+            "kept_times": known.times,
         }
         for name, known in ranges
     ]

@@ -52,6 +52,7 @@ def _read(monkeypatch, ranges, order):
             "is_retained": True,
             "why": None,
             "times": 1,
+            "kept_times": 1,
         }
         for name in order
     ]
