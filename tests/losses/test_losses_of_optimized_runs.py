@@ -246,7 +246,12 @@ def test_53_an_optimized_run_deleted_what_a_full_one_finds_alive(place: HidingPl
     assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
     # A full run that somebody asks for does not make it forgotten.
     mark_and_conclude(replace(place.run(6.9, max_missing_share=1, **OPTIMIZED), full=True))
-    _, marked = place.mark(6.8, **OPTIMIZED)
+    last, marked = place.mark(6.8, **OPTIMIZED)
+    assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
+    # Nor does the loss of what a run saved.
+    last.store.delete([lakegc_keys.saved_key(last.key)])
+    place.mark(6.7, **OPTIMIZED)
+    _, marked = place.mark(6.6, **OPTIMIZED)
     assert "found an object alive that an optimized run had deleted" in str(why_full(marked))
     verdict.confirm(full, "optimized_runs_were_right", who="me")
     run, marked = place.mark(6, **OPTIMIZED)

@@ -336,7 +336,9 @@ def _still_blocked(run: Run, key: RunKey | None) -> set[str]:
     try:
         known = _saved(run, key).blocked_by
     except LakegcError:
-        return set()
+        # What it saved is lost; its first table names them, too.
+        slices = reading.load_table(run.store, tables.NAMESPACE_SLICES, key).manifest
+        known = ListedFigures.of(slices).blocked_by or ()
     return {name for name in known if not _is_confirmed(run, name)}
 
 
