@@ -4,6 +4,7 @@ The texts are looked for, because Dagster's markup is its own to change.
 """
 
 import re
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -50,7 +51,7 @@ def shown(tmp_path_factory, request):
 
 @pytest.fixture
 def opened(shown):
-    """Open a page of Dagster's, and wait for texts of it, each of which may come by itself."""
+    """Open a page of Dagster's, and wait for texts of it."""
     _, pages, page = shown
 
     def open_(path, *texts):
@@ -62,19 +63,21 @@ def opened(shown):
     return open_
 
 
-def text_of(page):
-    return page.inner_text("body")
+def pattern_of(*parts):
+    """Return a pattern of a text in which the parts stand in this order."""
+    return re.compile(".*".join(re.escape(part) for part in parts), re.DOTALL)
 
 
-def in_order(text, *parts):
-    """Say whether the parts stand in a text in this order."""
-    at = 0
-    for part in parts:
-        at = text.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return True
+def text_with(page, *patterns):
+    """Return a page's text once it has all patterns: each part is of a query of its own."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while True:
+        text = page.inner_text("body")
+        lacking = [pattern.pattern for pattern in patterns if not pattern.search(text)]
+        if not lacking:
+            return text
+        assert time.monotonic() < deadline, f"the page lacks {lacking}:\n{text}"
+        page.wait_for_timeout(100)
 
 
 def test_the_graph_of_a_mark_shows_its_assets_from_left_to_right(opened):
@@ -91,16 +94,18 @@ def test_the_page_of_expired_addresses_begins_with_what_a_person_asks(opened):
         "Address of the object, relative to the storage namespace.",
         "Why it may go; lakegc explain says more of one object.",
     )
-    text = text_of(opened("assets/expired_addresses", "objects_that_may_go", *columns, "headline"))
-    assert in_order(text, "address\n", *columns)
-    assert in_order(
-        text,
-        *("headline", "129 objects (440.6 kB) may go\n", "of 219 objects (783.0 kB)."),
-        *("page\n", "_report.html"),
-        *("objects_that_may_go", "129", "bytes_that_may_go", "440576"),
-        *("share_of_bytes", "0.5627", "by_reason"),
-        *("objects", "bytes", "what", "101", "259.2 kB", "only in commits past their retention"),
-        *("by_age", "size_bytes", "seconds", "manifest_sha256"),
+    text = text_with(
+        opened("assets/expired_addresses"),
+        pattern_of("address\n", *columns),
+        pattern_of(
+            *("headline", "129 objects (440.6 kB) may go\n", "of 219 objects (783.0 kB)."),
+            *("page\n", "_report.html"),
+            *("objects_that_may_go", "129", "bytes_that_may_go", "440576"),
+            *("share_of_bytes", "0.5627", "by_reason"),
+            *("objects", "bytes", "what", "101", "259.2 kB"),
+            *("only in commits past their retention", "by_age"),
+            *("size_bytes", "seconds", "manifest_sha256"),
+        ),
     )
     # The keys are names, which no object and no sentence widens.
     assert "largest_committed/data" not in text
@@ -130,35 +135,39 @@ def test_the_page_of_a_refused_run_ends_its_events_with_the_sentence_and_shows_n
     opened, shown
 ):
     home, _, _ = shown
-    page = opened(f"runs/{home.runs[REFUSED]}", "RUN_FAILURE")
-    text = text_of(page)
     sentence = (
         "VerdictError: the mark of run [0-9TZ-]+ of refused did not pass its checks: "
         r"expired_share_is_plausible: 129 of 219 objects \(58.9%\)"
     )
-    failed = text[text.index("RUN_FAILURE") :]
-    # Dagster's one line that names the step stands above it.
-    assert re.match(rf"RUN_FAILURE\n[^\n]*\['check_verdict'\]\.\n{sentence}", failed)
-    assert failed.rstrip().endswith("Nothing was deleted.")
+    text = text_with(
+        opened(f"runs/{home.runs[REFUSED]}"),
+        # Dagster's one line that names the step stands above it.
+        re.compile(
+            rf"RUN_FAILURE\n[^\n]*\['check_verdict'\]\.\n{sentence}.*Nothing was deleted\.\s*\Z",
+            re.DOTALL,
+        ),
+        # What did not run is no failure of lakegc's.
+        pattern_of("Errored (1)", "check_verdict", "Succeeded (11)", "Not executed (3)"),
+    )
     assert "Stack Trace" not in text
     assert 'File "' not in text
-    # What did not run is no failure of lakegc's.
-    assert in_order(text, "Errored (1)", "check_verdict", "Succeeded (11)", "Not executed (3)")
     assert re.findall(r"Check (\w+) failed", text) == ["expired_share_is_plausible"]
 
 
 def test_the_page_of_all_repositories_names_each_with_how_it_stands(opened):
-    text = text_of(opened("assets/repositories", "repositories_overdue"))
-    assert in_order(text, "headline", "440.6 kB reclaimed in 30 days", "Overdue: refused.")
-    assert re.search(r"^repository\s+overdue\s+waits\s", text, re.MULTILINE)
-    assert re.search(r"^collected\s.*440\.6 kB", text, re.MULTILINE)
-    assert re.search(r"^refused\s+no mark of it ever passed\s+440\.6 kB: conf", text, re.MULTILINE)
+    text_with(
+        opened("assets/repositories"),
+        pattern_of("headline", "440.6 kB reclaimed in 30 days", "Overdue: refused."),
+        re.compile(r"^repository\s+overdue\s+waits\s", re.MULTILINE),
+        re.compile(r"^collected\s.*440\.6 kB", re.MULTILINE),
+        re.compile(r"^refused\s+no mark of it ever passed\s+440\.6 kB: conf", re.MULTILINE),
+    )
 
 
 def test_a_run_is_started_by_hand_from_a_form_that_is_filled_in(opened):
-    assert "start_run" in text_of(opened("locations/lakegc/jobs", "mark_and_sweep"))
+    text_with(opened("locations/lakegc/jobs"), pattern_of("mark_and_sweep", "start_run"))
     page = opened("locations/lakegc/jobs/start_run/playground", "Launch Run")
     page.get_by_text("No errors").wait_for()
     editor = page.locator(".CodeMirror-code").first.inner_text()
-    assert in_order(editor, "check_request:", "job: mark", "repository: ''", "run: now")
+    assert pattern_of("check_request:", "job: mark", "repository: ''", "run: now").search(editor)
     page.locator("button:enabled", has_text="Launch Run").wait_for()
