@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.functions as sf
-from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
@@ -22,13 +22,20 @@ from spark_core.errors import ChainError
 from spark_core.mark import explanations, fates, holds, inventory, policy_rows, twins
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
+from spark_core.mark.kept_objects import with_hashes
 from spark_core.mark.optimized import base
 from spark_core.mark.optimized.audit import audit
 from spark_core.mark.optimized.base import saves
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.optimized.save import save
 from spark_core.mark.policy_rows import PolicyRows
-from spark_core.mark.sizes import HeadEntries, absent, named_since, sizes_of_later, stated_sizes
+from spark_core.mark.sizes import (
+    HeadEntries,
+    absent,
+    are_sizes_stated,
+    named_since,
+    sizes_of_later,
+)
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import (
     WALK,
@@ -43,8 +50,19 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Target, Written
 from spark_core.reference_job import marks
 from spark_core.run import Run, chain
+from spark_core.spark.rows import (
+    Rows,
+    as_frame,
+    count,
+    distinct,
+    least,
+    selected,
+    together,
+    within,
+    without,
+)
 from spark_core.spark.session import surfacing_errors
-from spark_core.spark.tasks import frame_of, interleaved
+from spark_core.spark.tasks import interleaved
 
 ONLY_EXPIRED_COMMITS = "only in commits past their retention"
 NEVER_COMMITTED = "in no commit, and not staged"
@@ -239,8 +257,8 @@ def _without_hidden(
         held = pa.Table.from_batches(
             interleaved(parts, read, threads=run.options.read_threads), schema
         )
-    candidates = (
-        frame_of(run.spark, held)
+    candidates: Rows = (
+        held
         if is_small and held is not None
         else reading.frame_of_parts(run.spark, run.store, schema, parts)
     )
@@ -248,7 +266,7 @@ def _without_hidden(
     # If no object is left to go, none can be the twin of an entry.
     found = twins.NONE
     if parts or policy is not None:
-        both = candidates if policy is None else candidates.unionByName(policy)
+        both = candidates if policy is None else together([candidates, policy])
         found = _twins(
             run,
             mark,
@@ -261,16 +279,16 @@ def _without_hidden(
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, candidates
     if found.keeps_any:
-        kept = candidates.transform(found.without_twins)
+        kept = found.without_twins(candidates)
         left = fates.write_again(run, kept, target, is_small=is_small)
         if saves(run):
-            hidden = candidates.join(kept.select("address"), on="address", how="left_anti")
+            hidden = without(candidates, kept, "address")
             aside = replace(target, name="_kept")
             left.kept = fates.write_again(run, hidden, aside, is_small=is_small).receipts
     of_policy = None
     if by_policy is not None and policy is not None:
         of_policy = fates.write_again(
-            run, policy.transform(found.without_twins), target, is_small=by_policy.is_small
+            run, found.without_twins(policy), target, is_small=by_policy.is_small
         )
     if named is not None:
         eligible = left.sums.total
@@ -282,7 +300,7 @@ def _without_hidden(
             eligible_objects=eligible[0],
             eligible_bytes=eligible[1],
         )
-        within = kept.transform(marks.within(named.frame))
+        within = as_frame(run.spark, kept).transform(marks.within(named.frame))
         left = fates.write_again(run, within, target, is_small=is_small)
     return left, of_policy, more
 
@@ -291,10 +309,10 @@ def _twins(
     run: Run,
     mark: Mark,
     listed: Listing,
-    candidates: pa.Table | DataFrame,
-    missing: DataFrame | None,
+    candidates: Rows,
+    missing: Rows | None,
     *,
-    later: DataFrame | None,
+    later: Rows | None,
     are_sizes_said: bool,
 ) -> twins.Twins:
     """Search for what the scan cannot see; objects written since the listing are not missing.
@@ -309,18 +327,16 @@ def _twins(
         are_sizes_said: Whether an entry is known to give another size than its object has.
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
-    listing = listed.frame(["address", "size_bytes", "checksum"])
-    heads = mark.committed.frame(
-        run.spark, ["address", "size_bytes", "head_path", "checksum"]
-    ).where(sf.col("head_path").isNotNull())
+    listing = listed.rows_of(["address", "size_bytes", "checksum"])
+    heads = _of_heads(run, mark.committed)
     lost = None
     if missing is not None:
         if later is None:
             later = _written_since(run, listed, slices.reading_began, missing)
         lost = absent(missing, later)
     if later is not None:
-        are_sizes_said = are_sizes_said or not stated_sizes(later, heads).isEmpty()
-        listing = listing.unionByName(later)
+        are_sizes_said = are_sizes_said or are_sizes_stated(later, heads)
+        listing = together([listing, later])
     since_when = Heads.of(commits)
     committed = CommittedFigures.of(mark.committed.manifest)
     # A table without rows counted nothing, and an earlier version did not count them.
@@ -330,6 +346,7 @@ def _twins(
         run,
         candidates,
         HeadEntries(
+            lambda: run.spark,
             heads,
             lost,
             are_sizes_said,
@@ -344,10 +361,18 @@ def _twins(
     )
 
 
-def _written_since(run: Run, listing: Listing, instant: datetime, missing: DataFrame) -> DataFrame:
+def _of_heads(run: Run, committed: StoredTable) -> Rows:
+    """Return the entries of branch heads, as `HeadEntries` has them."""
+    rows = committed.rows(lambda: run.spark, ["address", "size_bytes", "head_path", "checksum"])
+    if isinstance(rows, pa.Table):
+        return rows.filter(rows["head_path"].is_valid())
+    return rows.where(sf.col("head_path").isNotNull())
+
+
+def _written_since(run: Run, listing: Listing, instant: datetime, missing: Rows) -> Rows:
     """List the slices of missing addresses (address) that may have got their object since then."""
     since = instant - run.options.longest_upload - run.options.max_clock_skew
-    return sizes_of_later(run, named_since(since, missing), listing.frame(["address"]))
+    return sizes_of_later(run, named_since(since, missing), listing.rows_of(["address"]))
 
 
 def _sizes_were_said(run: Run) -> bool:
@@ -385,7 +410,7 @@ def _mark_words(mark_id: object) -> str:
 
 def _missing(
     run: Run, mark: Mark, listing: Listing, decided: Decided
-) -> tuple[DataFrame | None, DataFrame | None, Mapping[str, Any]]:
+) -> tuple[Rows | None, Rows | None, Mapping[str, Any]]:
     """Name the addresses that heads and staged entries reach below `data/` without a listed object.
 
     Some are missing for good reasons, such as staged keys that never existed. If many are missing,
@@ -405,55 +430,58 @@ def _missing(
         return None, None, {"missing_named": ()}
     taken, figures = policy_rows.taken(run), dict[str, Any]()
     later = None
-    live = (
-        mark.committed.frame(run.spark, ["address", "is_live", "address_hash"])
-        .where("is_live")
-        .select("address", "address_hash")
-        .unionByName(
-            mark.uncommitted.frame(run.spark, ["address", "address_hash"]).where(
-                sf.col("address").startswith("data/")
-            )
-        )
-        .dropDuplicates(["address"])
-        .transform(listing.compared)
-    )
-    listed = listing.frame(["address_hash"])
-    missing = live.join(listed, on="address_hash", how="left_anti")
+    listed = listing.rows_of(["address_hash"])
+    missing = without(listing.compared(_live(run, mark)), listed, "address_hash")
     if taken is not None:
-        figures["missing_by_policy"] = missing.join(
-            taken, on="address_hash", how="left_semi"
-        ).count()
+        figures["missing_by_policy"] = count(within(missing, taken, "address_hash"))
         if figures["missing_by_policy"] == decided.missing:
             return None, None, {"missing_named": (), **figures}
-        missing = missing.join(taken, on="address_hash", how="left_anti")
+        missing = without(missing, taken, "address_hash")
     since = ListedFigures.of(mark.slices.manifest).since
     if since is not None:
         later = _written_since(run, listing, since, missing)
-        there = later.select(sf.xxhash64("address").alias("address_hash"))
-        written = missing.join(there, on="address_hash", how="left_semi")
-        figures["since_inventory"] = written.select("address_hash").distinct().count()
+        there = with_hashes(later)
+        written = within(missing, there, "address_hash")
+        figures["since_inventory"] = count(distinct(written, ["address_hash"]))
         if figures["since_inventory"] + figures.get("missing_by_policy", 0) == decided.missing:
             return None, later, {"missing_named": (), **figures}
-        missing = missing.join(there, on="address_hash", how="left_anti")
+        missing = without(missing, there, "address_hash")
     stored = run.keep(
         Draft(
             tables.MISSING_ADDRESSES,
-            missing.select("address"),
+            selected(missing, ["address"]),
             run.now(),
             parents=[table.manifest for table in mark.all],
         )
     )
-    frame = stored.frame(run.spark)
+    missing = stored.rows(lambda: run.spark)
     return (
-        frame,
+        missing,
         later,
         {
             **figures,
-            "missing_named": tuple(
-                row.address for row in frame.orderBy("address").limit(NAMED_MISSING).collect()
-            ),
+            "missing_named": least(missing, "address", NAMED_MISSING),
             # Shown to people, and part of the manifest, so that the verdict names it.
             "missing_table": f"{run.store.root}{tables.folder(tables.MISSING_ADDRESSES, run.key)}",
             "missing_manifest": stored.manifest.sha256,
         },
     )
+
+
+def _live(run: Run, mark: Mark) -> Rows:
+    """Return what heads and staged entries reach below `data/`: address, address_hash, each once.
+
+    Where executors hold one of the tables, they hold the result.
+    """
+    columns = ["address", "address_hash"]
+    reached = mark.committed.rows(lambda: run.spark, [*columns, "is_live"])
+    staged = mark.uncommitted.rows(lambda: run.spark, columns)
+    if isinstance(reached, pa.Table):
+        reached = reached.filter(reached["is_live"])
+    else:
+        reached = reached.where("is_live")
+    if isinstance(staged, pa.Table):
+        staged = staged.filter(pc.starts_with(staged["address"], "data/"))
+    else:
+        staged = staged.where(sf.col("address").startswith("data/"))
+    return distinct(together([selected(reached, columns), staged]), columns)

@@ -36,6 +36,7 @@ from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
+from spark_core.spark.rows import Rows
 from spark_core.spark.tasks import frame_of, read_partitions, run_over
 from spark_core.storage import ObjectStore
 
@@ -68,6 +69,23 @@ _LISTED = pa.schema(
         pa.field("row", pa.int32(), nullable=False),
         pa.field("size_bytes", pa.int64(), nullable=False),
         pa.field("standing", pa.int32(), nullable=False),
+    ]
+)
+
+# A row for each fate; of objects that may go, for each part of the listing.
+_GROUPS = pa.schema(
+    [
+        ("fate", pa.int32()),
+        ("part", pa.int32()),
+        ("objects", pa.int64()),
+        ("bytes", pa.int64()),
+        ("live", pa.int64()),
+        ("missing", pa.int64()),
+        ("other_sizes", pa.int64()),
+        ("references", pa.int64()),
+        ("rows", pa.list_(pa.int32())),
+        ("hashes", pa.list_(pa.int64())),
+        ("expired", pa.list_(pa.bool_())),
     ]
 )
 
@@ -168,8 +186,9 @@ def decide(
     """Give every listed object its fate, and write those that may go as parts of table 5.
 
     The work is one Spark job with three shuffles: two of hashes and sizes, 24 to 32 bytes for each
-    object and each reference, and one of the row numbers of the objects that may go. Only those
-    rows of the listing are read a second time.
+    object and each reference, and one of the row numbers of the objects that may go. The driver
+    does it without Spark where hashes are few. Only the rows of the objects that may go are read a
+    second time.
 
     Args:
         run: The run.
@@ -188,33 +207,31 @@ def decide(
         CorruptTableError: If the bytes of a table are not those of its manifest.
         IncompleteReadError: If objects or references got lost on the way through Spark.
     """
-    spark, store = run.spark, run.store
-    listed = _frame(
-        spark, _LISTED, _numbered(listing.parts), listing.rows, partial(_read_listed, store)
-    )
+    store, places = run.store, list(enumerate(listing.parts))
+    read_listed = partial(_read_listed, store)
+    read_references = partial(_read_references, store, listing.comparable)
     references = [
         *[("staged", part) for part in staged.manifest.parts],
         *[("committed", part) for part in committed.manifest.parts],
         *[("expired", part) for part in committed.manifest.beside],
     ]
     rows = sum(part.rows for _, part in references)
-    known = _frame(
-        spark, _REFERENCES, references, rows, partial(_read_references, store, listing.comparable)
-    )
-    at_once = spark.sparkContext.defaultParallelism
-    hashes = listing.rows + rows
-    partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
-    are_small = max(listing.rows, rows) <= reading.DRIVER_ROWS
     orders = _Orders(store, listing.parts, target, kept, held, words, run.key.instant, run.limits)
-    decided = Decided()
-    with _planned(spark, partitions):
-        for receipt in run_over(
-            _grouped(listed, known), partial(_pick, orders), is_small=are_small
-        ):
-            decided.merge(receipt)
-    # Two listed objects with one hash both meet each reference of that hash. The repeated rows are
-    # then counted separately.
-    repeated = _repeated(listed, known) if decided.references > rows else 0
+    if reading.are_few_hashes(listing.rows + rows):
+        groups = _grouped_here(
+            pa.Table.from_batches(read_listed(places), _LISTED),
+            pa.Table.from_batches(read_references(references), _REFERENCES),
+        )
+        decided, repeated = _pick(orders, 0, iter(groups.to_batches())), 0
+    else:
+        decided, repeated = _by_executors(
+            run.spark,
+            orders,
+            _frame(run.spark, _LISTED, places, listing.rows, read_listed),
+            _frame(run.spark, _REFERENCES, references, rows, read_references),
+            hashes=listing.rows + rows,
+            references=rows,
+        )
     came = (sum(decided.objects.values()), decided.references - repeated)
     if came != (listing.rows, rows):
         raise IncompleteReadError(
@@ -223,6 +240,31 @@ def decide(
             "Run again; if it stays, report it with this text and Spark's version.",
         )
     return decided
+
+
+def _by_executors(
+    spark: SparkSession,
+    orders: _Orders,
+    listed: DataFrame,
+    known: DataFrame,
+    *,
+    hashes: int,
+    references: int,
+) -> tuple[Decided, int]:
+    """Decide in one Spark job.
+
+    Returns:
+        The decision, and how many references it counts more than once.
+    """
+    at_once = spark.sparkContext.defaultParallelism
+    partitions = max(-(-hashes // _HASHES_OF_A_TASK), min(at_once, hashes // _HASHES_OF_A_CORE), 1)
+    decided = Decided()
+    with _planned(spark, partitions):
+        for receipt in run_over(_grouped(listed, known), partial(_pick, orders)):
+            decided.merge(receipt)
+    # Two listed objects with one hash both meet each reference of that hash. The repeated rows are
+    # then counted separately.
+    return decided, _repeated(listed, known) if decided.references > references else 0
 
 
 def _repeated(listed: DataFrame, references: DataFrame) -> int:
@@ -281,10 +323,6 @@ def _frame(
         tasks[-1].append(part)
         held += part[1].rows
     return read_partitions(spark, schema, [tuple(task) for task in tasks], read)
-
-
-def _numbered(parts: Sequence[Part]) -> list[tuple[int, Part]]:
-    return list(enumerate(parts))
 
 
 def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Iterator[pa.RecordBatch]:
@@ -357,7 +395,7 @@ def _columns(schema: pa.Schema, *names: str) -> pa.Schema:
 def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
     """Join and group: a row for each fate.
 
-    Candidates have a row for each part of the listing, with their row numbers in it.
+    Columns of `_GROUPS`. Objects that may go come with their row numbers.
     """
     known = references.groupBy("address_hash").agg(
         sf.bit_or("bits").alias("bits"),
@@ -405,6 +443,125 @@ def _grouped(listed: DataFrame, references: DataFrame) -> DataFrame:
             sf.collect_list(sf.when(is_candidate, sf.col("is_expired"))).alias("expired"),
         )
     )
+
+
+def _grouped_here(listed: pa.Table, references: pa.Table) -> pa.Table:
+    """Do what `_grouped` does where there are few rows, without Spark.
+
+    A reference of several listed objects of one hash counts once.
+
+    Args:
+        listed: Columns of `_LISTED`.
+        references: Columns of `_REFERENCES`.
+
+    Returns:
+        Columns of `_GROUPS`.
+    """
+    hashes, part, row, size, standing = (_numbers(listed[name]) for name in _LISTED.names)
+    known = _Known.of(references)
+    at = known.find(hashes)
+    bits = known.bits[at]
+    fate = np.where(bits & _BY_STAGED, _FATES.index(STAGED), standing)
+    fate = np.where(bits & _BY_COMMIT, _FATES.index(COMMITTED), fate)
+    is_other = known.is_said[at] & ((known.least[at] != size) | (known.most[at] != size))
+    counts = np.zeros(hashes.size, np.int64)
+    _, first = np.unique(hashes, return_index=True)
+    counts[first] = known.counts[at[first]]
+    may_go = fate == _CANDIDATE
+    of_fates = [
+        *((each, None, fate == each) for each in np.unique(fate[~may_go])),
+        *((_CANDIDATE, each, may_go & (part == each)) for each in np.unique(part[may_go])),
+    ]
+    groups = [
+        {
+            "fate": each,
+            "part": number,
+            "objects": rows.sum(),
+            "bytes": size[rows].sum(),
+            "live": (bits[rows] & _LIVE != 0).sum(),
+            "missing": 0,
+            "other_sizes": is_other[rows].sum(),
+            "references": counts[rows].sum(),
+            "rows": [] if number is None else row[rows],
+            "hashes": [] if number is None else hashes[rows],
+            "expired": [] if number is None else bits[rows] & _EXPIRED != 0,
+        }
+        for each, number, rows in of_fates
+    ]
+    absent = ~np.isin(known.hashes, hashes)
+    missing = (known.bits[:-1][absent] & _LIVE != 0).sum()
+    groups.append(
+        {
+            "fate": _FATES.index(_ABSENT),
+            "part": None,
+            "objects": absent.sum(),
+            "bytes": 0,
+            "live": missing,
+            "missing": missing,
+            "other_sizes": 0,
+            "references": known.counts[:-1][absent].sum(),
+            "rows": [],
+            "hashes": [],
+            "expired": [],
+        }
+    )
+    return pa.Table.from_pylist(groups, _GROUPS)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What references say of each hash, sorted by hashes; a last row says nothing.
+
+    Attributes:
+        hashes: The hashes, each once; the last row has none.
+        bits: What is known of each.
+        is_said: Whether an entry gives a size ...
+        least: ... the least of these sizes ...
+        most: ... and the largest.
+        counts: Number of references.
+    """
+
+    hashes: Any
+    bits: Any
+    is_said: Any
+    least: Any
+    most: Any
+    counts: Any
+
+    @classmethod
+    def of(cls, references: pa.Table) -> _Known:
+        """Read references: columns of `_REFERENCES`."""
+        order = np.argsort(_numbers(references["address_hash"]))
+        hashes, begins, counts = np.unique(
+            _numbers(references["address_hash"])[order], return_index=True, return_counts=True
+        )
+        said = references["said_bytes"]
+        is_said = _numbers(said.is_valid())[order]
+        sizes = _numbers(said.fill_null(0))[order]
+        ends = np.iinfo(np.int64)
+
+        def joined(how: Any, column: Any, nothing: int) -> Any:
+            found = how.reduceat(column, begins) if hashes.size else column
+            return np.append(found, nothing)
+
+        return cls(
+            hashes,
+            joined(np.bitwise_or, _numbers(references["bits"])[order], 0),
+            joined(np.logical_or, is_said, nothing=False),
+            joined(np.minimum, np.where(is_said, sizes, ends.max), 0),
+            joined(np.maximum, np.where(is_said, sizes, ends.min), 0),
+            np.append(counts, 0),
+        )
+
+    def find(self, hashes: Any) -> Any:
+        """Return the row of each hash."""
+        at = np.searchsorted(self.hashes, hashes)
+        is_there = np.append(self.hashes, 0)[at] == hashes
+        return np.where(is_there & (at < self.hashes.size), at, self.hashes.size)
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    return column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
 def _pick(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Decided:
@@ -488,19 +645,20 @@ def name_by_policy(decided: Decided, objects: int, size_bytes: int) -> None:
     decided.size_bytes.update({rule.CANDIDATE: size_bytes, COMMITTED: -size_bytes})
 
 
-def write_again(run: Run, frame: DataFrame, target: Target, *, is_small: bool) -> Decided:
+def write_again(run: Run, rows: Rows, target: Target, *, is_small: bool) -> Decided:
     """Write the objects that may go again, after some were taken out.
 
     Args:
         run: The run.
-        frame: Columns of `schemas.EXPIRED_ADDRESSES`.
+        rows: Columns of `schemas.EXPIRED_ADDRESSES`.
         target: Where the parts go.
         is_small: Whether the driver may hold the rows.
     """
+    write = partial(_sum_and_write, target, run.key.instant, run.limits)
+    if isinstance(rows, pa.Table):
+        return write(0, iter(rows.to_batches()))
     decided = Decided()
-    for receipt in run_over(
-        frame, partial(_sum_and_write, target, run.key.instant, run.limits), is_small=is_small
-    ):
+    for receipt in run_over(rows, write, is_small=is_small):
         decided.merge(receipt)
     return decided
 

@@ -18,6 +18,7 @@ from spark_core.records.figures import ExpiredFigures, PolicyFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run
+from spark_core.spark.rows import Rows, distinct
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> No
     )
 
 
-def taken(run: Run) -> DataFrame | None:
+def taken(run: Run) -> Rows | None:
     """Return what sweeps by a policy set out to take: column address_hash; None for nothing.
 
     It costs a listing of folders, and for each of those sweeps its manifest and its parts.
@@ -130,6 +131,9 @@ def taken(run: Run) -> DataFrame | None:
     Raises:
         CorruptTableError: If one of their tables is damaged.
     """
+    # It compiles loops, which nobody needs who only loads the code location.
+    from spark_core.mark.kept_objects import with_hashes
+
     keys = tables.runs(run.store, tables.POLICY_DELETIONS.folder)
     stored = [reading.load_table(run.store, tables.POLICY_DELETIONS, key) for key in keys]
     # An earlier repository of the same name had other objects.
@@ -137,8 +141,8 @@ def taken(run: Run) -> DataFrame | None:
     parts = [part for table in own for part in table.manifest.parts]
     if not parts:
         return None
-    frame = reading.frame_of_parts(run.spark, run.store, schemas.POLICY_DELETIONS, parts)
-    return frame.select(sf.xxhash64("address").alias("address_hash")).distinct()
+    rows = reading.rows_of_parts(lambda: run.spark, run.store, schemas.POLICY_DELETIONS, parts)
+    return distinct(with_hashes(rows), ["address_hash"])
 
 
 def of_plan(run: Run, expired: StoredTable) -> PolicyRows | None:

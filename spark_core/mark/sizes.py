@@ -5,7 +5,7 @@ A client may have made sizes up, and objects may be lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,12 +13,22 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from spark_core import schemas
 from spark_core.addresses.namespace import xid_time_batch
+from spark_core.mark.kept_objects import with_hashes
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.spark.rows import (
+    Rows,
+    as_frame,
+    distinct,
+    frames,
+    selected,
+    within,
+    without,
+)
 from spark_core.spark.tasks import read_partitions
 from spark_core.storage import ObjectStore
 from spark_core.storage.listings import listed
@@ -30,6 +40,8 @@ _SIZES = pa.schema(
         pa.field("checksum", pa.string()),
     ]
 )
+# Slices that the driver lists by itself.
+_SLICES_OF_DRIVER = 8
 _ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
@@ -38,7 +50,8 @@ class HeadEntries:
     """The entries of branch heads, and how they compare with the store.
 
     Attributes:
-        frame: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
+        spark: Gives the session; called where executors hold rows.
+        rows: Columns address, size_bytes, head_path and checksum of `schemas.COMMITTED_ADDRESSES`.
         absent: Entries below `data/` (address_hash) whose object is not in the store; None for
             none.
         are_sizes_said: Whether any entry gives another size than its object has. Entries of
@@ -48,44 +61,65 @@ class HeadEntries:
         any_outside: Whether any of the entries lies outside `data/`; True if nobody counted.
         are_compared: Whether entries and objects are all there are, so that it would show if any
             entry gave another checksum than its object has. An optimized run has few of both.
-        least: At least so many entries the heads have, where `frame` has few of them.
+        least: At least so many entries the heads have, where `rows` has few of them.
     """
 
-    frame: DataFrame
-    absent: DataFrame | None
+    spark: Callable[[], SparkSession]
+    rows: Rows
+    absent: Rows | None
     are_sizes_said: bool
-    listing: DataFrame
+    listing: Rows
     any_outside: bool = True
     are_compared: bool = True
     least: int = 0
 
+    @property
+    def frame(self) -> DataFrame:
+        """The entries as a frame."""
+        return as_frame(self.spark(), self.rows)
 
-def stated_sizes(listing: DataFrame, entries: DataFrame) -> DataFrame:
-    """Return the entries (address) whose size differs from their object's.
+
+def are_sizes_stated(listing: Rows, entries: Rows) -> bool:
+    """Say whether the size of any entry differs from its object's.
 
     The columns are address and size_bytes of both.
     """
+    if isinstance(listing, pa.Table) and isinstance(entries, pa.Table):
+        sizes: dict[str, set[int]] = {}
+        for address, size in _sizes(within(listing, entries, "address")):
+            sizes.setdefault(address, set()).add(size)
+        return any(sizes.get(address, {size}) != {size} for address, size in _sizes(entries))
+    listing, entries = frames(listing, entries)
     listed = listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
-    return (
+    return not (
         entries.select("address", "size_bytes", _address_hash())
         .join(listed, on="address_hash", how="inner")
         .where(sf.col("listed_bytes") != sf.col("size_bytes"))
-        .select("address")
+        .isEmpty()
     )
 
 
-def absent(entries: DataFrame, listing: DataFrame) -> DataFrame:
+def _sizes(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(rows["address"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True)
+
+
+def absent(entries: Rows, listing: Rows) -> Rows:
     """Return the entries below `data/` without a listed object (address_hash, each once)."""
-    return (
-        entries.where(sf.col("address").startswith("data/"))
-        .select(_address_hash())
-        .distinct()
-        .join(listing.select(_address_hash()), on="address_hash", how="left_anti")
-    )
+    inside = distinct(with_hashes(_in_data(entries)), ["address_hash"])
+    return without(inside, with_hashes(listing), "address_hash")
 
 
-def named_since(instant: datetime, entries: DataFrame) -> DataFrame:
+def _in_data(entries: Rows) -> Rows:
+    if isinstance(entries, pa.Table):
+        return entries.filter(pc.starts_with(entries["address"], "data/"))
+    return entries.where(sf.col("address").startswith("data/"))
+
+
+def named_since(instant: datetime, entries: Rows) -> Rows:
     """Keep the entries (address) whose names the server gave at or after an instant."""
+    if isinstance(entries, pa.Table):
+        batches = entries.select(["address"]).to_batches()
+        return pa.Table.from_batches(_map_named_since(instant, iter(batches)), _ADDRESSES)
     return entries.select("address").mapInArrow(
         partial(_map_named_since, instant), spark_type(_ADDRESSES)
     )
@@ -104,7 +138,7 @@ def _address_hash() -> Column:
     return sf.xxhash64("address").alias("address_hash")
 
 
-def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFrame:
+def sizes_of_later(run: Run, entries: Rows, listing: Rows) -> Rows:
     """List the slices of objects that entries have and that are not in the listing.
 
     Args:
@@ -118,19 +152,18 @@ def sizes_of_later(run: Run, entries: DataFrame, listing: DataFrame) -> DataFram
     Raises:
         LakegcError: If a slice cannot be listed to its end.
     """
-    known = listing.select(sf.xxhash64("address").alias("address_hash"))
-    absent = (
-        entries.where(sf.col("address").startswith("data/"))
-        .select("address", sf.xxhash64("address").alias("address_hash"))
-        .join(known, on="address_hash", how="left_anti")
-    )
+    names = with_hashes(selected(_in_data(entries), ["address"]))
+    lost = without(names, with_hashes(listing), "address_hash")
     # As many slices as the server opened since the listing: one for some thousands of objects.
-    found = sorted(
-        row[0]
-        for row in absent.select(sf.split_part("address", sf.lit("/"), sf.lit(2)))
-        .distinct()
-        .collect()
-    )
+    if isinstance(lost, pa.Table):
+        found = sorted({name.split("/")[1] for name in lost["address"].to_pylist()})
+        if len(found) <= _SLICES_OF_DRIVER:
+            prefixes = [f"data/{slice_}/" for slice_ in found]
+            batches = _read(run.store, run.options.read_threads, prefixes) if prefixes else ()
+            return pa.Table.from_batches(batches, _SIZES)
+    else:
+        slices = lost.select(sf.split_part("address", sf.lit("/"), sf.lit(2))).distinct()
+        found = sorted(row[0] for row in slices.collect())
     count = min(len(found), run.options.range_partitions)
     tasks = [tuple(f"data/{slice_}/" for slice_ in found[number::count]) for number in range(count)]
     read = partial(_read, run.store, run.options.read_threads)

@@ -12,7 +12,7 @@ links the object, and copies carry that size on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,6 +28,7 @@ from spark_core.addresses.namespace import xid_time_batch
 from spark_core.errors import NotFoundError
 from spark_core.mark.sizes import HeadEntries
 from spark_core.schemas import spark_type
+from spark_core.spark.rows import Rows, as_frame
 from spark_core.spark.tasks import frame_of, interleaved
 from spark_core.storage import ObjectStore
 
@@ -73,9 +74,9 @@ class Candidates:
     """The objects that are left to go.
 
     Attributes:
-        frame: Columns of `CANDIDATES`, key address; and md5 (null: unknown) once contents were
-            asked for. Already read.
-        rows: The same rows, if the driver holds them; they have no contents.
+        spark: Gives the session; called where executors hold rows.
+        rows: Columns of `CANDIDATES`, key address; and md5 (null: unknown) once contents were asked
+            for, which rows that the driver holds never have. Already read.
         objects: Number of candidates.
         branches: Largest number of branches that one of them may hide on.
         dishonest: The same for candidates that may be dishonest.
@@ -83,18 +84,23 @@ class Candidates:
         has_md5: Whether contents were asked for.
     """
 
-    frame: DataFrame
+    spark: Callable[[], SparkSession]
+    rows: Rows
     objects: int
     branches: int
     dishonest: int
     any_dishonest: bool
     has_md5: bool = False
-    rows: pa.Table | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The candidates as a frame."""
+        return as_frame(self.spark(), self.rows, spark_type(CANDIDATES))
 
 
 def candidates_of(
-    spark: SparkSession,
-    rows: pa.Table | DataFrame,
+    spark: Callable[[], SparkSession],
+    rows: Rows,
     moments: Sequence[int],
     *,
     all_dishonest: bool,
@@ -105,7 +111,7 @@ def candidates_of(
     A candidate's time is the later one of its name's time and its last modification.
 
     Args:
-        spark: The session.
+        spark: Gives the session.
         rows: Columns address, size_bytes and last_modified of `schemas.NAMESPACE_SLICES`; other
             columns are left out. The driver holds the rows if they are few.
         moments: For each branch the moment from which something can hide there, in microseconds,
@@ -125,12 +131,12 @@ def candidates_of(
         )
         dishonest = table.filter(table["is_dishonest"])
         return Candidates(
-            frame_of(spark, table, spark_type(CANDIDATES)),
+            spark,
+            table,
             table.num_rows,
             pc.max(table["branches"]).as_py() or 0,
             pc.max(dishonest["branches"]).as_py() or 0,
             dishonest.num_rows > 0,
-            rows=table,
         )
     # It is persisted on its first run, which is the count.
     found = (
@@ -145,7 +151,7 @@ def candidates_of(
         sf.count_if("is_dishonest"),
     ).first()
     assert row is not None  # noqa: S101 - an aggregate without grouping has one row
-    return Candidates(found, row[0], row[1], row[2], row[3] > 0)
+    return Candidates(spark, found, row[0], row[1], row[2], row[3] > 0)
 
 
 def _map_levelled(levelled: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -217,7 +223,7 @@ def suspects_of(candidates: Candidates, heads: HeadEntries, *, branches: int) ->
     )
     if heads.absent is not None:
         absent = entries.withColumn("address_hash", sf.xxhash64("address")).join(
-            heads.absent, on="address_hash", how="left_semi"
+            as_frame(heads.spark(), heads.absent), on="address_hash", how="left_semi"
         )
         found = found.unionByName(_whatever(absent, ANY, branches))
     if candidates.any_dishonest:
@@ -313,7 +319,10 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
     The cost is one shuffle of both sides. Objects with one hash count as one, so a collision can
     only turn the answer to yes.
     """
-    listed = heads.listing.where(sf.col("checksum").rlike(MD5)).select(
+    if isinstance(heads.rows, pa.Table) and isinstance(heads.listing, pa.Table):
+        return _are_checksums_stated_here(heads.rows, heads.listing)
+    listing = as_frame(heads.spark(), heads.listing)
+    listed = listing.where(sf.col("checksum").rlike(MD5)).select(
         sf.xxhash64("address").alias("address_hash"),
         sf.col("checksum").alias("listed"),
         sf.lit(None).alias("stated"),
@@ -342,13 +351,35 @@ def are_checksums_stated(heads: HeadEntries) -> bool:
     return bool(both.where(first != last).select("address_hash").limit(1).toArrow().num_rows)
 
 
+def _are_checksums_stated_here(entries: pa.Table, listing: pa.Table) -> bool:
+    """Do the same where the driver holds both sides."""
+    told = listing.filter(pc.match_substring_regex(listing["checksum"], MD5))
+    stored: dict[str, str | None] = {}
+    for address, checksum in zip(
+        told["address"].to_pylist(), told["checksum"].to_pylist(), strict=True
+    ):
+        # An object that was listed twice, and changed meanwhile, agrees with no entry.
+        stored[address] = checksum if stored.get(address, checksum) == checksum else None
+    return any(
+        checksum is not None and stored.get(address, checksum) != checksum
+        for address, checksum in zip(
+            entries["address"].to_pylist(), entries["checksum"].to_pylist(), strict=True
+        )
+    )
+
+
 def contents_of(
-    spark: SparkSession, store: ObjectStore, addresses: Sequence[str], *, threads: int, tasks: int
+    spark: Callable[[], SparkSession],
+    store: ObjectStore,
+    addresses: Sequence[str],
+    *,
+    threads: int,
+    tasks: int,
 ) -> pa.Table:
     """Ask the store about the content of some objects, one request each.
 
     Args:
-        spark: The session.
+        spark: Gives the session.
         store: Returns the MD5 of a content, or that it is unknown (`ObjectStore.content`).
         addresses: Addresses of the objects; the driver holds them.
         threads: Requests of a task side by side.
@@ -363,7 +394,7 @@ def contents_of(
             _map_contents(store, threads, iter(asked.to_batches())), _CONTENTS
         )
     return (
-        _contents_frame(frame_of(spark, asked), store, threads=threads, tasks=tasks)
+        _contents_frame(frame_of(spark(), asked), store, threads=threads, tasks=tasks)
         .toArrow()
         .cast(_CONTENTS)
     )
@@ -394,7 +425,7 @@ def with_contents(
     """
     contents = _contents_frame(asked, store, threads=threads, tasks=tasks)
     frame = candidates.frame.join(contents, on="address", how="left").localCheckpoint()
-    return replace(candidates, frame=frame, rows=None, has_md5=True)
+    return replace(candidates, rows=frame, has_md5=True)
 
 
 def _map_contents(

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
+from spark_core.addresses.address_hashes import hashed
 from spark_core.mark.sizes import HeadEntries
 from spark_core.mark.suspects import ANY, DISHONEST, MD5, SIZED, SUSPECTS
+from spark_core.spark.rows import as_frame, is_among
 from spark_core.spark.tasks import frame_of
 
 _ENTRIES = pa.schema(
@@ -60,7 +62,7 @@ class Alike:
     def read(
         cls, candidates: pa.Table, heads: HeadEntries, *, branches: int, at_most: int
     ) -> Alike | None:
-        """Find the entries that may hide one of the candidates; one query.
+        """Find the entries that may hide one of the candidates; one query if executors hold them.
 
         Args:
             candidates: Columns of `suspects.CANDIDATES`.
@@ -72,38 +74,15 @@ class Alike:
             Candidates and entries; None if there are more entries than that.
         """
         honest = candidates.filter(pc.invert(candidates["is_dishonest"]))
-        sizes = frame_of(
-            heads.frame.sparkSession, pa.table({"size_bytes": honest["size_bytes"].unique()})
+        sizes = honest["size_bytes"].unique()
+        any_dishonest = honest.num_rows < candidates.num_rows
+        entries = (
+            _of_held(heads.rows, heads.absent, sizes, any_dishonest=any_dishonest)
+            if isinstance(heads.rows, pa.Table)
+            and (heads.absent is None or isinstance(heads.absent, pa.Table))
+            else _of_frame(heads, sizes, any_dishonest=any_dishonest, at_most=at_most)
         )
-        found = heads.frame.join(
-            sf.broadcast(sizes.withColumn("is_sized", sf.lit(True))), on="size_bytes", how="left"
-        ).select(
-            "head_path",
-            "address",
-            "size_bytes",
-            "checksum",
-            sf.col("is_sized").isNotNull().alias("is_sized"),
-            (~sf.col("address").startswith("data/")).alias("is_outside"),
-            sf.lit(False).alias("is_absent")
-            if heads.absent is None
-            else sf.xxhash64("address").alias("address_hash"),
-        )
-        wanted = sf.col("is_sized") | sf.col("is_absent")
-        if heads.absent is not None:
-            lost = (
-                heads.absent.select("address_hash").distinct().withColumn("is_lost", sf.lit(True))
-            )
-            found = found.join(lost, on="address_hash", how="left").withColumn(
-                "is_absent", sf.col("is_lost").isNotNull()
-            )
-        if honest.num_rows < candidates.num_rows:
-            wanted = wanted | sf.col("is_outside")
-        entries = found.where(wanted).select(*_ENTRIES.names).limit(at_most + 1).toArrow()
-        return (
-            cls(candidates, entries.cast(_ENTRIES), branches)
-            if entries.num_rows <= at_most
-            else None
-        )
+        return cls(candidates, entries, branches) if entries.num_rows <= at_most else None
 
     def suspects(self) -> pa.Table:
         """Return what `suspects.suspects_of` does; keys are numbers of this process."""
@@ -189,6 +168,60 @@ class Alike:
     def _keys_of_entry(self, size: int, checksum: str | None) -> list[int]:
         md5 = checksum if checksum is not None and re.fullmatch(MD5, checksum) else None
         return [self._number((size,)), self._number((size, md5))]
+
+
+def _of_held(
+    rows: pa.Table, absent: pa.Table | None, sizes: pa.Array, *, any_dishonest: bool
+) -> pa.Table:
+    """Return the entries (columns of `_ENTRIES`) that may hide a candidate, of those held here.
+
+    Args:
+        rows: The entries of heads.
+        absent: Those of them whose object is not in the store, as `HeadEntries` has them.
+        sizes: Sizes of the candidates that are not dishonest.
+        any_dishonest: Whether a candidate may be dishonest.
+    """
+    is_sized = pc.is_in(rows["size_bytes"], value_set=sizes)
+    is_outside = pc.invert(pc.starts_with(rows["address"], "data/"))
+    is_absent = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
+    if absent is not None:
+        hashes = pa.chunked_array([hashed(rows["address"].combine_chunks())])
+        is_absent = is_among(hashes, absent["address_hash"])
+    marks = {"is_sized": is_sized, "is_outside": is_outside, "is_absent": is_absent}
+    for name, column in marks.items():
+        rows = rows.append_column(name, column)
+    wanted = pc.or_(is_sized, is_absent)
+    if any_dishonest:
+        wanted = pc.or_(wanted, is_outside)
+    return rows.filter(wanted).select(_ENTRIES.names).cast(_ENTRIES)
+
+
+def _of_frame(
+    heads: HeadEntries, sizes: pa.Array, *, any_dishonest: bool, at_most: int
+) -> pa.Table:
+    """Return the entries as `_of_held` does; one more than `at_most` if there are more."""
+    spark = heads.spark()
+    sized = frame_of(spark, pa.table({"size_bytes": sizes})).withColumn("is_sized", sf.lit(True))
+    found = heads.frame.join(sf.broadcast(sized), on="size_bytes", how="left").select(
+        "head_path",
+        "address",
+        "size_bytes",
+        "checksum",
+        sf.col("is_sized").isNotNull().alias("is_sized"),
+        (~sf.col("address").startswith("data/")).alias("is_outside"),
+        sf.lit(False).alias("is_absent")
+        if heads.absent is None
+        else sf.xxhash64("address").alias("address_hash"),
+    )
+    wanted = sf.col("is_sized") | sf.col("is_absent")
+    if heads.absent is not None:
+        lost = as_frame(spark, heads.absent).select("address_hash").distinct()
+        found = found.join(
+            lost.withColumn("is_lost", sf.lit(True)), on="address_hash", how="left"
+        ).withColumn("is_absent", sf.col("is_lost").isNotNull())
+    if any_dishonest:
+        wanted = wanted | sf.col("is_outside")
+    return found.where(wanted).select(*_ENTRIES.names).limit(at_most + 1).toArrow().cast(_ENTRIES)
 
 
 def _columns(rows: list[tuple[bytes, int, int, int, bool]]) -> list[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -48,6 +48,16 @@ from spark_core.mark.suspects import (
 from spark_core.mark.suspects_on_driver import Alike
 from spark_core.records.figures import TwinFigures
 from spark_core.run import Run
+from spark_core.spark.rows import (
+    Rows,
+    as_frame,
+    count,
+    distinct,
+    is_among,
+    selected,
+    together,
+    without,
+)
 from spark_core.spark.tasks import frame_of, interleaved
 
 NAMED = 20
@@ -89,14 +99,14 @@ class Twins:
 
     Attributes:
         live: Objects that a branch really answers from: column address, and head_path, one of the
-            paths. None for none.
+            paths. None for none. Here and below the driver holds few rows, and executors many.
         undecided: Candidates (column address) that may hide where nobody could be asked; None for
             none.
         figures: What was done and found, for the manifest.
     """
 
-    live: DataFrame | None
-    undecided: DataFrame | None
+    live: Rows | None
+    undecided: Rows | None
     figures: TwinFigures
 
     @property
@@ -104,11 +114,11 @@ class Twins:
         """Whether there is anything to take out."""
         return bool(self.figures.kept_objects or self.figures.unchecked_objects)
 
-    def without_twins(self, candidates: DataFrame) -> DataFrame:
+    def without_twins(self, candidates: Rows) -> Rows:
         """Take out the candidates that are live, and those that are undecided."""
         for found in (self.live, self.undecided):
             if found is not None:
-                candidates = candidates.join(found.select("address"), on="address", how="left_anti")
+                candidates = without(candidates, found, "address")
         return candidates
 
 
@@ -118,7 +128,7 @@ NONE = Twins(None, None, TwinFigures())
 
 def find(
     run: Run,
-    candidates: pa.Table | DataFrame,
+    candidates: Rows,
     heads: HeadEntries,
     since: Heads,
     *,
@@ -162,7 +172,7 @@ def find(
     search = _Search(run, [branch for _, branch in moments], heads)
     return search.find(
         candidates_of(
-            run.spark,
+            heads.spark,
             candidates,
             [when for when, _ in moments],
             all_dishonest=heads.are_sizes_said or run.options.hidden_entries == "ask_all",
@@ -219,10 +229,10 @@ class _Search:
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
     unasked: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
-    rest: list[DataFrame] = field(default_factory=list)
+    rest: list[Rows] = field(default_factory=list)
     held: list[pa.RecordBatch] = field(default_factory=list)
     held_rows: int = 0
-    live: list[DataFrame] = field(default_factory=list)
+    live: list[Rows] = field(default_factory=list)
     asked: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -248,28 +258,20 @@ class _Search:
         self._ask_whole(plan.whole, candidates)
         self._ask_around(suspects, candidates, scattered=not plan.fits)
         self._compare(candidates)
-        live = (
-            self._without_own(reduce(DataFrame.unionByName, self.live))
-            .groupBy("address")
-            .agg(sf.min("head_path").alias("head_path"))
-            if self.live
-            else None
-        )
-        undecided_frame = self._undecided(suspicion)
-        if undecided_frame is not None and live is not None:
-            undecided_frame = undecided_frame.join(
-                live.select("address"), on="address", how="left_anti"
-            )
-        without = Counter(
+        live = _once(self._without_own(together(self.live))) if self.live else None
+        left = self._undecided(suspicion)
+        if left is not None and live is not None:
+            left = without(left, live, "address")
+        unbound = Counter(
             since.branches[branch].why for branch in self.branches if branch in since.branches
         )
-        del without[""]
+        del unbound[""]
         figures = TwinFigures(
             candidates=candidates.objects,
             branches=len(self.branches),
             branches_asked=len(self.asked),
             branches_listed=len(self.listed),
-            without_bound=dict(sorted(without.items())),
+            without_bound=dict(sorted(unbound.items())),
             paths=suspects.count,
             calls=self.budget.made - objects_asked,
             objects_asked=objects_asked,
@@ -278,9 +280,9 @@ class _Search:
             is_held_up=self.budget.is_held_up,
             are_sizes_said=self.heads.are_sizes_said,
             **_kept("kept", candidates, live),
-            **_kept("unchecked", candidates, undecided_frame),
+            **_kept("unchecked", candidates, left),
         )
-        return Twins(live, undecided_frame, figures)
+        return Twins(live, left, figures)
 
     def _suspicion(self, candidates: Candidates) -> _Suspicion:
         """Find the suspect paths.
@@ -288,7 +290,7 @@ class _Search:
         The driver does it if it holds the candidates and few entries may hide one.
         """
         branches, alike = len(self.branches), None
-        if candidates.rows is not None:
+        if isinstance(candidates.rows, pa.Table):
             alike = Alike.read(candidates.rows, self.heads, branches=branches, at_most=HELD)
         if alike is not None:
             return _Suspicion(candidates, alike, _Suspects.held(alike.suspects()))
@@ -310,9 +312,8 @@ class _Search:
             count = len(doubted)
         else:
             # It is persisted on its first run, which is the count.
-            doubted = with_suspect(
-                suspicion.candidates, suspicion.suspects.frame(self.run)
-            ).localCheckpoint(eager=False)
+            suspects = as_frame(self.heads.spark(), suspicion.suspects.all)
+            doubted = with_suspect(suspicion.candidates, suspects).localCheckpoint(eager=False)
             count = doubted.count()
         # The query that decides whether checksums are believed costs most, so it runs last.
         is_least = 0 < count < plan.of_paths and count <= self.budget.left
@@ -324,7 +325,7 @@ class _Search:
             return self._suspicion(
                 with_contents(suspicion.candidates, doubted, store, threads=threads, tasks=tasks)
             ), count
-        contents = contents_of(self.run.spark, store, doubted, threads=threads, tasks=tasks)
+        contents = contents_of(self.heads.spark, store, doubted, threads=threads, tasks=tasks)
         known = {
             row["address"]: row["md5"] for row in contents.to_pylist() if row["md5"] is not None
         }
@@ -350,7 +351,7 @@ class _Search:
             return _Plan(
                 [], sum(of_branch), sum(of_branch), fits=sum(of_branch) <= self.budget.left
             )
-        entries = max(self.heads.frame.count(), self.heads.least)
+        entries = max(count(self.heads.rows), self.heads.least)
         pages = entries // PAGE + 1
         of_paths = sum(min(count, pages) for count in of_branch[candidates.dishonest :])
         calls = candidates.dishonest * pages + of_paths
@@ -410,11 +411,7 @@ class _Search:
             return
         for lot, rest in suspects.lots(scattered=scattered):
             if self.budget.left <= 0:
-                self.rest.append(
-                    rest(self.run)
-                    .where(sf.col("branches") > left[0])
-                    .withColumn("from_branch", sf.lit(left[0]))
-                )
+                self.rest.append(_unasked_from(rest, left[0]))
                 return
             ask = partial(self._around, _Lot.of(lot, left[0]))
             for batch in interleaved(left, ask, threads=self.run.options.branches_at_once):
@@ -484,15 +481,13 @@ class _Search:
         if not shown.num_rows:
             return
         once = shown.group_by(_SHOWN.names).aggregate([])
-        if candidates.rows is not None:
-            kept = once.filter(
-                pc.is_in(once["address"], candidates.rows["address"].combine_chunks())
-            )
-            self.live += [frame_of(self.run.spark, kept)] if kept.num_rows else []
+        if isinstance(candidates.rows, pa.Table):
+            kept = once.filter(is_among(once["address"], candidates.rows["address"]))
+            self.live += [kept] if kept.num_rows else []
             return
         # The rows that branches showed are bounded, and go to the candidates. Otherwise Spark would
         # send all candidates through the driver, once for each lot.
-        held = sf.broadcast(frame_of(self.run.spark, once))
+        held = sf.broadcast(frame_of(self.heads.spark(), once))
         found = (
             candidates.frame.select("address")
             .join(held, on="address", how="inner")
@@ -506,75 +501,125 @@ class _Search:
         # garbage collection.
         gc.collect()
 
-    def _without_own(self, live: DataFrame) -> DataFrame:
+    def _without_own(self, live: Rows) -> Rows:
         """Leave out what a branch shows because its head has it, and heads agree on the path.
 
         A retention policy may name an object that a head has. That the head's branch answers with
         it is no sign of another entry. No head has any other candidate.
         """
+        heads, pair = self.heads.rows, _SHOWN.names
+        if isinstance(live, pa.Table) and isinstance(heads, pa.Table):
+            # A path that is no UTF-8 never equals one that a branch shows.
+            shown = live["head_path"].cast(pa.binary())
+            at: dict[bytes, set[str]] = {}
+            there = heads.filter(is_among(heads["head_path"], shown))
+            for path, address in zip(
+                there["head_path"].to_pylist(), there["address"].to_pylist(), strict=True
+            ):
+                at.setdefault(path, set()).add(address)
+            names = zip(live["address"].to_pylist(), shown.to_pylist(), strict=True)
+            return live.filter(pa.array([at.get(path) != {address} for address, path in names]))
+        spark = self.heads.spark()
         entries = self.heads.frame.select(
             sf.col("head_path").cast("string").alias("head_path"),
             sf.col("address").alias("of_head"),
         )
         own = (
-            entries.join(sf.broadcast(live), on="head_path", how="inner")
-            .groupBy("address", "head_path")
+            entries.join(sf.broadcast(as_frame(spark, live)), on="head_path", how="inner")
+            .groupBy(*pair)
             .agg(sf.bool_and(sf.col("of_head") == sf.col("address")).alias("is_own"))
             .where("is_own")
+            .select(*pair)
         )
-        return live.join(own, on=["address", "head_path"], how="left_anti")
+        if isinstance(live, pa.Table):
+            return live.join(own.toArrow().cast(_SHOWN), pair, join_type="left anti")
+        return live.join(own, on=pair, how="left_anti")
 
-    def _undecided(self, suspicion: _Suspicion) -> DataFrame | None:
+    def _undecided(self, suspicion: _Suspicion) -> Rows | None:
         """Return the candidates that may hide where nobody was asked; None for none."""
         candidates = suspicion.candidates
         whatever = {hides for hides, _ in self.unasked}
-        for frame in self.rest:
-            whatever |= {row.hides for row in frame.select("hides").distinct().collect()}
-        frame = candidates.frame
+        for rows in self.rest:
+            whatever |= _kinds(rows)
         if ANY in whatever:
-            return frame.select("address")
-        found = []
+            return selected(candidates.rows, ["address"])
+        found: list[Rows] = []
         if DISHONEST in whatever:
-            found.append(frame.where("is_dishonest").select("address"))
+            found.append(_dishonest(candidates.rows, -1))
         elif self.unlisted is not None:
-            found.append(
-                frame.where(sf.col("is_dishonest") & (sf.col("branches") > self.unlisted)).select(
-                    "address"
-                )
-            )
+            found.append(_dishonest(candidates.rows, self.unlisted))
         if SIZED in whatever:
-            rows = [
-                (key, first, outside)
-                for (hides, key), (first, outside) in self.unasked.items()
-                if hides == SIZED
-            ]
-            columns = list(zip(*rows, strict=True)) or [(), (), ()]
-            held = pa.table(
-                [
-                    pa.array(column, kind.type)
-                    for column, kind in zip(columns, _UNASKED, strict=True)
-                ],
-                schema=_UNASKED,
-            )
-            unasked = frame_of(self.run.spark, held)
-            for rest in self.rest:
-                unasked = unasked.unionByName(
-                    rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names)
-                )
+            unasked = together([self._unasked_by_path(), *map(_sized, self.rest)])
             found.append(
-                undecided(candidates, unasked)
+                undecided(candidates, as_frame(self.heads.spark(), unasked))
                 if suspicion.alike is None
                 else _undecided_of(suspicion.alike, unasked)
             )
         if not found:
             return None
-        return reduce(DataFrame.unionByName, found).distinct().localCheckpoint()
+        both = distinct(together(found), ["address"])
+        return both if isinstance(both, pa.Table) else both.localCheckpoint()
+
+    def _unasked_by_path(self) -> pa.Table:
+        """Return the questions about sized paths that were not asked: columns of `_UNASKED`."""
+        rows = [
+            (key, first, outside)
+            for (hides, key), (first, outside) in self.unasked.items()
+            if hides == SIZED
+        ]
+        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        return pa.table(
+            [pa.array(column, kind.type) for column, kind in zip(columns, _UNASKED, strict=True)],
+            schema=_UNASKED,
+        )
 
 
-def _undecided_of(alike: Alike, unasked: DataFrame) -> DataFrame:
-    rows = (tuple(row.values()) for row in unasked.select(*_UNASKED.names).toArrow().to_pylist())
-    addresses = pa.table({"address": pa.array(alike.undecided(rows), pa.string())})
-    return frame_of(unasked.sparkSession, addresses)
+def _unasked_from(suspects: Rows, number: int) -> Rows:
+    """Return the suspects of which a branch, and those behind it, were not asked: from_branch."""
+    if isinstance(suspects, pa.Table):
+        left = suspects.filter(pc.greater(suspects["branches"], number))
+        return left.append_column(
+            "from_branch", pa.repeat(pa.scalar(number, pa.int32()), left.num_rows)
+        )
+    left = suspects.where(sf.col("branches") > number)
+    return left.withColumn("from_branch", sf.lit(number))
+
+
+def _once(live: Rows) -> Rows:
+    """Return each object (address) with the first of its paths (head_path)."""
+    if isinstance(live, pa.Table):
+        first = live.group_by("address").aggregate([("head_path", "min")])
+        return first.rename_columns(_SHOWN.names)
+    return live.groupBy("address").agg(sf.min("head_path").alias("head_path"))
+
+
+def _kinds(rows: Rows) -> set[int]:
+    """Return what paths (hides) may hide."""
+    if isinstance(rows, pa.Table):
+        return set(rows["hides"].unique().to_pylist())
+    return {row.hides for row in rows.select("hides").distinct().collect()}
+
+
+def _dishonest(candidates: Rows, beyond: int) -> Rows:
+    """Return the addresses of dishonest candidates that may hide on more branches than that."""
+    if isinstance(candidates, pa.Table):
+        chosen = pc.and_(candidates["is_dishonest"], pc.greater(candidates["branches"], beyond))
+        return candidates.filter(chosen).select(["address"])
+    chosen = sf.col("is_dishonest") & (sf.col("branches") > beyond)
+    return candidates.where(chosen).select("address")
+
+
+def _sized(rest: Rows) -> Rows:
+    """Return the sized paths of those that were not asked about; columns of `_UNASKED`."""
+    if isinstance(rest, pa.Table):
+        return rest.filter(pc.equal(rest["hides"], SIZED)).select(_UNASKED.names).cast(_UNASKED)
+    return rest.where(sf.col("hides") == SIZED).select(*_UNASKED.names)
+
+
+def _undecided_of(alike: Alike, unasked: Rows) -> pa.Table:
+    table = unasked if isinstance(unasked, pa.Table) else unasked.toArrow()
+    rows = (tuple(row.values()) for row in table.select(_UNASKED.names).to_pylist())
+    return pa.table({"address": pa.array(alike.undecided(rows), pa.string())})
 
 
 @dataclass(frozen=True)
@@ -684,15 +729,16 @@ class _Suspects:
         assert self.rows is not None  # noqa: S101 - where they are not large
         return self.rows
 
-    def frame(self, run: Run) -> DataFrame:
-        """Return them as a frame."""
-        return frame_of(run.spark, self.few) if self.large is None else self.large
+    @property
+    def all(self) -> Rows:
+        """All of them."""
+        return self.few if self.large is None else self.large
 
-    def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Any]]:
-        """Yield the paths by lots, each with a function for a frame of it and of all later lots."""
+    def lots(self, *, scattered: bool) -> Iterator[tuple[pa.Table, Rows]]:
+        """Yield the paths by lots, each with the rows of it and of all later lots."""
         if self.large is None:
             if self.few.num_rows:
-                yield self.few, self.frame
+                yield self.few, self.few
             return
         order = [sf.col("head_path")]
         large = self.large
@@ -711,7 +757,7 @@ class _Suspects:
             behind = lots.where(sf.col("lot") >= at).drop("lot")
             yield (
                 lots.where(sf.col("lot") == at).select(*SUSPECTS.names).toArrow().cast(SUSPECTS),
-                lambda _run, rest=behind: rest,
+                behind,
             )
 
 
@@ -724,16 +770,25 @@ def _known_as(uri: str) -> str | None:
     return own_name(uri) if begin < 0 else uri[begin:]
 
 
-def _kept(what: str, candidates: Candidates, chosen: DataFrame | None) -> dict[str, Any]:
+def _kept(what: str, candidates: Candidates, chosen: Rows | None) -> dict[str, Any]:
     """Count and name objects that the search keeps from going."""
     if chosen is None:
         return {}
-    frame = candidates.frame.join(chosen.select("address"), on="address", how="left_semi")
-    figures = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
-    assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
-    named = frame.orderBy("address").select("address").limit(NAMED).collect() if figures[0] else []
+    if isinstance(candidates.rows, pa.Table) and isinstance(chosen, pa.Table):
+        rows = candidates.rows
+        kept = rows.filter(is_among(rows["address"], chosen["address"]))
+        objects, size = kept.num_rows, pc.sum(kept["size_bytes"]).as_py() or 0
+        named = sorted(kept["address"].to_pylist())[:NAMED]
+    else:
+        addresses = as_frame(candidates.spark(), chosen.select(["address"]))
+        frame = candidates.frame.join(addresses, on="address", how="left_semi")
+        figures = frame.agg(sf.count("*"), sf.coalesce(sf.sum("size_bytes"), sf.lit(0))).first()
+        assert figures is not None  # noqa: S101 - an aggregate without grouping has one row
+        objects, size = figures
+        first = frame.orderBy("address").select("address").limit(NAMED) if objects else None
+        named = [] if first is None else [row.address for row in first.collect()]
     return {
-        f"{what}_objects": figures[0],
-        f"{what}_bytes": figures[1],
-        f"{what}_named": tuple(row.address for row in named),
+        f"{what}_objects": objects,
+        f"{what}_bytes": size,
+        f"{what}_named": tuple(named),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +19,7 @@ from spark_core.records.manifest import Manifest, Part
 from spark_core.records.tables import TableSpec
 from spark_core.schemas import spark_type
 from spark_core.spark import tasks
+from spark_core.spark.rows import Rows
 from spark_core.spark.tasks import frame_of, read_partitions
 from spark_core.storage import ObjectStore
 
@@ -27,6 +28,8 @@ from spark_core.storage import ObjectStore
 # read a larger table.
 DRIVER_ROWS = 10_000
 DRIVER_BYTES = 2**22
+# Rows of hashes and numbers that take as much memory as one with an address, and less time.
+_HASHES_OF_A_ROW = 20
 # Rows of a small table that are worth a task of their own.
 _ROWS_OF_A_TASK = 1_000
 # Rows of small parts of a larger table that one task reads, one part after the other.
@@ -62,6 +65,10 @@ class StoredTable:
                 raises it here, a larger one when the frame is run.
         """
         return frame_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
+
+    def rows(self, spark: Callable[[], SparkSession], columns: Sequence[str] | None = None) -> Rows:
+        """Read the table: a small one now, by the driver, which then holds it; else as `frame`."""
+        return rows_of_parts(spark, self.store, self._schema(columns), self.manifest.parts)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read the table here, without Spark; only for tables that do not grow with the objects."""
@@ -128,6 +135,22 @@ def frame_of_parts(
     return content.coalesce(max(1, -(-rows // _ROWS_OF_A_TASK)))
 
 
+def rows_of_parts(
+    spark: Callable[[], SparkSession], store: ObjectStore, schema: pa.Schema, parts: Sequence[Part]
+) -> Rows:
+    """Read Parquet parts: few rows now, by the driver, which then holds them; else as a frame.
+
+    Args:
+        spark: Gives the session; called for a frame.
+        store: As for `frame_of_parts`, like the following.
+        schema: Columns to read.
+        parts: The parts that were written.
+    """
+    if not are_small(parts):
+        return frame_of_parts(spark(), store, schema, parts)
+    return pa.Table.from_batches(_read_parts(store, schema, parts), schema)
+
+
 def together(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
     """Group parts that are too small for a task of their own."""
     return tasks.together(parts, lambda part: part.rows, _ROWS_READ_TOGETHER)
@@ -146,6 +169,11 @@ def are_small(parts: Sequence[Part]) -> bool:
         sum(part.rows for part in parts) <= DRIVER_ROWS
         and sum(part.size_bytes for part in parts) <= DRIVER_BYTES
     )
+
+
+def are_few_hashes(rows: int) -> bool:
+    """Say whether the driver may hold so many rows of hashes and numbers."""
+    return rows <= _HASHES_OF_A_ROW * DRIVER_ROWS
 
 
 def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.RecordBatch]:

@@ -40,9 +40,9 @@ from spark_core.mark.second_look import HIDDEN, QUICK, Parts
 from spark_core.mark.sizes import (
     HeadEntries,
     absent,
+    are_sizes_stated,
     named_since,
     sizes_of_later,
-    stated_sizes,
 )
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import versions
@@ -62,6 +62,7 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.schemas import spark_type
+from spark_core.spark.rows import Rows, as_frame, without
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import counted, frame_of, read_counted
 from spark_core.sweep.delete_batches import NOT_LET_GO
@@ -742,7 +743,8 @@ def _twins(
         listing = listing.unionByName(known.later)
     unlisted = expired.missing_objects + (expired.since_inventory or 0)
     if is_news or (known.later is None and unlisted):
-        later = sizes_of_later(run, _not_listed(run, slices, listed, heads), listing)
+        unlisted_entries = _not_listed(run, slices, listed, heads)
+        later = as_frame(run.spark, sizes_of_later(run, unlisted_entries, listing))
         listing = listing.unionByName(later)
         known = replace(
             known, later=later if known.later is None else known.later.unionByName(later)
@@ -753,17 +755,18 @@ def _twins(
         None,
     )
     if known.addresses is not None:
-        are_sizes_said = are_sizes_said or not stated_sizes(listing, known.addresses).isEmpty()
+        are_sizes_said = are_sizes_said or are_sizes_stated(listing, known.addresses)
     if known.later is not None:
-        are_sizes_said = are_sizes_said or not stated_sizes(known.later, heads).isEmpty()
+        are_sizes_said = are_sizes_said or are_sizes_stated(known.later, heads)
         lost = absent(listed.compared(heads.select("address", _address_hash())), listing)
         taken = policy_rows.taken(run)
         if taken is not None:
-            lost = lost.join(taken, on="address_hash", how="left_anti")
+            lost = without(lost, taken, "address_hash")
     search = twins.find(
         run,
         plan,
         HeadEntries(
+            lambda: run.spark,
             heads,
             lost,
             are_sizes_said,
@@ -777,13 +780,14 @@ def _twins(
     causes = []
     if search.live is not None:
         at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
-        causes.append(search.live.select("address", at))
+        causes.append(as_frame(run.spark, search.live).select("address", at))
     if search.undecided is not None:
-        causes.append(search.undecided.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
+        left = as_frame(run.spark, search.undecided)
+        causes.append(left.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
     return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.figures)
 
 
-def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> DataFrame:
+def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:
     """Return the entries whose objects may have been written since the listing.
 
     An optimized run did not list the slices of older ones, which its base compared.

@@ -23,6 +23,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.spark.rows import as_frame
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import frame_of
 from spark_core.sweep import references_now
@@ -136,7 +137,7 @@ class _Looks:
             for name in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
         )
         taken = policy_rows.taken(run)
-        by_policy = None if taken is None else _reached(plan, taken)
+        by_policy = None if taken is None else _reached(plan, as_frame(run.spark, taken))
         again = references_now.reader_of_references(
             None if by_policy is None else references_now.ByPolicy(by_policy)
         )

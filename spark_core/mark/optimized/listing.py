@@ -22,6 +22,7 @@ from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigu
 from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
+from spark_core.spark.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,17 @@ class Comparable:
         looked_up = np.isin(hashes.to_numpy(), self.absent)
         return pc.or_(known.take(slices.indices), pa.array(looked_up))
 
-    def filter(self, frame: DataFrame) -> DataFrame:
-        """Keep the references of a frame that can be compared.
+    def filter(self, references: Rows) -> Rows:
+        """Keep the references that can be compared.
 
         Args:
-            frame: Columns address and address_hash, and any others.
+            references: Columns address and address_hash, and any others.
         """
-        schema = frame.schema
-        return frame.mapInArrow(partial(_filter, self), schema)
+        if isinstance(references, pa.Table):
+            batches = references.to_batches()
+            return pa.Table.from_batches(_filter(self, iter(batches)), references.schema)
+        schema = references.schema
+        return references.mapInArrow(partial(_filter, self), schema)
 
 
 def _filter(comparable: Comparable, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,7 +95,17 @@ class Listing:
         wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
         return reading.frame_of_parts(self.run.spark, self.run.store, wanted, self.parts)
 
-    def compared(self, references: DataFrame) -> DataFrame:
+    @property
+    def is_small(self) -> bool:
+        """Whether the driver may hold the objects."""
+        return reading.are_small(self.parts)
+
+    def rows_of(self, columns: Sequence[str]) -> Rows:
+        """Read some columns of `schemas.NAMESPACE_SLICES`; the driver holds few objects."""
+        wanted = pa.schema([schemas.NAMESPACE_SLICES.field(name) for name in columns])
+        return reading.rows_of_parts(lambda: self.run.spark, self.run.store, wanted, self.parts)
+
+    def compared(self, references: Rows) -> Rows:
         """Keep the references (address, address_hash) that can be compared with it."""
         return references if self.comparable is None else self.comparable.filter(references)
 
