@@ -35,7 +35,7 @@ _STAGED = "uncommitted/"
 _START = """
 import sys
 from pathlib import Path
-from lakegc_dagster.launch.java_process import end, start_quietly
+from lakegc_dagster.java_process import end, start_quietly
 from lakegc_dagster.settings import load_settings
 from spark_core.spark.session import start_session
 

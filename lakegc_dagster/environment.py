@@ -23,6 +23,8 @@ def environment_of(
     store_options: StoreOptions,
     spark: Callable[[], SparkSession],
     clock: Clock,
+    *,
+    start_spark: Callable[[], None] = lambda: None,
 ) -> Environment:
     """Put server, stores, Spark and time together; no request is sent.
 
@@ -32,12 +34,14 @@ def environment_of(
         store_options: How stores are reached that the settings say nothing else of.
         spark: Gives the session.
         clock: Tells the time.
+        start_spark: Begins to start the session in the background.
     """
     return Environment(
         server=server,
         store_options=store_options,
         spark=spark,
         clock=clock,
+        start_spark=start_spark,
         server_path=settings.storage.server_path,
         storages={
             storage_id: Storage(

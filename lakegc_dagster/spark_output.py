@@ -21,10 +21,13 @@ class SparkOutput:
     Attributes:
         is_shown: Whether they go to the terminal, too.
         log: The file with them; None before Java was started.
+        kept_in: The file for them if a run starts Java; None lets them go where this process's
+            lines go.
     """
 
     is_shown: bool = False
     log: Path | None = None
+    kept_in: Path | None = None
 
     def opened(self, log: Path) -> int:
         """Open the file for a Java process that is about to start.

@@ -60,7 +60,7 @@ def _quiet(settings: Settings, environment: Environment) -> Environment:
     """Let Spark's own lines go to a file, if Spark is started at all."""
 
     def spark() -> SparkSession:
-        from lakegc_dagster.launch.java_process import LOOKING_LOG_NAME, start_quietly
+        from lakegc_dagster.java_process import LOOKING_LOG_NAME, start_quietly
 
         start_quietly(settings, LOOKING_LOG_NAME)
         return environment.spark()

@@ -98,7 +98,7 @@ def _examined(
 
 
 def _session(settings: Settings) -> SparkSession:
-    from lakegc_dagster.launch.java_process import start_quietly
+    from lakegc_dagster.java_process import start_quietly
     from lakegc_dagster.resources import Wiring, build_resources
 
     start_quietly(settings)

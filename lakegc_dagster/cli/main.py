@@ -463,11 +463,13 @@ def _launch_each(
     changed: Mapping[str, object] | None = None,
 ) -> int:
     from lakegc_dagster import console
-    from lakegc_dagster.launch.java_process import start_quietly
+    from lakegc_dagster.java_process import LOG_NAME
     from lakegc_dagster.launch.run_job import launch
     from lakegc_dagster.run_keys import new_run_key
+    from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
     from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
+    from spark_core.spark.session import check_java
 
     shown = console.console()
     code = 0
@@ -481,7 +483,9 @@ def _launch_each(
             settings = settings.with_changed(repository_id, **(changed or {}))
         if base is not None:
             _require_optimized(settings, chosen, full=full)
-        log = start_quietly(settings)
+        # Before anything is asked, although a run without much to read needs no Java.
+        check_java()
+        log = OUTPUT.kept_in = settings.dagster_home / LOG_NAME
         if is_known and key is not None:
             for repository_id in chosen:
                 open_known(settings, repository_id, key)

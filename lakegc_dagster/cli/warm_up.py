@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lakegc_dagster import java_process
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
-from lakegc_dagster.launch import java_process
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.sandbox.history import documents_history
 from lakegc_dagster.settings import load_settings

@@ -20,8 +20,8 @@ from lakegc_dagster import console
 from lakegc_dagster.demo import sandbox as demo_sandbox
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
+from lakegc_dagster.java_process import start_quietly
 from lakegc_dagster.job_names import JobName
-from lakegc_dagster.launch.java_process import start_quietly
 from lakegc_dagster.launch.run_job import LaunchResult, launch
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.history import documents_history

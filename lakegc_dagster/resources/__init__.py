@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from lakegc_dagster import engine
 from lakegc_dagster.environment import environment_of
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
+from lakegc_dagster.java_process import start_logged
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.private_doors import started_by_a_person
@@ -23,6 +24,7 @@ from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
 from lakegc_dagster.settings import Settings, no_settings
+from lakegc_dagster.spark_output import OUTPUT
 from spark_core.checks import CheckResult
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError
@@ -99,7 +101,7 @@ class Wiring:
 
 
 class SparkResource(LazyPySparkResource):
-    """The one Spark session of the process; it starts in the background when a run begins.
+    """The one Spark session of the process; a run without much to read starts none.
 
     Attributes:
         ship_package: Send lakegc's own code to the executors of a cluster.
@@ -110,10 +112,11 @@ class SparkResource(LazyPySparkResource):
     _starting: Future[SparkSession] | None = PrivateAttr(default=None)
 
     def start_ahead(self) -> None:
-        """Begin to start the session, so that Spark starts while the server is asked."""
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lakegc-spark")
-        self._starting = executor.submit(self._start)
-        executor.shutdown(wait=False)
+        """Begin to start the session, so that Spark starts while other things are asked."""
+        if self._starting is None:
+            executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lakegc-spark")
+            self._starting = executor.submit(self._start)
+            executor.shutdown(wait=False)
 
     @property
     def spark_session(self) -> SparkSession:
@@ -127,6 +130,8 @@ class SparkResource(LazyPySparkResource):
     def _start(self) -> SparkSession:
         if SparkSession.getActiveSession() is None:
             check_java()
+            if OUTPUT.kept_in is not None:
+                start_logged(self.spark_config, OUTPUT.kept_in)
         # Spark itself keeps one session per process, whoever asks first.
         session: SparkSession = with_named_classes(super().spark_session)
         prepare_cluster(session, ship_package=self.ship_package)
@@ -149,9 +154,8 @@ class Runs(dg.ConfigurableResource[Any]):
     )
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Start Spark in the background."""
+        """Learn which Dagster run it is."""
         self._dagster = context
-        self.spark.start_ahead()
 
     @property
     def observer(self) -> Observer:
@@ -265,7 +269,12 @@ class Runs(dg.ConfigurableResource[Any]):
                 settings.server_options(), clock=clock, on_away=self.observer.away
             )
             self._environment = environment_of(
-                settings, server, store_options, lambda: self.spark.spark_session, clock
+                settings,
+                server,
+                store_options,
+                lambda: self.spark.spark_session,
+                clock,
+                start_spark=self.spark.start_ahead,
             )
         return self._environment
 

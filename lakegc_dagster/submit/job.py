@@ -149,6 +149,8 @@ def _session(job: Job, conf: SparkConf) -> SparkSession:
 
 def _collect(shown: Console, job: Job, spark: Callable[[], SparkSession]) -> None:
     environment = _environment(job, spark)
+    # YARN takes a program that never asks for its session for one that failed.
+    spark()
     options = job.settings.run_options(job.repository_id)
     own_key = _run_key(job.mark_id)
     if job.mark:

@@ -79,6 +79,8 @@ def namespace_slices(run: Run) -> Draft:
     there, direct = run.store.children(DATA)
     slices = [name for name in there if not isinstance(base, Base) or base.lists(_name(name))]
     few = _few(run, slices, direct)
+    if few is None:
+        run.environment.start_spark()
     tasks = _tasks(slices, direct, run.options.range_partitions, run.options.read_threads)
     if run.options.flat:
         # Old servers put every object there, so the driver does not list it.

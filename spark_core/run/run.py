@@ -80,6 +80,7 @@ class Environment:
         server: The lakeFS server.
         store_options: How to reach the object store.
         spark: Gives the session; called when it is first needed.
+        start_spark: Begins to start the session in the background.
         clock: Tells the time; injected so that tests can move it.
         server_path: The local blockstore's path as the server names it, when this machine sees it
             elsewhere.
@@ -93,6 +94,7 @@ class Environment:
     clock: Clock = field(default_factory=SystemClock)
     server_path: str | None = None
     storages: Mapping[str, Storage] = field(default_factory=dict)
+    start_spark: Callable[[], None] = lambda: None
 
     def storage_of(self, repository: Repository) -> Storage:
         """Tell how the storage of a repository is reached."""

@@ -112,6 +112,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     _, expired = verdict.require_sweepable(run)
     limits = run.limits
     if expired.manifest.rows:
+        run.environment.start_spark()
         require_deletable(run.store)
     require_whole_plan(run, expired, limits)
     require_unchanged_repository(run, expired)

@@ -65,7 +65,7 @@ repository_cache_seconds = 0
 SWEEP = """
 import sys
 from pathlib import Path
-from lakegc_dagster.launch.java_process import start_quietly
+from lakegc_dagster.java_process import start_quietly
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.settings import load_settings
 from spark_core.records import reading

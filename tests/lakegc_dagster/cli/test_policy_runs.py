@@ -62,7 +62,6 @@ def place(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     with Sandbox(folder / "sandbox") as sandbox, pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakegc_dagster.launch.run_job.open_instance", instance_in_memory)
-        patch.setattr("lakegc_dagster.launch.java_process.start_quietly", lambda *_: None)
         yield Place(sandbox, folder)
 
 

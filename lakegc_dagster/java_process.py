@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +37,26 @@ def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
     Raises:
         SettingsError: If there is no Java that Spark can run on, or it does not start.
     """
+    check_java()
+    log = settings.dagster_home / log_name
+    start_logged(settings.spark_config(), log)
+    return OUTPUT.log or log
+
+
+def start_logged(properties: Mapping[str, str], log: Path) -> None:
+    """Start Java with Spark's properties, its lines in a file, unless it runs already.
+
+    Raises:
+        SettingsError: If it does not start.
+    """
     from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    check_java()
-    log = settings.dagster_home / log_name
     if running_java() is not None:
-        return OUTPUT.log or log
+        return
     conf = SparkConf(loadDefaults=False)
-    for name, value in settings.spark_config().items():
+    for name, value in properties.items():
         conf.set(name, value)
     launch: Callable[[SparkConf, dict[str, Any]], Any] = launch_gateway
     words = OUTPUT.opened(log)
@@ -63,7 +73,6 @@ def start_quietly(settings: Settings, log_name: str = LOG_NAME) -> Path:
         os.close(words)
     # A context would start the session.
     start_java(gateway, conf)
-    return log
 
 
 def end(*, seconds: float) -> int | None:
