@@ -79,6 +79,7 @@ def conclude(run: Run) -> tuple[Verdict, list[CheckResult]]:
     manifests = {name: table.manifest for name, table in load_mark(run, anew=True).items()}
     results = guards.check_mark(run, manifests)
     verdict = _verdict(run, manifests, results)
+    run.store.small_files.end()
     try:
         run.store.put_if_absent(lakegc_keys.verdict_key(run.key), verdict.to_json())
     except ObjectExistsError:

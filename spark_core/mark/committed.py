@@ -547,7 +547,7 @@ def _write(reader: TableReader, targets: Targets, number: int, ranges: pa.Table)
     if targets.sketches is not None:
         rows = pa.RecordBatch.from_pylist(sketched, schema=schemas.SKETCHES)
         beside = writing.write_parts(targets.sketches, number, iter((rows,)))
-    return RangesWritten(Receipt(retained.parts, retained.measured, figures), unneeded, beside)
+    return RangesWritten(replace(retained, figures=figures), unneeded, beside)
 
 
 def read_ranges(

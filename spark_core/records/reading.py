@@ -182,7 +182,7 @@ def read_part(store: ObjectStore, schema: pa.Schema, part: Part) -> Iterator[pa.
     Raises:
         CorruptTableError: If the bytes, the rows or the columns are not those that were written.
     """
-    data = store.read(part.key)
+    data = store.read_unchanging(part.key)
     digest = hashlib.sha256(data).hexdigest()
     if digest != part.sha256:
         raise CorruptTableError(

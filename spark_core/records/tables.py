@@ -119,6 +119,15 @@ OPTIONAL_TABLES = (
 )
 SCHEMAS = {spec.name: spec.schema for spec in (*ALL_TABLES, *OPTIONAL_TABLES, POLICY_DELETIONS)}
 
+# Tables that are made, and stored, while another one is: that one's manifest names them.
+ON_THE_WAY = (
+    MISSING_ADDRESSES,
+    EXPIRED_COMMITS,
+    EXPLANATIONS,
+    RETAINED_RANGES,
+    LOOKED_UP_OBJECTS,
+)
+
 # Tables about a mark rather than of it: its verdict does not close them.
 AFTER_THE_VERDICT = (DELETION_REPORT, POLICY_DELETIONS, REFERENCE_ADDRESSES)
 

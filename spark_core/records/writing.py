@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
@@ -109,17 +110,20 @@ class Draft:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one task wrote.
+    """What one task wrote, or the driver.
 
     Attributes:
         parts: The files.
         measured: What `Target.measure` counted in them.
         figures: What reading the rows counted.
+        is_of_task: Whether a task of Spark wrote them, of which an earlier try may have written,
+            too.
     """
 
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=dict)
+    is_of_task: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,10 +151,13 @@ class Target:
 def require_open(store: ObjectStore, spec: TableSpec, run: RunKey) -> None:
     """Refuse to make a table of a mark again once the run has a verdict.
 
+    A table on the way to one of those that the verdict names is closed with that one.
+
     Raises:
         ClosedPartitionError: If the verdict exists.
     """
-    if spec not in tables.AFTER_THE_VERDICT and store.exists(lakegc_keys.verdict_key(run)):
+    is_closed = spec not in (*tables.AFTER_THE_VERDICT, *tables.ON_THE_WAY)
+    if is_closed and store.exists(lakegc_keys.verdict_key(run)):
         raise ClosedPartitionError(
             f"run {run} of {store.root} is already marked: it has a verdict, and {spec.name} is "
             "one of the tables that "
@@ -219,7 +226,7 @@ def store_table(
         parents={parent.table: parent.sha256 for parent in draft.parents},
         parts=parts_of(receipts),
         facts=draft.figures(measured, figures).facts(),
-        beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
+        beside=parts_of(_beside(draft)),
     )
     try:
         require_open(store, draft.spec, run)
@@ -228,9 +235,10 @@ def store_table(
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
+    # An interrupted try of a task may have left parts behind.
     own = (
         {part.key for part in parts_of(receipts)}
-        if _is_by_driver(draft)
+        if not any(receipt.is_of_task for receipt in [*receipts, *_beside(draft)])
         else _parts_in(store, where)
     )
     _remove_unnamed(
@@ -239,10 +247,8 @@ def store_table(
     return manifest
 
 
-def _is_by_driver(draft: Draft) -> bool:
-    """Say whether no task wrote; an interrupted try of a task may have left parts behind."""
-    content = draft.content
-    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
+def _beside(draft: Draft) -> Sequence[Receipt]:
+    return draft.content.beside if isinstance(draft.content, Written) else ()
 
 
 def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
@@ -338,7 +344,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-    return Receipt(tuple(parts), measured)
+    return Receipt(tuple(parts), measured, is_of_task=TaskContext.get() is not None)
 
 
 def write_read(

@@ -228,6 +228,8 @@ class Run:
         Raises:
             ClosedPartitionError: If the run has a verdict.
         """
+        if spec is tables.NAMESPACE_SLICES:
+            self.store.small_files.begin()
         where = tables.folder(spec, self.key)
         if self.unused.pop(where, True):
             writing.require_open(self.store, spec, self.key)
@@ -266,7 +268,9 @@ class Run:
         found = writing.lying(self.store, spec, self.key)
         if spec is tables.NAMESPACE_SLICES and not found:
             others = (
-                tables.folder(other, self.key) for other in tables.MARK_TABLES if other is not spec
+                tables.folder(other, self.key)
+                for other in (*tables.MARK_TABLES, *tables.ON_THE_WAY)
+                if other is not spec
             )
             self.unused.update(dict.fromkeys(others, False))
         return found

@@ -25,6 +25,7 @@ from spark_core.storage import parquet
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.copies import copied
 from spark_core.storage.objects import Description, ObjectInfo
+from spark_core.storage.small_files import SmallFiles
 from spark_core.storage.undelete import BringBack, Lost
 
 # Rows of one batch of a listing: big enough for Arrow to pay, a few megabytes at most.
@@ -177,7 +178,8 @@ class ObjectStore(ABC):
         namespace: The root of the store.
         options: How it is reached.
         requests: Requests by kind (list, read, head, put, copy, delete) that this process sent;
-            they do not travel with the store.
+            they do not travel with the store, nor do the small files.
+        small_files: Small files that `read_unchanging` need not ask for again.
     """
 
     # How many keys one request of the store's bulk delete takes.
@@ -198,6 +200,7 @@ class ObjectStore(ABC):
         self.namespace = namespace
         self.options = options
         self.requests: Counter[str] = Counter()
+        self.small_files = SmallFiles()
 
     @property
     def root(self) -> str:
@@ -405,8 +408,24 @@ class ObjectStore(ABC):
             What was written, with the sha256 of the bytes sent.
         """
         with self.open_sink(key) as sink:
-            rows, size_bytes, sha256 = parquet.write(sink, batches, schema)
+            rows, size_bytes, sha256, data = parquet.write(sink, batches, schema)
+        if data is not None:
+            self.small_files.keep(key, data)
         return WrittenFile(key, rows, size_bytes, sha256)
+
+    def read_unchanging(self, key: str) -> bytes:
+        """Read a file that nobody changes under its name; a small one once while a run is marked.
+
+        The caller compares the bytes with a hash that was stored elsewhere.
+
+        Args:
+            key: A name that no other file ever gets.
+        """
+        data = self.small_files.get(key)
+        if data is None:
+            data = self.read(key)
+            self.small_files.keep(key, data)
+        return data
 
     def read_parquet(self, key: str) -> Iterator[pa.RecordBatch]:
         """Read a Parquet file in batches.

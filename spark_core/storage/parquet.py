@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_core.errors import CorruptTableError
+from spark_core.storage.small_files import LARGEST
 
 # A row group of addresses is some 10 MB. Readers skip and parallelize by row group.
 ROW_GROUP_ROWS = 131_072
@@ -19,10 +20,11 @@ BATCH_ROWS = 65_536
 
 
 class _HashingWriter(io.RawIOBase):
-    """Pass writes on to a stream, counting and hashing them."""
+    """Pass writes on to a stream, counting and hashing them; few bytes are held as well."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target
+        self._held = bytearray()
         self.size_bytes = 0
         self.hash = hashlib.sha256()
 
@@ -34,7 +36,14 @@ class _HashingWriter(io.RawIOBase):
         self.hash.update(view)
         self.size_bytes += len(view)
         self._target.write(view)
+        if self.size_bytes <= LARGEST:
+            self._held += view
         return len(view)
+
+    @property
+    def held(self) -> bytes | None:
+        """All bytes; None if they are many."""
+        return bytes(self._held) if self.size_bytes <= LARGEST else None
 
     def tell(self) -> int:
         return self.size_bytes
@@ -42,7 +51,7 @@ class _HashingWriter(io.RawIOBase):
 
 def write(
     sink: BinaryIO, batches: Iterable[pa.RecordBatch], schema: pa.Schema
-) -> tuple[int, int, str]:
+) -> tuple[int, int, str, bytes | None]:
     """Write batches as Parquet (zstd) with row groups of at most `ROW_GROUP_ROWS` rows.
 
     Small batches are gathered first: a row group for each would make the file slow to read.
@@ -53,7 +62,7 @@ def write(
         schema: Columns of the file.
 
     Returns:
-        Rows, bytes and the sha256 in hex of those bytes.
+        Rows, the number of bytes, their sha256 in hex, and the bytes themselves if they are few.
 
     Raises:
         ValueError: If a batch has other columns.
@@ -81,7 +90,7 @@ def write(
             writer.write_table(
                 pa.Table.from_batches(waiting, schema), row_group_size=ROW_GROUP_ROWS
             )
-    return rows, out.size_bytes, out.hash.hexdigest()
+    return rows, out.size_bytes, out.hash.hexdigest(), out.held
 
 
 def read(source: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:

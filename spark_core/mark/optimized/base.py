@@ -37,10 +37,13 @@ from spark_core.records.figures import (
     ExpiredFigures,
     ListedFigures,
 )
+from spark_core.records.manifest import Part
 from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.run import Run, chain
+from spark_core.storage import ObjectStore
+from spark_core.storage.small_files import LARGEST
 
 # The check of a full run that compares the optimized ones before it with what it finds.
 AUDIT = "optimized_runs_were_right"
@@ -392,10 +395,21 @@ def _base(run: Run, key: RunKey, verdict: Verdict) -> Base:
         table = expired if spec is tables.EXPIRED_ADDRESSES else base.table(spec)
         parts = (*table.manifest.parts, *table.manifest.beside)
         # Sketches lie where they were made. The first file of each run goes first.
-        first = {lakegc_keys.run_of(part.key): part.key for part in reversed(parts)}
-        if not all(map(run.store.exists, first.values())):
+        first = {lakegc_keys.run_of(part.key): part for part in reversed(parts)}
+        if not all(_is_there(run.store, part) for part in first.values()):
             raise ValueError("its tables were pruned")
     return base
+
+
+def _is_there(store: ObjectStore, part: Part) -> bool:
+    """Say whether a file is there; a small one is read, as the run needs it later."""
+    if part.size_bytes > LARGEST:
+        return store.exists(part.key)
+    try:
+        store.read_unchanging(part.key)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _load(run: Run, spec: TableSpec, key: RunKey) -> StoredTable:

@@ -246,7 +246,7 @@ class _Reading:
             )
 
         listed, missing = writing.removed_on_failure(target, write)
-        counted = Receipt(listed.parts, listed.measured, dict(requests))
+        counted = replace(listed, figures=dict(requests))
         draft = Draft(
             tables.LOOKED_UP_OBJECTS,
             Written(attempt, [counted], [missing]),
@@ -399,7 +399,7 @@ def _read_left(
         batches = interleaved(ranges.to_pylist(), read, threads=reader.threads)
         written = writing.write_parts(beside, number, batches)
     found = pa.Table.from_batches(candidates, CANDIDATES)
-    return Receipt(written.parts, written.measured, dict(figures)), found
+    return replace(written, figures=dict(figures)), found
 
 
 def _entries(run: Run, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
