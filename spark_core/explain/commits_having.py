@@ -14,14 +14,8 @@ import pyarrow.compute as pc
 from spark_core import graveler, schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.mark.commits import tables_prefix
-from spark_core.mark.committed import (
-    Metarange,
-    TableReader,
-    distinct_ranges,
-    read_whole,
-    resolved,
-    tasks_of,
-)
+from spark_core.mark.range_entries import read_whole, resolved
+from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.tasks import interleaved, run_tasks

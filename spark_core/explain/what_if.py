@@ -25,8 +25,9 @@ from spark_core.addresses import candidates as rule
 from spark_core.explain.read_before import require_full
 from spark_core.mark import holds
 from spark_core.mark.commits import read_commits, tables_prefix
-from spark_core.mark.committed import TableReader, read_whole, resolved, tasks_of
 from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
+from spark_core.mark.range_entries import read_whole, resolved
+from spark_core.mark.ranges import TableReader, tasks_of
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables
 from spark_core.run import Run

@@ -25,9 +25,9 @@ from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
 from spark_core.mark import Mark
 from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
-from spark_core.mark.committed import TableReader
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
+from spark_core.mark.ranges import TableReader
 from spark_core.policies import history, versions
 from spark_core.policies.document import Policy
 from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Due, Entry, Judge

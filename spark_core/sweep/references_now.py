@@ -32,10 +32,11 @@ from spark_core import schemas
 from spark_core.errors import IncompleteReadError, RepositoryStateError
 from spark_core.mark import policy_rows, twins
 from spark_core.mark.commits import ReadCommits, heads_now, read_commits
-from spark_core.mark.committed import Metarange, TableReader, distinct_ranges, read_ranges, tasks_of
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
 from spark_core.mark.optimized.listing import Listing, of_mark
+from spark_core.mark.range_entries import read_ranges
+from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.mark.second_look import HIDDEN, QUICK, Parts
 from spark_core.mark.sizes import (
     HeadEntries,

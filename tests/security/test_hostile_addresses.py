@@ -35,7 +35,7 @@ from spark_core.errors import (
 )
 from spark_core.graveler import Entry, read_range
 from spark_core.lakefs.files import SERVER_UNCOMMITTED, read_uncommitted
-from spark_core.mark import committed
+from spark_core.mark import range_entries
 from spark_core.model import Branch
 from spark_core.records import journal, tables
 from spark_core.reference_job import marks
@@ -158,7 +158,7 @@ def _resolved(namespace, address, kind):
     """What the committed side makes of an entry: its address, None for outside; or the error."""
     try:
         found = (
-            committed.resolved(namespace, _range(address, kind), is_head=False)
+            range_entries.resolved(namespace, _range(address, kind), is_head=False)
             .column("address")
             .to_pylist()
         )

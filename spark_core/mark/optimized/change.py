@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.mark import explanations
-from spark_core.mark.committed import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.mark.optimized.base import FULL, Base
+from spark_core.mark.ranges import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
@@ -38,7 +38,7 @@ class Change:
     """The ranges of retained commits, compared with those of the base.
 
     Attributes:
-        came: Columns of `committed.RANGES`: ranges that the base did not have.
+        came: Columns of `ranges.RANGES`: ranges that the base did not have.
         left: The same of ranges that no retained commit has any more.
         known: Ranges that stayed, by id.
         metaranges: The metaranges that were read.
@@ -58,7 +58,7 @@ class Change:
     read: Counter[str]
 
     def stayed(self, names: frozenset[str] | set[str]) -> pa.Table:
-        """Return some of the ranges that stayed, to be read: columns of `committed.RANGES`."""
+        """Return some of the ranges that stayed, to be read: columns of `ranges.RANGES`."""
         return _table((name, self.known[name]) for name in sorted(names))
 
     @property
@@ -70,7 +70,7 @@ class Change:
 
     @property
     def retained(self) -> pa.Table:
-        """All ranges of retained commits: columns of `committed.RANGES`."""
+        """All ranges of retained commits: columns of `ranges.RANGES`."""
         return pa.concat_tables([self.came, self.stayed(set(self.known))])
 
 

@@ -26,17 +26,7 @@ from spark_core.addresses.namespace import slice_batch, slice_of
 from spark_core.errors import ChainError, UnsafePlanError
 from spark_core.mark import explanations
 from spark_core.mark.commits import tables_prefix
-from spark_core.mark.committed import (
-    RangesWritten,
-    TableReader,
-    Targets,
-    keep_ranges,
-    read_figures,
-    read_whole,
-    resolved,
-    tasks_of,
-    write_all,
-)
+from spark_core.mark.committed import RangesWritten, Targets, keep_ranges, read_figures, write_all
 from spark_core.mark.kept_objects import kept_addresses
 from spark_core.mark.optimized import sketches
 from spark_core.mark.optimized.base import FULL, Base, of_base
@@ -49,6 +39,8 @@ from spark_core.mark.optimized.candidates import (
 )
 from spark_core.mark.optimized.change import Change, change_since, of_expired_commits
 from spark_core.mark.optimized.lookups import look_up
+from spark_core.mark.range_entries import read_whole, resolved
+from spark_core.mark.ranges import TableReader, tasks_of
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import ChangeFigures, CommittedFigures
 from spark_core.records.manifest import Part
@@ -108,7 +100,7 @@ class _Reading:
         targets: Where the tasks write.
         written: What they wrote so far of ranges of retained commits ...
         left: ... and of ranges that left.
-        read: The ranges of retained commits that were read: columns of `committed.RANGES`.
+        read: The ranges of retained commits that were read: columns of `ranges.RANGES`.
     """
 
     run: Run

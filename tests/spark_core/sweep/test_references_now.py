@@ -23,7 +23,8 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.mark import holds
-from spark_core.mark.committed import distinct_ranges, read_ranges
+from spark_core.mark.range_entries import read_ranges
+from spark_core.mark.ranges import distinct_ranges
 from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.run import Run

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from spark_core import schemas
 from spark_core.addresses.namespace import Namespace
-from spark_core.mark import committed
-from spark_core.mark.committed import RANGES, read_ranges
+from spark_core.mark import range_entries
+from spark_core.mark.range_entries import read_ranges
+from spark_core.mark.ranges import RANGES
 
 OWN = "data/gqv3epl4fd2o8m3men70/ce8co454fd2o8m3menag"
 RELATIVE, FULL = 1, 2
@@ -35,7 +36,7 @@ def _entries(*rows):
 
 
 def _read(monkeypatch, ranges, order):
-    monkeypatch.setattr(committed.graveler, "read_range", lambda data, **_: ranges[data])
+    monkeypatch.setattr(range_entries.graveler, "read_range", lambda data, **_: ranges[data])
     reader = SimpleNamespace(
         store=SimpleNamespace(requests=Counter()),
         namespace=Namespace.parse("s3://bucket/repo"),
@@ -111,7 +112,9 @@ def test_an_entry_is_left_out_only_for_one_with_the_hash_that_decides(monkeypatc
 
     What they keep is told apart by the hash of what is kept.
     """
-    monkeypatch.setattr(committed, "hashed", lambda values: pa.array([7] * len(values), pa.int64()))
+    monkeypatch.setattr(
+        range_entries, "hashed", lambda values: pa.array([7] * len(values), pa.int64())
+    )
     other = f"s3://elsewhere/{OWN[:-1]}0"
     ranges = {
         "made": _entries((b"p", other, FULL, 3, "c")),

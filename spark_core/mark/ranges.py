@@ -1,0 +1,251 @@
+"""The ranges that commits share: metaranges read once each, and ranges dealt out to tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from spark_core import graveler
+from spark_core.addresses.namespace import Namespace
+from spark_core.errors import LakegcError
+from spark_core.records import reading
+from spark_core.run import Run
+from spark_core.spark.tasks import counting, interleaved, run_tasks
+from spark_core.storage import ObjectStore
+
+# Columns of ranges that no task needs.
+_OF_THE_DRIVER = {"min_key", "times", "kept_times"}
+
+# A range, and what its readers need to know of the metaranges that have it.
+RANGES = pa.schema(
+    [
+        pa.field("range_id", pa.string(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("min_key", pa.binary(), nullable=False),
+        pa.field("is_head", pa.bool_(), nullable=False),
+        pa.field("is_retained", pa.bool_(), nullable=False),
+        # Row of the newest expired commit that has it; null where a retained commit has it, too.
+        pa.field("newest", pa.int32()),
+        # One of the commits that have it, in words; null where nobody asks.
+        pa.field("why", pa.string()),
+        # Number of metaranges that have it.
+        pa.field("times", pa.int64(), nullable=False),
+        # Number of those of retained commits.
+        pa.field("kept_times", pa.int64(), nullable=False),
+    ]
+)
+
+
+# Metaranges, ranges and entries that are worth a task of their own.
+_METARANGES_OF_A_TASK = 32
+RANGES_OF_A_TASK = 256
+_ENTRIES_OF_A_TASK = 200_000
+# Rows that a task holds before it makes them distinct.
+ROWS_HELD = 500_000
+
+
+@dataclass(frozen=True)
+class Metarange:
+    """A metarange to read, and its commits.
+
+    The fields say whether a branch points at it and whether a retained commit has it, and give one
+    commit in words, or the row of its newest expired commit.
+    """
+
+    id: str
+    is_head: bool
+    is_retained: bool
+    why: str | None = None
+    newest: int | None = None
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """What an executor needs to read the server's tables.
+
+    Attributes:
+        store: Rooted at the namespace.
+        namespace: Resolves addresses.
+        prefix: Where the server keeps its tables.
+        threads: Files that are read at once.
+        with_paths: Whether paths of expired commits are wanted.
+    """
+
+    store: ObjectStore
+    namespace: Namespace
+    prefix: str
+    threads: int
+    with_paths: bool
+
+    @classmethod
+    def of(cls, run: Run, prefix: str) -> TableReader:
+        """Make the part of a run that travels to the executors."""
+        options = run.options
+        return cls(
+            run.store, run.namespace, prefix, options.read_threads, options.explain == "full"
+        )
+
+    def name(self, table_id: str) -> str:
+        """Return the key of a content-addressed table."""
+        return f"{self.prefix}/{table_id}"
+
+    def read(self, table_id: str) -> bytes:
+        """Read a table file whole."""
+        return self.store.read(self.name(table_id))
+
+
+def distinct_ranges(
+    run: Run, reader: TableReader, metaranges: Sequence[Metarange]
+) -> tuple[pa.Table, Counter[str]]:
+    """Read metaranges, and return each of their ranges once.
+
+    Args:
+        run: The run.
+        reader: What executors read with.
+        metaranges: Metaranges in an order that puts those beside each other that share most ranges.
+
+    Returns:
+        Columns of `RANGES`, key range_id and count, by min_key; and figures of what was read.
+
+    Raises:
+        CorruptTableError: If a metarange of a retained commit cannot be read whole.
+    """
+    each = -(
+        -len(metaranges)
+        // max(1, min(-(-len(metaranges) // _METARANGES_OF_A_TASK), run.options.range_partitions))
+    )
+    tasks = [
+        tuple(metaranges[begin : begin + each]) for begin in range(0, len(metaranges), max(1, each))
+    ]
+    is_small = len(metaranges) <= min(_METARANGES_OF_A_TASK, reading.DRIVER_ROWS)
+    receipts = run_tasks(
+        lambda: run.spark, tasks, partial(_read_metaranges, reader), is_small=is_small
+    )
+    figures = Counter[str]()
+    for _, read in receipts:
+        figures.update(read)
+    found = _merged([table for table, _ in receipts])
+    return found.sort_by([("min_key", "ascending"), ("range_id", "ascending")]), figures
+
+
+def _merged(some: Sequence[pa.Table]) -> pa.Table:
+    """Merge the rows of each range; columns of `RANGES`."""
+    merged = (
+        pa.concat_tables([RANGES.empty_table(), *some])
+        .group_by(["range_id", "count"])
+        .aggregate(
+            [
+                ("min_key", "min"),
+                ("is_head", "max"),
+                ("is_retained", "max"),
+                ("newest", "min"),
+                ("why", "min"),
+                ("times", "sum"),
+                ("kept_times", "sum"),
+            ]
+        )
+    )
+    return (
+        merged.rename_columns(
+            {
+                "min_key_min": "min_key",
+                "is_head_max": "is_head",
+                "is_retained_max": "is_retained",
+                "newest_min": "newest",
+                "why_min": "why",
+                "times_sum": "times",
+                "kept_times_sum": "kept_times",
+            }
+        )
+        .select(RANGES.names)
+        .cast(RANGES)
+    )
+
+
+def _read_metaranges(
+    reader: TableReader, _number: int, metaranges: Sequence[Metarange]
+) -> tuple[pa.Table, Counter[str]]:
+    # Lists, because several threads add to them at once.
+    seen: list[tuple[Metarange, int]] = []
+    unread: list[str] = []
+
+    def read(metarange: Metarange) -> Iterator[pa.RecordBatch]:
+        try:
+            found = graveler.read_metarange(
+                reader.read(metarange.id), name=reader.name(metarange.id), expected_id=metarange.id
+            )
+        except LakegcError:
+            if metarange.is_retained:
+                raise
+            # Only the report's words depend on an expired commit, and they say when something could
+            # not be read.
+            unread.append(metarange.id)
+            return
+        seen.append((metarange, found.num_rows))
+        rest = [
+            pa.repeat(pa.scalar(value, RANGES.field(name).type), found.num_rows)
+            for name, value in (
+                ("is_head", metarange.is_head),
+                ("is_retained", metarange.is_retained),
+                ("newest", metarange.newest),
+                ("why", metarange.why),
+                ("times", 1),
+                ("kept_times", int(metarange.is_retained)),
+            )
+        ]
+        columns = [found.column(name) for name in ("range_id", "count", "min_key")]
+        yield pa.record_batch([*columns, *rest], schema=RANGES)
+
+    figures = Counter[str]()
+    ranges, waiting, rows = RANGES.empty_table(), list[pa.RecordBatch](), 0
+    with counting(figures, reader.store.requests):
+        for batch in interleaved(metaranges, read, threads=reader.threads):
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows > ROWS_HELD:
+                ranges, waiting, rows = _merged([ranges, pa.Table.from_batches(waiting)]), [], 0
+    ranges = _merged([ranges, pa.Table.from_batches(waiting, RANGES)])
+    retained = [(metarange, count) for metarange, count in seen if metarange.is_retained]
+    figures.update(
+        metaranges=len(seen),
+        metarange_rows=sum(count for _, count in seen),
+        unread=len(unread),
+        unread_metaranges=len(unread),
+        retained_metaranges=len(retained),
+        head_metaranges=sum(metarange.is_head for metarange, _ in retained),
+        empty_metaranges=sum(not count for _, count in retained),
+    )
+    return ranges, figures
+
+
+def tasks_of(ranges: pa.Table, at_most: int) -> list[pa.Table]:
+    """Deal ranges out to tasks by their files and entries.
+
+    Versions of one stretch of paths have most addresses in common. They go to one task, where each
+    address counts once.
+
+    Args:
+        ranges: Columns range_id, count, min_key and whatever the tasks need; see `RANGES`.
+        at_most: Largest number of tasks.
+    """
+    ordered = (
+        ranges.sort_by("min_key")
+        .select([name for name in ranges.column_names if name not in _OF_THE_DRIVER])
+        .combine_chunks()
+    )
+    weights = np.maximum(ordered["count"].to_numpy() / _ENTRIES_OF_A_TASK, 1 / RANGES_OF_A_TASK)
+    if not len(weights):
+        return []
+    count = min(int(np.ceil(weights.sum())), at_most)
+    ends = np.searchsorted(
+        np.cumsum(weights), np.linspace(0, weights.sum(), count + 1)[1:-1], side="right"
+    )
+    bounds = sorted({0, *ends.tolist(), len(weights)})
+    # The rows are copied, because a slice would travel with the whole table.
+    return [ordered.take(pa.array(range(begin, end))) for begin, end in pairwise(bounds)]
