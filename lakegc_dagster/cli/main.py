@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -464,11 +464,9 @@ def _launch_each(
 ) -> int:
     from lakegc_dagster import console
     from lakegc_dagster.java_process import LOG_NAME
-    from lakegc_dagster.launch.run_job import launch
     from lakegc_dagster.run_keys import new_run_key
     from lakegc_dagster.spark_output import OUTPUT
     from lakegc_dagster.stored_runs import open_known
-    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
     from spark_core.spark.session import check_java
 
     shown = console.console()
@@ -490,40 +488,57 @@ def _launch_each(
             for repository_id in chosen:
                 open_known(settings, repository_id, key)
         key = key or new_run_key(settings.dagster_home)
-        ended = list[Ended]()
+        ended = []
         for repository_id, name in jobs.items():
-            began = time.monotonic()
             shown.print(f"[bold]{name}[/bold] {repository_id}, run {key}")
-            # Earlier repositories may have been swept.
-            with phase(f"Nothing of {repository_id} was deleted."), console.Steps(shown) as steps:
-                result = launch(
-                    settings,
-                    name,
-                    repository_id,
-                    key,
-                    on_event=steps,
-                    reference_mark=reference_mark,
-                    take_over=None if take_over is None else str(take_over),
-                    full=full,
-                    base=None if base is None else str(base),
-                )
-            if not result.success:
-                failure = result.error or unforeseen(result.message, log, result.state)
-                console.show_error(console.console(sys.stderr), failure)
-                show_refused(shown, settings, repository_id, key, result)
-                tell_of_failure(settings, repository_id, key, failure)
-                code = max(code, exit_code(failure))
-                ended.append(Ended.of(repository_id, result, failure, time.monotonic() - began))
-                continue
-            with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
-                _show_report(settings, repository_id, key, earlier=False)
-            if result.house is not None:
-                shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
-            shown.print()
-            ended.append(Ended.of(repository_id, result, None, time.monotonic() - began))
+            one, code_of_one = _launch_one(
+                settings,
+                name,
+                repository_id,
+                key,
+                log,
+                reference_mark=reference_mark,
+                take_over=None if take_over is None else str(take_over),
+                full=full,
+                base=None if base is None else str(base),
+            )
+            ended.append(one)
+            code = max(code, code_of_one)
         closing_table(shown, ended)
         publish_metrics(settings)
     return code
+
+
+def _launch_one(
+    settings: Settings, name: JobName, repository_id: str, key: RunKey, log: Path, **asked: Any
+) -> tuple[Ended, int]:
+    """Run a job of one repository, and show what came of it; `asked` goes to `launch`.
+
+    Returns:
+        How it ended, and the exit code that this calls for.
+    """
+    from lakegc_dagster import console
+    from lakegc_dagster.launch.run_job import launch
+    from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
+
+    shown = console.console()
+    began = time.monotonic()
+    # Earlier repositories may have been swept.
+    with phase(f"Nothing of {repository_id} was deleted."), console.Steps(shown) as steps:
+        result = launch(settings, name, repository_id, key, on_event=steps, **asked)
+    if not result.success:
+        failure = result.error or unforeseen(result.message, log, result.state)
+        console.show_error(console.console(sys.stderr), failure)
+        show_refused(shown, settings, repository_id, key, result)
+        tell_of_failure(settings, repository_id, key, failure)
+        took = time.monotonic() - began
+        return Ended.of(repository_id, result, failure, took), exit_code(failure)
+    with phase(NOTHING_DELETED if name == "mark" else SWEEP_STANDS):
+        _show_report(settings, repository_id, key, earlier=False)
+    if result.house is not None:
+        shown.print(f"house    {result.house}", markup=False, soft_wrap=True)
+    shown.print()
+    return Ended.of(repository_id, result, None, time.monotonic() - began), 0
 
 
 def _require_optimized(settings: Settings, chosen: Sequence[str], *, full: bool) -> None:
