@@ -18,7 +18,7 @@ from hypothesis.stateful import precondition, rule
 
 from spark_core import mark, sweep
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, ClosedPartitionError, VerdictError
+from spark_core.errors import ChainError, ClosedPartitionError, UnsafePlanError, VerdictError
 from spark_core.mark import holds
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
@@ -286,11 +286,10 @@ class HistoryMachine(HistoryActions):
             self.tally.runs += 1
         elif made.plan and (age > MAX_MARK_AGE or age < -MAX_SKEW - near):
             before = self.repository.objects()
-            with pytest.raises(
-                VerdictError,
-                match="the limit" if age > MAX_MARK_AGE else "ahead of this machine's clock",
-            ):
-                sweep_only(self._open(made.key, made.options))
+            ahead = "ahead of this machine's clock|lies in the future"
+            said = "the limit" if age > MAX_MARK_AGE else ahead
+            with pytest.raises((VerdictError, UnsafePlanError), match=said):
+                sweep_only(self._open(made.key, made.options, opened=self.now))
             assert self.repository.objects() == before
 
     @rule(table=st.integers(0, 3), branch=NUMBER, options=OPTIONS)
@@ -349,14 +348,13 @@ class HistoryMachine(HistoryActions):
     def _by_time_or_all(self, options: Options) -> Options:
         return replace(options, ask_all=True) if self.beyond_the_bound else options
 
-    def _open(self, key: datetime, options: Options) -> Run:
-        opened = max(self.now, key) + timedelta(seconds=1)
+    def _open(self, key: datetime, options: Options, opened: datetime | None = None) -> Run:
         return open_sandbox_run(
             self.sandbox,
             self.repository.name,
             self.spark,
             key,
-            opened=opened,
+            opened=opened or max(self.now, key) + timedelta(seconds=1),
             min_age=MIN_AGE,
             **options.of_run,
         )

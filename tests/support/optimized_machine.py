@@ -110,14 +110,13 @@ class OptimizedMachine(HistoryMachine):
             verdict.confirm(run, AUDIT, who="search")
         return [name for name in failed if name != AUDIT]
 
-    def _open(self, key: datetime, options: Options) -> Run:
-        opened = super()._open(key, options)
-        chosen = replace(opened.options, optimized=True, full_every=self.full_every)
-        opened = replace(opened, options=chosen, full=self.full)
+    def _open(self, key: datetime, options: Options, opened: datetime | None = None) -> Run:
+        run = super()._open(key, options, opened)
+        chosen = replace(run.options, optimized=True, full_every=self.full_every)
+        run = replace(run, options=chosen, full=self.full)
         if self.tells_content:
-            told = TellingStore(opened.store.namespace, opened.store.options)
-            opened = replace(opened, store=told)
-        return opened
+            run = replace(run, store=TellingStore(run.store.namespace, run.store.options))
+        return run
 
     def _end(self) -> None:
         # What optimized runs left goes with the next full one.
