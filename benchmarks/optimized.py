@@ -8,14 +8,15 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from benchmarks import runs
+from benchmarks import local, runs
 from benchmarks.figures import number_text, ratio_text
 from benchmarks.runs import Checkout
 
@@ -95,6 +96,41 @@ def spark_start(scratch: Path, times: int = 3) -> float:
             raise SystemExit(f"Spark did not start: {measured['errors'][-2000:]}")
         found.append(sum(measured["cpu_seconds"].values()))
     return statistics.median(found)
+
+
+def measure(
+    measurement: runs.Measurement,
+    name: str,
+    shape: Any,
+    serve: runs.Serve,
+    *,
+    cpu_share: float = CPU_SHARE,
+) -> None:
+    """Run both marks of a case, and show each measure with its bar.
+
+    Args:
+        measurement: The measurement, with the versions of `checkouts`.
+        name: Name of the case.
+        shape: A dataclass that describes it.
+        serve: Serves the repository with its base.
+        cpu_share: As in `measures`.
+    """
+    found = measurement.case(name, shape, serve)
+    full, changed = (found[label]["mark"] for label in (FULL, OPTIMIZED))
+    require_optimized(changed[0])
+    little = local.made(measurement.scratch, local.Shape.of(LITTLE))
+    serve_little = partial(local.served, little, measurement.scratch, latency_ms=0.0)
+    measurement.console.print(f"\nmark of {LITTLE} objects, and Spark's start")
+    fixed = measurement.runs(serve_little, checkouts()[:1])[FULL]["mark"]
+    compared = measures(
+        full,
+        changed,
+        start=spark_start(measurement.scratch),
+        little=cpu_of(fixed),
+        cpu_share=cpu_share,
+    )
+    measurement.console.print(table(f"{name}: full and optimized", compared))
+    measurement.keep({"optimized": {name: [asdict(one) for one in compared]}})
 
 
 def measures(
