@@ -161,7 +161,7 @@ def made(directory: Path, case: Case, *, spark: Mapping[str, str] | None = None)
     then = int(time.time() - AGE.total_seconds())
     change = Change.of(case, plan, then)
     large_serve.clear(directory)
-    _write_states(directory, case, change)
+    write_states(directory, case, change)
     _mark_and_sweep(directory, change, spark or {})
     retention = directory / "blockstore" / runs.REPOSITORY / RETENTION
     shutil.copytree(retention, folder / _KEPT, copy_function=os.link)
@@ -181,7 +181,7 @@ def restore(directory: Path) -> None:
     fresh.rename(retention)
 
 
-def _write_states(directory: Path, case: Case, change: Change) -> None:
+def write_states(directory: Path, case: Case, change: Change) -> None:
     """Write the tables of both states, and what the server knows of each."""
     namespace = directory / "blockstore" / runs.REPOSITORY
     refs = Refs.read(directory / "refs.json")
