@@ -178,7 +178,7 @@ def measures(
             cpu_share * above[0],
             f"{cpu_share:.0%}",
         ),
-        Measure("  Spark's start", *starts),
+        Measure("  Spark's start", starts[0], starts[1]),
         Measure(f"  above a mark of {LITTLE} objects", seconds[0] - little, seconds[1] - little),
         Measure("calls to the server", calls[0], calls[1], calls[0], "no more"),
         Measure("objects named", len(named[0]), len(named[1])),
