@@ -11,23 +11,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks import base
 from benchmarks.runs import REPOSITORY
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs
 from lakegc_dagster.sandbox.core import Core
 from lakegc_dagster.sandbox.populate import SparseWriter
 from lakegc_dagster.sandbox.state import RepositoryRecord, StagedChange
-from spark_core.errors import VerdictError
-from spark_core.lakefs import LakeFSServer, ServerOptions
-from spark_core.mark_and_sweep import keep, mark_and_conclude, sweep
-from spark_core.model import RunKey
-from spark_core.run import Environment, RunOptions, open_run
-from spark_core.spark.session import default_master, spark_config, start_session
-from spark_core.storage import StoreOptions
+from spark_core.lakefs import ServerOptions
 
 # The base is so much older than the fixture, and the change a day younger than the base: each is
 # old enough for what follows.
@@ -36,22 +30,6 @@ _CHANGED_AFTER = timedelta(hours=24)
 # The fixture's commits are two days apart, and one of them leaves retention in `BASE_AGE`.
 _OLD_ENOUGH = timedelta(hours=24)
 CHANGED_SHARE = 0.01
-
-
-class _Then:
-    """A clock that runs, and is late by so much."""
-
-    def __init__(self, behind: timedelta) -> None:
-        self._behind = behind
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) - self._behind
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 def main() -> None:
@@ -69,32 +47,12 @@ def main() -> None:
 
 
 def mark_and_sweep(sandbox: Sandbox, at: datetime) -> int:
-    """Collect the repository with the options of a settings file that names none.
-
-    Returns:
-        How many objects were deleted.
-
-    Raises:
-        VerdictError: If the mark did not pass.
-    """
-    behind = datetime.now(UTC) - at
-    sandbox.clock.advance(-behind)
-    environment = Environment(
-        server=LakeFSServer(
-            ServerOptions(sandbox.endpoint, sandbox.access_key_id, sandbox.secret_access_key)
-        ),
-        store_options=StoreOptions(local_path=str(sandbox.blockstore)),
-        spark=lambda: start_session(spark_config(master=default_master())),
-        clock=_Then(behind),
-    )
-    options = RunOptions(may_sweep=True, optimized=True)
-    run = open_run(environment, REPOSITORY, RunKey.at(at), options)
-    verdict = mark_and_conclude(run, lambda _: None)
-    if not verdict.passed:
-        raise VerdictError(f"the base did not pass: {verdict.failed}", "Mend the fixture.")
-    stored, _ = keep(run, sweep(run, lambda _: None))
+    """Collect the repository; return how many objects were deleted."""
+    sandbox.clock.advance(at - datetime.now(UTC))
+    options = ServerOptions(sandbox.endpoint, sandbox.access_key_id, sandbox.secret_access_key)
+    swept = base.mark_and_sweep(options, sandbox.blockstore, at)
     sandbox.clock.release()
-    return stored.manifest.rows
+    return swept
 
 
 def change(sandbox: Sandbox, at: datetime, whole: int) -> int:

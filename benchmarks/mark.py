@@ -17,11 +17,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from benchmarks import local, optimized, remote, runs
 
@@ -59,27 +57,10 @@ def main() -> None:
             measurement.console.print(
                 f"\n{name}: {found.expired:,} to go (made in {time.monotonic() - began:.0f} s)"
             )
-            found_by = measurement.case(name, shape, serve)
             if asked.optimized:
-                _compare(measurement, name, found_by)
-
-
-def _compare(measurement: runs.Measurement, name: str, found: dict[str, Any]) -> None:
-    """Compare the optimized mark of a case with the full one, and show each measure's bar."""
-    full, changed = (found[label]["mark"] for label in (optimized.FULL, optimized.OPTIMIZED))
-    optimized.require_optimized(changed[0])
-    little = local.made(measurement.scratch, local.Shape.of(optimized.LITTLE))
-    serve = partial(local.served, little, measurement.scratch, latency_ms=0.0)
-    measurement.console.print(f"\nmark of {optimized.LITTLE} objects, and Spark's start")
-    fixed = measurement.runs(serve, optimized.checkouts()[:1])[optimized.FULL]["mark"]
-    compared = optimized.measures(
-        full,
-        changed,
-        start=optimized.spark_start(measurement.scratch),
-        little=optimized.cpu_of(fixed),
-    )
-    measurement.console.print(optimized.table(f"{name}: full and optimized", compared))
-    measurement.keep({"optimized": {name: [asdict(one) for one in compared]}})
+                optimized.measure(measurement, name, shape, serve)
+            else:
+                measurement.case(name, shape, serve)
 
 
 def _local(asked: argparse.Namespace, found: local.Made, scratch: Path) -> runs.Serve:

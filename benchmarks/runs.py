@@ -25,7 +25,7 @@ from benchmarks import figures, marks, processes
 # Name of the repository on every server.
 REPOSITORY = "bench"
 ROOT = Path(__file__).resolve().parents[1]
-_HOOKS = Path(__file__).resolve().parent / "hooks"
+HOOKS = Path(__file__).resolve().parent / "hooks"
 _COUNTS = ("spark", "store_requests", "store_log", "server_calls", "rows_read", "found")
 _MARK, _SWEEP = "mark", "sweep"
 # A measured command is ended after this time.
@@ -380,7 +380,7 @@ def _run(
     watching = {"PYTHONPATH": str(checkout.directory)}
     server_ms = 0.0 if served.delays_calls else asked.server_ms
     if counting or asked.store_ms or server_ms or served.hooks:
-        watching["PYTHONPATH"] = f"{_HOOKS}{os.pathsep}{checkout.directory}"
+        watching["PYTHONPATH"] = f"{HOOKS}{os.pathsep}{checkout.directory}"
         watching["LAKEGC_BENCH_SERVER"] = served.server
         watching["LAKEGC_BENCH_STORE_MS"] = str(asked.store_ms)
         watching["LAKEGC_BENCH_SERVER_MS"] = str(server_ms)

@@ -1,9 +1,10 @@
 """Answer for a lakeFS server with a prepared repository, each call after the same delay.
 
-    python -m benchmarks.synthetic_server DIRECTORY [--latency-ms 15]
+    python -m benchmarks.synthetic_server DIRECTORY [--state FOLDER] [--latency-ms 15]
 
-It serves the directory that `benchmarks.large` made until its standard input ends, and prints its
-address in one line. An unknown call is answered with status 501.
+It serves the directory that `benchmarks.large_case` made until its standard input ends, and prints
+its address in one line. Another state of the repository has its refs and its plan in a folder of
+its own. An unknown call is answered with status 501.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,7 +26,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import numpy as np
 
-from benchmarks.hooks.lakegc_bench_plan import Plan
+from benchmarks.hooks.lakegc_bench_plan import Layers
 
 REPOSITORY = "bench"
 PREFIX = "_lakefs"
@@ -50,6 +51,8 @@ class Refs:
         uncommitted_run: Run id of the scan of staged entries.
         staged: Number of staged entries; the branches have them in turn.
         created_at: Creation of the repository, in seconds since 1970.
+        staged_of: Number of staged entries of each plan, in order; None for one plan.
+        rules: Rules of garbage collection, as the API shows them.
     """
 
     branches: dict[str, str]
@@ -58,6 +61,10 @@ class Refs:
     uncommitted_run: str
     staged: int
     created_at: int
+    staged_of: list[int] | None = None
+    rules: dict[str, Any] = field(
+        default_factory=lambda: {"default_retention_days": 36_500, "branches": None}
+    )
 
     @classmethod
     def read(cls, file: Path) -> Refs:
@@ -69,13 +76,13 @@ class Answers:
     """Finds the answer to a call.
 
     Args:
-        directory: The directory that `benchmarks.large` made.
-        plan: The objects of the namespace.
+        directory: The directory that `benchmarks.large_case` made.
+        state: Folder there with the refs, and with the plan of the namespace's objects.
     """
 
-    def __init__(self, directory: Path, plan: Plan) -> None:
-        self.refs = Refs.read(directory / "refs.json")
-        self._plan = plan
+    def __init__(self, directory: Path, state: str = ".") -> None:
+        self.refs = Refs.read(directory / state / "refs.json")
+        self._layers = Layers.read(directory / state / "plan.json")
         self._root = directory.resolve() / "blockstore" / REPOSITORY
         self._numbers = {branch: number for number, branch in enumerate(self.refs.branches)}
 
@@ -111,7 +118,7 @@ class Answers:
             "GET /repositories/bench": (200, self._repository),
             "GET /repositories/bench/settings/gc_rules": (
                 200,
-                {"default_retention_days": 36_500, "branches": None},
+                refs.rules,
             ),
             "GET /repositories/bench/tags": (200, _page([], more=False, after="")),
             "POST /repositories/bench/dump": (202, {"id": "dump"}),
@@ -173,12 +180,9 @@ class Answers:
         count = (self.refs.staged - first + branches - 1) // branches
         begin = bisect_right(range(count), after, key=staged_path) if after else 0
         chosen = range(begin, min(begin + _PAGE, count))
-        objects = self._plan.staged(
-            np.array([first + number * branches for number in chosen], np.int64)
-        )
-        sizes = self._plan.sizes(objects).tolist()
-        addresses = (
-            self._plan.addresses(objects).to_pylist() if shows_address else [""] * len(chosen)
+        addresses, sizes = self._layers.staged(
+            np.array([first + number * branches for number in chosen], np.int64),
+            self.refs.staged_of or [self.refs.staged],
         )
         rows = [
             {
@@ -268,9 +272,10 @@ def main() -> None:
     """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", type=Path)
+    parser.add_argument("--state", default=".", help="folder in it with another state")
     parser.add_argument("--latency-ms", type=float, default=15.0, help="delay before each answer")
     asked = parser.parse_args()
-    answers = Answers(asked.directory, Plan.read(asked.directory / "plan.json"))
+    answers = Answers(asked.directory, asked.state)
     server = serve(answers, asked.latency_ms / 1000)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdout.write(f"http://127.0.0.1:{server.server_port}\n")

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from lakegc_bench_plan import Plan
+from lakegc_bench_plan import Layers
 
 from spark_core.errors import NotFoundError
 from spark_core.storage import local
@@ -31,8 +31,8 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 
 
 @cache
-def _plan() -> Plan:
-    return Plan.read(Path(os.environ["LAKEGC_BENCH_PLAN"]))
+def _plan() -> Layers:
+    return Layers.read(Path(os.environ["LAKEGC_BENCH_PLAN"]))
 
 
 def _is_planned(key: str) -> bool:
@@ -58,14 +58,14 @@ class PlannedStore(local.LocalStore):
         return self._slices(_plan().slice_names if not name else [name])
 
     def _slices(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        plan = _plan()
-        for number in [number for name in names if (number := plan.slice_of(name)) is not None]:
+        layers = _plan()
+        for plan, number in [found for name in names if (found := layers.slice_of(name))]:
             first = number * plan.slice_objects
             for start in range(first, first + plan.slice_objects, _BATCH):
                 end = min(start + _BATCH, first + plan.slice_objects)
-                for _ in range(start, end, _PAGE):
+                objects = plan.there(np.arange(start, end, dtype=np.int64))
+                for _ in range(0, len(objects), _PAGE):
                     self.requests["list"] += 1
-                objects = np.arange(start, end, dtype=np.int64)
                 modified = pa.array(plan.times(objects) * 1_000_000, pa.int64()).cast(_INSTANT)
                 yield listing_batch(
                     plan.addresses(objects), pa.array(plan.sizes(objects)), modified
@@ -76,22 +76,22 @@ class PlannedStore(local.LocalStore):
         if not _is_planned(prefix):
             folders, objects = super().children(prefix)
             return (folders if prefix.strip("/") else sorted({*folders, "data/"})), objects
-        plan = _plan()
-        for _ in range(0, plan.slices, _PAGE):
+        names = _plan().slice_names
+        for _ in range(0, len(names), _PAGE):
             self.requests["list"] += 1
         none = listing_batch([], [], pa.array([], _INSTANT))
-        return sorted(f"data/{name}/" for name in plan.slice_names), pa.Table.from_batches([none])
+        return sorted(f"data/{name}/" for name in names), pa.Table.from_batches([none])
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
         if not _is_planned(key):
             return super().head(key)
         self.requests["head"] += 1
-        plan = _plan()
-        found = plan.object_of(key)
+        found = _plan().object_of(key)
         if found is None:
             raise NotFoundError(f"{key} is not in {self.root}")
-        one = np.array([found], np.int64)
+        plan, number = found
+        one = np.array([number], np.int64)
         return ObjectInfo(
             key, int(plan.sizes(one)[0]), datetime.fromtimestamp(int(plan.times(one)[0]), UTC)
         )

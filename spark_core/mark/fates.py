@@ -37,7 +37,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Receipt, Target
 from spark_core.run import Run
 from spark_core.spark.rows import Rows
-from spark_core.spark.tasks import frame_of, read_partitions, run_over
+from spark_core.spark.tasks import frame_of, read_partitions, run_over, run_tasks
 from spark_core.storage import ObjectStore
 
 COMMITTED = "committed"
@@ -92,6 +92,9 @@ _GROUPS = pa.schema(
 # Hashes that are worth a task of their own, and those that are worth using another core.
 _HASHES_OF_A_TASK = 250_000
 _HASHES_OF_A_CORE = 20_000
+
+# Hashes of listed objects, and of ranges that were read, that the driver of an optimized run holds.
+_MOST_HELD = 1_000_000
 
 
 @dataclass
@@ -186,9 +189,9 @@ def decide(
     """Give every listed object its fate, and write those that may go as parts of table 5.
 
     The work is one Spark job with three shuffles: two of hashes and sizes, 24 to 32 bytes for each
-    object and each reference, and one of the row numbers of the objects that may go. The driver
-    does it without Spark where hashes are few. Only the rows of the objects that may go are read a
-    second time.
+    object and each reference, and one of the row numbers of the objects that may go. An optimized
+    run first leaves out the references that meet no listed object. The driver does the work without
+    Spark where hashes are few. Only the rows of the objects that may go are read a second time.
 
     Args:
         run: The run.
@@ -217,12 +220,26 @@ def decide(
     ]
     rows = sum(part.rows for _, part in references)
     orders = _Orders(store, listing.parts, target, kept, held, words, run.key.instant, run.limits)
+    left_out = 0
     if reading.are_few_hashes(listing.rows + rows):
-        groups = _grouped_here(
-            pa.Table.from_batches(read_listed(places), _LISTED),
-            pa.Table.from_batches(read_references(references), _REFERENCES),
-        )
-        decided, repeated = _pick(orders, 0, iter(groups.to_batches())), 0
+        listed = pa.Table.from_batches(read_listed(places), _LISTED)
+        known = pa.Table.from_batches(read_references(references), _REFERENCES)
+        decided, repeated = _by_driver(orders, listed, known), 0
+    elif listing.comparable is not None and _are_held(listing, references):
+        # Most of what is staged lies in slices that were not listed.
+        listed = pa.Table.from_batches(read_listed(places), _LISTED)
+        known, left_out = _meeting(run, read_references, references, listed)
+        if reading.are_few_hashes(listed.num_rows + known.num_rows):
+            decided, repeated = _by_driver(orders, listed, known), 0
+        else:
+            decided, repeated = _by_executors(
+                run.spark,
+                orders,
+                frame_of(run.spark, listed, schemas.spark_type(_LISTED)),
+                frame_of(run.spark, known, schemas.spark_type(_REFERENCES)),
+                hashes=listed.num_rows + known.num_rows,
+                references=known.num_rows,
+            )
     else:
         decided, repeated = _by_executors(
             run.spark,
@@ -232,6 +249,7 @@ def decide(
             hashes=listing.rows + rows,
             references=rows,
         )
+    decided.references += left_out
     came = (sum(decided.objects.values()), decided.references - repeated)
     if came != (listing.rows, rows):
         raise IncompleteReadError(
@@ -240,6 +258,62 @@ def decide(
             "Run again; if it stays, report it with this text and Spark's version.",
         )
     return decided
+
+
+def _are_held(listing: Listing, references: Sequence[tuple[str, Part]]) -> bool:
+    """Say whether the driver may hold the hashes of a listing, and of what may meet them."""
+    unstaged = sum(part.rows for kind, part in references if kind != "staged")
+    return listing.rows + unstaged <= _MOST_HELD
+
+
+def _meeting(
+    run: Run,
+    read: Callable[[Sequence[tuple[str, Part]]], Iterator[pa.RecordBatch]],
+    references: Sequence[tuple[str, Part]],
+    listed: pa.Table,
+) -> tuple[pa.Table, int]:
+    """Read the references that have the hash of a listed object, or that count as live.
+
+    The others decide nothing, and are only counted.
+
+    Args:
+        run: The run.
+        read: Reads references: columns of `_REFERENCES`.
+        references: Their files.
+        listed: Columns of `_LISTED`; their hashes travel with each task.
+
+    Returns:
+        Columns of `_REFERENCES`, and how many references were left out.
+    """
+    found = run_tasks(
+        lambda: run.spark,
+        _together(references),
+        partial(_meet, read, np.unique(_numbers(listed["address_hash"]))),
+    )
+    return (
+        pa.concat_tables([_REFERENCES.empty_table(), *(table for table, _ in found)]),
+        sum(count for _, count in found),
+    )
+
+
+def _meet(
+    read: Callable[[Sequence[tuple[str, Part]]], Iterator[pa.RecordBatch]],
+    hashes: Any,
+    _number: int,
+    parts: Sequence[tuple[str, Part]],
+) -> tuple[pa.Table, int]:
+    found, left_out = list[pa.RecordBatch](), 0
+    for batch in read(parts):
+        is_live = batch.column("bits").to_numpy() & _LIVE != 0
+        meets = is_live | np.isin(batch.column("address_hash").to_numpy(), hashes)
+        found.append(batch.filter(pa.array(meets)))
+        left_out += batch.num_rows - found[-1].num_rows
+    return pa.Table.from_batches(found, _REFERENCES), left_out
+
+
+def _by_driver(orders: _Orders, listed: pa.Table, references: pa.Table) -> Decided:
+    """Decide about few rows without Spark."""
+    return _pick(orders, 0, iter(_grouped_here(listed, references).to_batches()))
 
 
 def _by_executors(
@@ -314,6 +388,11 @@ def _frame(
         return frame_of(
             spark, pa.Table.from_batches(read(parts), schema), schemas.spark_type(schema)
         )
+    return read_partitions(spark, schema, _together(parts), read)
+
+
+def _together(parts: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Put small parts into one task."""
     tasks: list[list[Any]] = []
     held = _HASHES_OF_A_TASK
     for part in parts:
@@ -322,7 +401,7 @@ def _frame(
             held = 0
         tasks[-1].append(part)
         held += part[1].rows
-    return read_partitions(spark, schema, [tuple(task) for task in tasks], read)
+    return [tuple(task) for task in tasks]
 
 
 def _read_listed(store: ObjectStore, parts: Sequence[tuple[int, Part]]) -> Iterator[pa.RecordBatch]:

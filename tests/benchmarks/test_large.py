@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks import large
+from benchmarks import large_case
 from benchmarks.hooks.lakegc_bench_plan import COMMITTED, GROUP, STAGED, Plan
 from spark_core import graveler
 from spark_core.addresses.namespace import Namespace
@@ -25,12 +25,12 @@ from spark_core.lakefs.files import uncommitted_files
 from spark_core.storage import StoreOptions
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = [large.Case("few", 0.0005), large.Case("many", 0.0005)]
+CASES = [large_case.Case("few", 0.0005), large_case.Case("many", 0.0005)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.form)
 def made(request, tmp_path_factory):
-    return request.param, large.made(tmp_path_factory.mktemp("large"), request.param)
+    return request.param, large_case.made(tmp_path_factory.mktemp("large"), request.param)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def every(plan):
 
 
 def test_names_are_those_of_lakefs_and_tell_their_time():
-    plan = large.Case("few", 0.0005).plan(1_790_000_000)
+    plan = large_case.Case("few", 0.0005).plan(1_790_000_000)
     objects = np.array(
         [0, 1, plan.slice_objects - 1, plan.slice_objects, plan.slices * plan.slice_objects - 1]
     )
@@ -76,7 +76,7 @@ def test_names_are_those_of_lakefs_and_tell_their_time():
 
 
 def test_old_objects_are_dealt_out_to_committed_staged_and_to_go():
-    plan = large.Case("few", 0.0005).plan(1_790_000_000)
+    plan = large_case.Case("few", 0.0005).plan(1_790_000_000)
     committed = plan.committed(np.arange(plan.groups * COMMITTED))
     staged = plan.staged(np.arange(plan.groups * STAGED))
     going = np.arange(plan.groups) * GROUP + GROUP - 1
@@ -115,14 +115,14 @@ def test_the_ranges_of_all_commits_hold_every_committed_object_and_no_other(made
         plan.addresses(plan.committed(np.arange(plan.groups * COMMITTED))).to_pylist()
     )
     if case.form == "many":
-        layout = large.Layout.of(case.commits, plan.groups * COMMITTED)
+        layout = large_case.Layout.of(case.commits, plan.groups * COMMITTED)
         assert len(ranges) == layout.ranges + bool(layout.left)
 
 
 def test_the_full_case_is_that_of_the_document():
-    many, few = large.Case("many", 1.0), large.Case("few", 1.0)
+    many, few = large_case.Case("many", 1.0), large_case.Case("few", 1.0)
     plan = many.plan(1_790_000_000)
-    layout = large.Layout.of(many.commits, plan.groups * COMMITTED)
+    layout = large_case.Layout.of(many.commits, plan.groups * COMMITTED)
     assert (many.slices, many.branches, many.commits) == (2_000, 1_000, 30_000)
     assert plan.slices * plan.slice_objects == pytest.approx(20_000_000, rel=0.01)
     assert plan.groups == pytest.approx(1_000_000, rel=0.01)

@@ -66,6 +66,14 @@ def test_few_requests_are_few_enough_whatever_a_full_run_makes():
     assert reached(found[0])
 
 
+def test_a_mark_that_starts_no_spark_is_charged_with_all_of_its_cpu():
+    without = {**run(100, 20, 30, ["a"], 8.0), "cpu_seconds": {"driver Python": 4.0}}
+    above = compared(without)["CPU seconds above Spark's start"]
+    assert (above.full, above.optimized) == (16.0, 4.0)
+    large = compared(without, cpu_share=optimized.LARGE_CPU_SHARE)
+    assert large["CPU seconds above Spark's start"].most == pytest.approx(2.4)
+
+
 def test_rows_of_staged_entries_are_left_out():
     assert optimized.rows_of(run(1, 5, 1, [], 1.0)) == {
         "objects listed": 5,

@@ -124,8 +124,8 @@ class Answer:
 def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     """Read all sketches once.
 
-    The cost is one pass over eight to twelve bytes for each entry; the question travels with each
-    task.
+    The cost is one pass over eight to twelve bytes for each entry, of which the columns that the
+    question needs are decoded; the question travels with each task.
 
     Args:
         run: The run.
@@ -166,31 +166,61 @@ def _together(parts: Sequence[Part], most: int) -> Iterable[list[Part]]:
 def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[Part]) -> Answer:
     ranges, hiding, seen = set[str](), set[str](), set[str]()
     named = [np.empty(0, _FINGERPRINT)]
+    columns = _columns(question)
     for part in parts:
-        for batch in reading.read_part(store, schemas.SKETCHES, part):
-            rows = zip(*(batch.column(name) for name in schemas.SKETCHES.names), strict=True)
-            for name, has_outside, addresses, sizes, entries in rows:
-                range_id = name.as_py()
-                seen.add(range_id)
-                content = np.frombuffer(addresses.as_buffer(), _FINGERPRINT)
-                if _common(content, question.candidates).any():
-                    ranges.add(range_id)
-                if len(question.named):
-                    known = np.frombuffer(entries.as_buffer(), _FINGERPRINT)
-                    named.append(known[_common(known, question.named)])
-                if question.sizes is not None and (
-                    has_outside.as_py()
-                    or _common(content, question.lost).any()
-                    or _common(np.frombuffer(sizes.as_buffer(), _FINGERPRINT), question.sizes).any()
-                ):
-                    hiding.add(range_id)
+        for batch in reading.read_part(store, columns, part):
+            names = np.array(batch.column("range_id").to_pylist(), object)
+            seen.update(names)
+            ranges.update(names[_has_any(batch, "addresses", question.candidates)])
+            if len(question.named):
+                known, _ = _fingerprints(batch, "entries")
+                named.append(known[_common(known, question.named)])
+            if question.sizes is not None:
+                hides = (
+                    batch.column("has_outside").to_numpy(zero_copy_only=False)
+                    | _has_any(batch, "addresses", question.lost)
+                    | _has_any(batch, "sizes", question.sizes)
+                )
+                hiding.update(names[hides])
     return Answer(
         frozenset(ranges), frozenset(hiding), np.unique(np.concatenate(named)), frozenset(seen)
     )
 
 
+def _columns(question: Question) -> pa.Schema:
+    """Return the columns that a question needs; one without fingerprints to find needs none."""
+    asks_for_hiding = question.sizes is not None
+    needed = {
+        "range_id": True,
+        "has_outside": asks_for_hiding,
+        "addresses": len(question.candidates) > 0 or (asks_for_hiding and len(question.lost) > 0),
+        "sizes": asks_for_hiding and len(question.sizes) > 0,
+        "entries": len(question.named) > 0,
+    }
+    return pa.schema([schemas.SKETCHES.field(name) for name in needed if needed[name]])
+
+
+def _fingerprints(batch: pa.RecordBatch, name: str) -> tuple[Any, Any]:
+    """Return the fingerprints of all ranges of a batch, and where those of each begin and end."""
+    column = batch.column(name)
+    _, offsets, content = column.buffers()
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    ends = ends // _FINGERPRINT.itemsize
+    found = np.frombuffer(b"" if content is None else content, _FINGERPRINT, count=ends[-1])
+    return found[ends[0] :], ends - ends[0]
+
+
+def _has_any(batch: pa.RecordBatch, name: str, wanted: Any) -> Any:
+    """Say of each range whether its fingerprints have a wanted one; without any, none is read."""
+    if not len(wanted) or not batch.num_rows:
+        return np.zeros(batch.num_rows, np.bool_)
+    found, ends = _fingerprints(batch, name)
+    before = np.concatenate([[0], np.cumsum(_common(found, wanted))])
+    return before[ends[1:]] > before[ends[:-1]]
+
+
 def _common(some: Any, wanted: Any) -> Any:
-    """Say of each of some sorted fingerprints whether it is among the wanted ones."""
+    """Say of each of some fingerprints whether it is among the wanted ones, which are sorted."""
     if not len(wanted):
         return np.zeros(len(some), np.bool_)
     at = np.minimum(np.searchsorted(wanted, some), len(wanted) - 1)

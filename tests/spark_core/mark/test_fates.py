@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from datetime import timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,8 +14,10 @@ from spark_core.errors import IncompleteReadError
 from spark_core.mark import fates, holds
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fates import Words
-from spark_core.mark.optimized.listing import Listing
+from spark_core.mark.optimized.listing import Comparable, Listing
+from spark_core.model import RunKey
 from spark_core.records import reading, tables, writing
+from spark_core.records.figures import BaseFigures
 from spark_core.records.writing import Target
 from tests.support.written_run import NOW, OLD, any_name, hash_of, written_run
 
@@ -31,13 +34,13 @@ def run(request, tmp_path, spark, monkeypatch):
     return written_run(tmp_path, spark=spark)
 
 
-def _decide(written, *, held=holds.NONE):
+def _decide(written, *, held=holds.NONE, comparable=None):
     run = written.run
     stored = {spec: run.load(spec) for spec in tables.MARK_TABLES}
     target = Target(run.store, "_lakefs/picked/", writing.new_attempt(), schemas.EXPIRED_ADDRESSES)
     decided = fates.decide(
         run,
-        Listing(run, stored[tables.NAMESPACE_SLICES].manifest.parts),
+        Listing(run, stored[tables.NAMESPACE_SLICES].manifest.parts, comparable),
         stored[tables.UNCOMMITTED_ADDRESSES],
         stored[tables.COMMITTED_ADDRESSES],
         target=target,
@@ -157,6 +160,66 @@ def test_references_that_got_lost_end_the_mark(run, monkeypatch):
     )
     with pytest.raises(IncompleteReadError, match="0 of 2 references"):
         _decide(run)
+
+
+# A slice whose name tells its time, and a base that was listed after it.
+ELSEWHERE = "data/gqv3epl4fd2o8m3men70"
+BASE = BaseFigures(
+    run=str(RunKey.at(OLD)),
+    verdict="",
+    saved="",
+    listed_since=1_670_433_691,
+    open_slices=(),
+    spared_slices=1,
+    objects=0,
+    bytes=0,
+    live_objects=0,
+)
+
+
+def _mark_of_a_change(run):
+    """Mark few listed objects; most of what is staged lies elsewhere."""
+    listed = {f"data/a/{number}": (3, OLD) for number in range(60)}
+    looked_up = {f"{ELSEWHERE}/{number}": (4, OLD) for number in range(3)}
+    absent = f"{ELSEWHERE}/absent"
+    run.mark(
+        {**listed, **looked_up},
+        committed=[*list(listed)[:20], f"{ELSEWHERE}/1", absent, f"{ELSEWHERE}/other"],
+        staged=[
+            *list(listed)[10:30],
+            f"{ELSEWHERE}/2",
+            *(f"{ELSEWHERE}/staged{number}" for number in range(600)),
+            "data/a/missing",
+        ],
+    )
+    wanted = {*list(listed)[30:], f"{ELSEWHERE}/0"}
+    return wanted, Comparable(BASE, np.array([hash_of(absent)]))
+
+
+@pytest.mark.parametrize("held_rows", [0, 15])
+def test_references_that_meet_no_listed_object_are_left_out_and_change_nothing(
+    run, monkeypatch, held_rows
+):
+    monkeypatch.setattr(reading, "DRIVER_ROWS", held_rows)
+    wanted, comparable = _mark_of_a_change(run)
+    found, rows = _decide(run, comparable=comparable)
+    assert {row["address"] for row in rows} == wanted
+    monkeypatch.setattr(fates, "_MOST_HELD", 0)
+    whole, again = _decide(run, comparable=comparable)
+    assert sorted(map(str, again)) == sorted(map(str, rows))
+    for name in ("objects", "size_bytes", "live", "missing", "other_sizes", "references"):
+        assert getattr(found, name) == getattr(whole, name)
+    assert found.references == 23 + 622
+    assert (found.live, found.missing) == (21, 1)
+
+
+def test_references_that_got_lost_before_they_met_the_listing_end_the_mark(run, monkeypatch):
+    monkeypatch.setattr(reading, "DRIVER_ROWS", 0)
+    _, comparable = _mark_of_a_change(run)
+    meet = fates._meet
+    monkeypatch.setattr(fates, "_meet", lambda *some: (meet(*some)[0], 0))
+    with pytest.raises(IncompleteReadError, match="of 645 references"):
+        _decide(run, comparable=comparable)
 
 
 def test_sums_of_parts_are_sums_of_the_whole():
