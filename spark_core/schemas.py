@@ -152,9 +152,9 @@ SKETCHES = pa.schema(
         pa.field("range_id", pa.string(), nullable=False),
         # Whether an entry lies outside data/.
         pa.field("has_outside", pa.bool_(), nullable=False),
-        # Fingerprints of 32 bits, sorted, each once, little endian: of the addresses' hashes ...
+        # Numbers, sorted, each once, little endian: the addresses' hashes of 64 bits ...
         pa.field("addresses", pa.binary(), nullable=False),
-        # ... of the sizes of the entries, and of both together.
+        # ... and fingerprints of 32 bits: of the sizes of the entries, and of both together.
         pa.field("sizes", pa.binary(), nullable=False),
         pa.field("entries", pa.binary(), nullable=False),
     ]

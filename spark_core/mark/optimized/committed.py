@@ -318,7 +318,7 @@ class _Came:
                 f"{base.key}, and an optimized run takes {_MOST_ENTRIES:,}",
                 FULL,
             )
-        hashes, elsewhere = [np.empty(0, np.int64)], [sketches.of_hashes(())]
+        hashes, elsewhere = [np.empty(0, np.int64)], [sketches.of_entries([], [])]
         for batch in _entries(run, parts):
             hashes.append(batch.column("address_hash").to_numpy())
             elsewhere.append(_fingerprints(batch.filter(_is_elsewhere(base, batch))))

@@ -41,8 +41,9 @@ class Saved(OfAMark):
             nobody has confirmed yet.
     """
 
-    FORMAT: ClassVar[int] = 1
-    FORMATS: ClassVar[tuple[int, ...]] = (1,)
+    # Sketches of the first format had fingerprints of addresses.
+    FORMAT: ClassVar[int] = 2
+    FORMATS: ClassVar[tuple[int, ...]] = (2,)
     CALLED: ClassVar[str] = "what a lakegc mark saved for the next"
 
     repository: str

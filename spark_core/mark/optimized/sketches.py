@@ -1,10 +1,9 @@
-"""Sketches of ranges: what lies in a range, in eight to twelve bytes an entry; which has what.
+"""Sketches of ranges: what lies in a range, in twelve to sixteen bytes an entry; which has what.
 
-A sketch holds fingerprints, the upper 32 bits of 64-bit hashes. A range whose sketch lacks the
-fingerprint of an address does not have that address. A range whose sketch has it may have it, and
-is read. One candidate meets a range of a thousand entries by mistake once in four million times. A
-Bloom filter of ten bits an entry would do so once in a hundred: with a thousand candidates, in
-nearly every range.
+A sketch holds the hashes of addresses, and fingerprints: the upper 32 bits of other hashes. A range
+whose sketch lacks the hash of an address does not have that address. A range whose sketch has it
+most surely does, and is read. A fingerprint of an address would not be enough: 50,000 candidates
+would meet a range of 100,000 entries by mistake once or twice, so nearly every range would be read.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from spark_core.storage import ObjectStore
 
 # Spreads sizes over 64 bits: 2**64 divided by the golden ratio.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_HASH = np.dtype("<u8")
 _FINGERPRINT = np.dtype("<u4")
 
 # Bytes of sketches that the driver reads itself, and that are worth a task of their own.
@@ -34,15 +34,9 @@ _DRIVER_BYTES = 2**24
 _BYTES_OF_A_TASK = 2**26
 
 
-def fingerprints(hashes: Any) -> Any:
-    """Return the fingerprint of each of some hashes (int64)."""
-    bits = np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)
-    return (bits >> np.uint64(32)).astype(_FINGERPRINT)
-
-
 def of_hashes(hashes: Any) -> Any:
-    """Return the fingerprints of hashes (int64), sorted, each once."""
-    return np.unique(fingerprints(hashes))
+    """Return hashes (int64) as sketches have them: unsigned, sorted, each once."""
+    return np.unique(np.ascontiguousarray(hashes, dtype=np.int64).view(np.uint64)).astype(_HASH)
 
 
 def of_sizes(sizes: Any) -> Any:
@@ -88,20 +82,21 @@ def sketch(range_id: str, entries: int, addresses: pa.RecordBatch) -> dict[str, 
 
 @dataclass(frozen=True)
 class Question:
-    """What sketches are asked for: sorted fingerprints, each once.
+    """What sketches are asked for: sorted hashes or fingerprints, each once.
 
     Attributes:
-        candidates: Of addresses; the ranges that may have one are wanted.
-        named: Of entries; those of them that no range has are wanted.
-        sizes: Of sizes; the ranges that may have one are wanted, and those with entries outside.
-            None if nothing may hide.
-        lost: Of addresses without an object; with `sizes`, the ranges that may have one are wanted.
+        candidates: Hashes of addresses; the ranges that have one are wanted.
+        named: Fingerprints of entries; those of them that no range has are wanted.
+        sizes: Fingerprints of sizes; the ranges that may have one are wanted, and those with
+            entries outside. None if nothing may hide.
+        lost: Hashes of addresses without an object; with `sizes`, the ranges that have one are
+            wanted.
     """
 
-    candidates: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
+    candidates: Any = field(default_factory=lambda: np.empty(0, _HASH))
     named: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
     sizes: Any = None
-    lost: Any = field(default_factory=lambda: np.empty(0, _FINGERPRINT))
+    lost: Any = field(default_factory=lambda: np.empty(0, _HASH))
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ class Answer:
     """What the sketches say.
 
     Attributes:
-        ranges: Ranges that may have a candidate.
+        ranges: Ranges that have a candidate.
         hiding: Ranges of which an entry may hide a candidate.
         named: Fingerprints of `Question.named` that some range has.
         seen: Ranges that have a sketch.
@@ -124,7 +119,7 @@ class Answer:
 def ask(run: Run, parts: Sequence[Part], question: Question) -> Answer:
     """Read all sketches once.
 
-    The cost is one pass over eight to twelve bytes for each entry, of which the columns that the
+    The cost is one pass over twelve to sixteen bytes for each entry, of which the columns that the
     question needs are decoded; the question travels with each task.
 
     Args:
@@ -173,7 +168,7 @@ def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[P
             seen.update(names)
             ranges.update(names[_has_any(batch, "addresses", question.candidates)])
             if len(question.named):
-                known, _ = _fingerprints(batch, "entries")
+                known, _ = _numbers(batch, "entries")
                 named.append(known[_common(known, question.named)])
             if question.sizes is not None:
                 hides = (
@@ -188,7 +183,7 @@ def _ask(store: ObjectStore, question: Question, _number: int, parts: Sequence[P
 
 
 def _columns(question: Question) -> pa.Schema:
-    """Return the columns that a question needs; one without fingerprints to find needs none."""
+    """Return the columns that a question needs: none for an empty set of numbers."""
     asks_for_hiding = question.sizes is not None
     needed = {
         "range_id": True,
@@ -200,27 +195,27 @@ def _columns(question: Question) -> pa.Schema:
     return pa.schema([schemas.SKETCHES.field(name) for name in needed if needed[name]])
 
 
-def _fingerprints(batch: pa.RecordBatch, name: str) -> tuple[Any, Any]:
-    """Return the fingerprints of all ranges of a batch, and where those of each begin and end."""
-    column = batch.column(name)
+def _numbers(batch: pa.RecordBatch, name: str) -> tuple[Any, Any]:
+    """Return the hashes or fingerprints of all ranges of a batch, and where each range's end."""
+    column, kind = batch.column(name), _HASH if name == "addresses" else _FINGERPRINT
     _, offsets, content = column.buffers()
     ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
-    ends = ends // _FINGERPRINT.itemsize
-    found = np.frombuffer(b"" if content is None else content, _FINGERPRINT, count=ends[-1])
+    ends = ends // kind.itemsize
+    found = np.frombuffer(b"" if content is None else content, kind, count=ends[-1])
     return found[ends[0] :], ends - ends[0]
 
 
 def _has_any(batch: pa.RecordBatch, name: str, wanted: Any) -> Any:
-    """Say of each range whether its fingerprints have a wanted one; without any, none is read."""
+    """Say of each range whether its sketch has a wanted number; without any, none is read."""
     if not len(wanted) or not batch.num_rows:
         return np.zeros(batch.num_rows, np.bool_)
-    found, ends = _fingerprints(batch, name)
+    found, ends = _numbers(batch, name)
     before = np.concatenate([[0], np.cumsum(_common(found, wanted))])
     return before[ends[1:]] > before[ends[:-1]]
 
 
 def _common(some: Any, wanted: Any) -> Any:
-    """Say of each of some fingerprints whether it is among the wanted ones, which are sorted."""
+    """Say of each of some numbers whether it is among the wanted ones, which are sorted."""
     if not len(wanted):
         return np.zeros(len(some), np.bool_)
     at = np.minimum(np.searchsorted(wanted, some), len(wanted) - 1)
