@@ -29,6 +29,7 @@ from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
 from spark_core.mark.range_entries import read_whole, resolved
 from spark_core.mark.ranges import TableReader, tasks_of
 from spark_core.model import Refs, RetentionRules
+from spark_core.plain_text import counted
 from spark_core.records import tables
 from spark_core.run import Run
 from spark_core.spark.session import surfacing_errors
@@ -237,11 +238,14 @@ def _questions(
     longest_first = sorted(set(days), reverse=True)
     questions = [
         _Question(
-            [f"every branch keeps {_days(count)}" for count in longest_first],
+            [f"every branch keeps {counted(count, 'day')}" for count in longest_first],
             [retained(RetentionRules(count)) for count in longest_first],
         ),
         _Question(
-            ["the rules of now", *(f"the rules of now, in {_days(count)}" for count in AHEAD)],
+            [
+                "the rules of now",
+                *(f"the rules of now, in {counted(count, 'day')}" for count in AHEAD),
+            ],
             [retained(now), *(retained(now, count) for count in AHEAD)],
         ),
     ]
@@ -433,7 +437,3 @@ def _grouped(free: pa.Table) -> list[tuple[str, int, int]]:
 
 def _total(sums: pa.Table) -> tuple[int, int]:
     return pc.sum(sums["objects"]).as_py() or 0, pc.sum(sums["size_bytes"]).as_py() or 0
-
-
-def _days(count: int) -> str:
-    return "1 day" if count == 1 else f"{count} days"

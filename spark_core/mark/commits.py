@@ -136,7 +136,7 @@ def _require_known(run: Run, found: ReadCommits) -> None:
         raise ChainError(
             f"refs of repository {run.repository.id} could only be walked, and run "
             f"{begun_from.key} read a dump",
-            base.FULL,
+            base.MARK_FULL,
         )
     then = begun_from.table(tables.RETAINED_COMMITS)
     gone = sorted(
@@ -147,7 +147,7 @@ def _require_known(run: Run, found: ReadCommits) -> None:
         raise ChainError(
             f"{len(gone)} commits that run {begun_from.key} saw are gone, {gone[0][:12]} among "
             "them: refs were restored",
-            base.FULL,
+            base.MARK_FULL,
         )
 
 

@@ -21,6 +21,7 @@ import pyspark.sql.functions as sf
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
+from spark_core.plain_text import counted
 from spark_core.records import reading, tables, writing
 from spark_core.records.figures import CommitsFigures, Groups
 from spark_core.records.manifest import Part
@@ -384,16 +385,12 @@ def rule_in_words(row: Mapping[str, Any], instant: datetime) -> str:
         row: The columns of `schemas.EXPLANATIONS` before the explanation.
         instant: The run's instant, from which ages are counted.
     """
-    keeps = _days(row["retention_days"])
+    keeps = counted(row["retention_days"], "day")
     if row["branch"] is None:
-        age = _days((instant - row["committed_at"]).days)
+        age = counted((instant - row["committed_at"]).days, "day")
         return (
             f"last in a commit of {age} ago, which no branch leads to; such commits are kept "
             f"{keeps}"
         )
-    gone = _days((instant - row["replaced_at"]).days)
+    gone = counted((instant - row["replaced_at"]).days, "day")
     return f"replaced or removed on {row['branch']} {gone} ago, and {row['branch']} keeps {keeps}"
-
-
-def _days(days: int) -> str:
-    return "1 day" if days == 1 else f"{days} days"

@@ -6,7 +6,8 @@ An operation that moves a branch's head begins by sealing the branch's staging a
 dropping what was sealed. So what is staged on a branch now was staged after the operation began
 that made its head. No record gives the beginning of that operation. Several recorded times can only
 be too early, or a little too late, and the earliest of them counts. A hard reset moves a head and
-keeps what is staged. If there is a sign of one, there is no such moment.
+keeps what is staged. If one may have happened, the moment is unknown, and every candidate is asked
+about.
 
 References: lakeFS 71a45eeb1 `pkg/graveler/graveler.go`: `Commit`, `prepareForCommitIDUpdate`,
 `ResetHard`; `lakefs-facts` 13.

@@ -1,7 +1,6 @@
-"""Which object of the listing an address of an entry keeps.
+"""Map the address in an entry to the listed object that it keeps.
 
-An address keeps an object by the object's own name, by another name of the store, or by its place
-in quarantine.
+It may be the object's own name, another name of the store for it, or its place in quarantine.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ relies on, and that stayed. The promise rests on these rules:
   `reread_every` (ten minutes at most) when a request is sent. The same holds for every staged part,
   as long as all of them are read within a quarter of that time. Where that takes longer, the parts
   would never be so young, and nothing could be deleted. Each look then reads as many branches again
-  as it can, the oldest first, in no more time than passed since the look before. A part that takes
-  longer than that quarter by itself is read again once it is as old as its reading takes. So the
+  as it can, the oldest first, in no more time than passed since the look before. A part that needs
+  more than that quarter by itself is read again once its age equals its reading time. So the
   oldest part is two to three times as old as reading everything takes, plus `reread_every`. The
   report of the sweep gives the age (`oldest_began`).
 

@@ -1,9 +1,10 @@
 """Which candidates may be twins that hide on a branch, and of which entries.
 
-A candidate has the number of branches that it may hide on. A path of a head has what it may hide.
+`CANDIDATES.branches` counts the branches on which a candidate may hide. `SUSPECTS.hides` says which
+kind of candidate the path of a head may hide.
 
-Branches are in the order of the moment from which something can hide on them, the earliest first.
-So one number says where a candidate may hide: on that many first branches.
+Branches are sorted by the earliest time at which something could hide on them. So a candidate may
+hide on exactly the first branches, as many as its number says.
 
 A candidate may be the twin of an entry of its own size. A candidate is **dishonest** if its size
 may differ from the size in its entry. A client that uploads past the server gives a size when it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_core.plain_text import bytes_text, escape
+from spark_core.plain_text import bytes_text, counted, escape
 from spark_core.report.trend import Point
 from spark_core.report.values import Group
 from spark_core.report.what_if import WhatIfCurve
@@ -111,7 +111,7 @@ def what_if_line(curve: WhatIfCurve) -> str:
     highest = max(1, *(group.size_bytes for group in curve.free))
     last = max(1, len(curve.free) - 1)
     places = [
-        (100 * at / last, 100 - 100 * group.size_bytes / highest, _days(days), group)
+        (100 * at / last, 100 - 100 * group.size_bytes / highest, counted(days, "day"), group)
         for at, (days, group) in enumerate(zip(curve.days, curve.free, strict=True))
     ]
     line = "L".join(f"{x:.2f},{y:.2f}" for x, y, _, _ in places)
@@ -130,7 +130,3 @@ def what_if_line(curve: WhatIfCurve) -> str:
         f'<path class="garbage" d="M{line}"/>{dots}</svg>'
         f'<div class="x days">{below}</div></div></figure>'
     )
-
-
-def _days(days: int) -> str:
-    return "1 day" if days == 1 else f"{days:,} days"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from spark_core import lakegc_keys
 from spark_core.phases import NOTHING_DELETED
-from spark_core.plain_text import escape, money_text
+from spark_core.plain_text import counted, escape, money_text
 from spark_core.report.drawings import bars, share_bar, trend_lines, what_if_line
 from spark_core.report.page_style import POLICY, SCRIPT, STYLE
 from spark_core.report.trend import Point
@@ -314,10 +314,10 @@ def _rules(report: Report) -> str:
     words = (
         "The repository has no retention rules, so every commit keeps its objects."
         if rules.default_days is None
-        else f"A branch keeps {_days(rules.default_days)} unless it has a rule of its own."
+        else f"A branch keeps {counted(rules.default_days, 'day')} unless it has a rule of its own."
     )
     more = f" {rules.more_branches:,} more branches have one." if rules.more_branches else ""
-    branches = [(branch, _days(days)) for branch, days in rules.branches.items()]
+    branches = [(branch, counted(days, "day")) for branch, days in rules.branches.items()]
     settings = [
         (name, str(value).lower() if isinstance(value, bool) else f"{value:g}")
         if isinstance(value, bool | float | int)
@@ -331,10 +331,6 @@ def _rules(report: Report) -> str:
         + _rows(("setting", "value"), settings)
         + "</details>"
     )
-
-
-def _days(days: int) -> str:
-    return "1 day" if days == 1 else f"{days:,} days"
 
 
 def _reference(report: Report) -> str:

@@ -57,7 +57,7 @@ class Option:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run may do and how far it goes; each value's default is the careful one.
+    """What a run may do and how far it goes; in doubt the default is the one that keeps.
 
     The settings file takes names, types, bounds and defaults from here, and docs/settings.md these
     sentences.

@@ -347,8 +347,8 @@ def open_run(
         base: Key of the run that an optimized one is to begin from; None for the last one.
 
     Raises:
-            UnsafePlanError: If the key lies in the future, or this machine's clock was set back so
-                far that this cannot be told.
+        UnsafePlanError: If the key lies in the future, or this machine's clock was set back so far
+            that this cannot be told.
         NotFoundError: If there is no such repository.
         SettingsError: If the store of this namespace is not configured.
     """

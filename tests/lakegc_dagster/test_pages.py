@@ -11,9 +11,9 @@ import click
 import pytest
 import yaml
 
-from lakegc_dagster.cli import reference as commands
+from lakegc_dagster.cli import reference_page as commands
 from lakegc_dagster.cli.main import main
-from lakegc_dagster.settings import Settings, reference
+from lakegc_dagster.settings import Settings, reference_page
 from lakegc_dagster.settings.sections import RepositorySettings
 from spark_core.checks import CHECKS
 from spark_core.run.options_and_defaults import OPTIONS
@@ -43,13 +43,15 @@ NAMED = re.compile(r"lakegc(?: [a-z-]+)+")
 
 
 def test_the_page_of_the_settings_is_what_the_settings_say():
-    told = "run `python -m lakegc_dagster.settings.reference`"
-    assert reference.PAGE.read_text() == reference.page(), told
+    told = "run `python -m lakegc_dagster.settings.reference_page`"
+    assert reference_page.PAGE.read_text() == reference_page.page(), told
 
 
 def test_every_setting_has_a_row_with_its_default():
     rows = dict(
-        re.findall(r"^\| `([a-z_0-9]+)` \| [^|]+ \| ([^|]+) \|", reference.page(), re.MULTILINE)
+        re.findall(
+            r"^\| `([a-z_0-9]+)` \| [^|]+ \| ([^|]+) \|", reference_page.page(), re.MULTILINE
+        )
     )
     tables = [
         each.annotation
@@ -86,7 +88,7 @@ def test_settings_lift_the_checks_that_the_page_about_checks_says():
 
 
 def test_the_page_of_the_commands_is_what_click_says():
-    told = "run `python -m lakegc_dagster.cli.reference`"
+    told = "run `python -m lakegc_dagster.cli.reference_page`"
     assert commands.PAGE.read_text() == commands.page(), told
     titles = re.findall(r"^## (.+)$", commands.page(), re.MULTILINE)
     assert {title.split()[1] for title in titles} == main.commands.keys()

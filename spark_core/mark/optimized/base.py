@@ -89,7 +89,7 @@ class Base:
             raise ChainError(
                 f"{spec.name} of run {self.key} was made again since run {self.run.key} was begun "
                 "from it",
-                FULL,
+                MARK_FULL,
             )
         return found
 
@@ -101,7 +101,7 @@ class Base:
         """
         found = _load(self.run, tables.EXPIRED_ADDRESSES, self.key)
         if ExpiredFigures.of(found.manifest).saved != self.saved.digest:
-            raise ChainError(f"the expired addresses of run {self.key} were made again", FULL)
+            raise ChainError(f"the expired addresses of run {self.key} were made again", MARK_FULL)
         return found
 
     def has(self, spec: TableSpec) -> bool:
@@ -130,16 +130,17 @@ def of_base(base: Base) -> Iterator[None]:
         yield
     except (NotFoundError, CorruptTableError) as lost:
         raise ChainError(
-            f"{lost.found}; run {base.run.key} begins from run {base.key}, which saved it", FULL
+            f"{lost.found}; run {base.run.key} begins from run {base.key}, which saved it",
+            MARK_FULL,
         ) from lost
 
 
-FULL = "Mark again under a new run key with `--full`."
+MARK_FULL = "Mark again under a new run key with `--full`."
 
 
 @dataclass(frozen=True)
 class Full:
-    """A full run, and why it is none that begins from another.
+    """The decision for a full run, and why no base could be used.
 
     Attributes:
         why: In words; empty where nobody asked for an optimized run.
@@ -196,7 +197,7 @@ def choose(run: Run) -> Base | Full:
     last = _last_passed(run, [key for key in keys if key < run.key])
     blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
     newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
-    why = _unasked(run) or newer or last.why or _blocked(run, blocked)
+    why = _why_not_optimized(run) or newer or last.why or _blocked(run, blocked)
     if why or last.key is None or last.verdict is None:
         return Full(why, blocked)
     try:
@@ -221,7 +222,7 @@ def of(run: Run) -> Base | None:
     saved = _saved(run, key)
     if saved.digest != figures.saved:
         raise ChainError(
-            f"what run {key} saved was changed since run {run.key} began from it", FULL
+            f"what run {key} saved was changed since run {run.key} began from it", MARK_FULL
         )
     return Base(key, figures, saved, run)
 
@@ -248,7 +249,7 @@ def saves(run: Run) -> bool:
     return run.options.optimized and not _special(run)
 
 
-def _unasked(run: Run) -> str:
+def _why_not_optimized(run: Run) -> str:
     return "a full run was asked for" if run.full else _special(run)
 
 
@@ -432,7 +433,7 @@ def _saved(run: Run, key: RunKey) -> Saved:
 def _named(run: Run, verdict: Verdict, spec: TableSpec, key: RunKey) -> StoredTable:
     found = _load(run, spec, key)
     if found.manifest.sha256 != verdict.tables[spec.name]["manifest"]:
-        raise VerdictError(f"its {spec.name} is not the one that its verdict names", FULL)
+        raise VerdictError(f"its {spec.name} is not the one that its verdict names", MARK_FULL)
     return found
 
 

@@ -20,7 +20,7 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError, UnsafePlanError
-from spark_core.mark.optimized.base import FULL, Base
+from spark_core.mark.optimized.base import MARK_FULL, Base
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.manifest import Part
@@ -105,7 +105,7 @@ def candidates_of(run: Run, base: Base, left: pa.Table) -> Candidates:
         raise UnsafePlanError(
             f"repository {run.repository.id}: {others.num_rows + len(listed):,} objects may have "
             f"become garbage since run {base.key}, and an optimized run takes {MOST:,}",
-            FULL,
+            MARK_FULL,
         )
     found = Candidates(
         listed,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_core.errors import ChainError, CorruptTableError, NotFoundError
 from spark_core.mark import explanations
-from spark_core.mark.optimized.base import FULL, Base
+from spark_core.mark.optimized.base import MARK_FULL, Base
 from spark_core.mark.ranges import RANGES, Metarange, TableReader, distinct_ranges
 from spark_core.records import tables
 from spark_core.records.reading import StoredTable
@@ -161,7 +161,7 @@ def of_expired_commits(base: Base) -> Iterator[None]:
         raise ChainError(
             f"{lost.found}; commits that expired since run {base.key} had it, and without it "
             "nobody knows what they let go",
-            FULL,
+            MARK_FULL,
         ) from lost
 
 
@@ -187,7 +187,7 @@ def _contradiction(base: Base, range_id: str) -> ChainError:
     return ChainError(
         f"range {range_id} is in commits that run {base.key} retained, and not as it saved the "
         "range",
-        FULL,
+        MARK_FULL,
     )
 
 

@@ -29,7 +29,7 @@ from spark_core.mark.commits import tables_prefix
 from spark_core.mark.committed import RangesWritten, Targets, keep_ranges, read_figures, write_all
 from spark_core.mark.kept_objects import kept_addresses
 from spark_core.mark.optimized import sketches
-from spark_core.mark.optimized.base import FULL, Base, of_base
+from spark_core.mark.optimized.base import MARK_FULL, Base, of_base
 from spark_core.mark.optimized.candidates import (
     CANDIDATES,
     Candidates,
@@ -210,7 +210,7 @@ class _Reading:
             raise ChainError(
                 f"run {self.base.key} saved no sketch of {len(lacking)} of its ranges, "
                 f"{min(lacking)} among them",
-                FULL,
+                MARK_FULL,
             )
         return answer
 
@@ -316,7 +316,7 @@ class _Came:
             raise UnsafePlanError(
                 f"repository {run.repository.id}: ranges with {rows:,} entries came since run "
                 f"{base.key}, and an optimized run takes {_MOST_ENTRIES:,}",
-                FULL,
+                MARK_FULL,
             )
         hashes, elsewhere = [np.empty(0, np.int64)], [sketches.of_entries([], [])]
         for batch in _entries(run, parts):

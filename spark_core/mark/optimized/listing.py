@@ -16,7 +16,7 @@ from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.namespace import slice_batch
 from spark_core.errors import ChainError
-from spark_core.mark.optimized.base import FULL, is_listed
+from spark_core.mark.optimized.base import MARK_FULL, is_listed
 from spark_core.records import reading, tables
 from spark_core.records.figures import BaseFigures, CommittedFigures, ListedFigures
 from spark_core.records.manifest import Part
@@ -132,7 +132,7 @@ def of_mark(run: Run, slices: StoredTable, committed: StoredTable) -> Listing:
     if looked_up.manifest.sha256 != named:
         raise ChainError(
             f"looked_up_objects of run {run.key} is not the table that committed_addresses names",
-            FULL,
+            MARK_FULL,
         )
     absent = [np.empty(0, np.int64)]
     for part in looked_up.manifest.beside:

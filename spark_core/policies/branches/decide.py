@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from spark_core.lakefs.branch_reads import Pull, StagedEntry
 from spark_core.mark.holds import Hold
 from spark_core.model import Branch, Commit
+from spark_core.plain_text import counted
 from spark_core.policies.branches.hooks import HookFile
 from spark_core.policies.branches.server_patterns import protects
 from spark_core.policies.branches.sightings import Seen
@@ -163,7 +164,7 @@ def _since(when: datetime, what: str, days: int, instant: datetime) -> Step:
     """Compare a date with a number of days; N days are N times 24 hours."""
     goes = instant - when >= timedelta(days=days)
     passed = "more" if goes else "less"
-    return Step(goes, f"{what} {_shown(when)}, {passed} than {_days(days)} ago")
+    return Step(goes, f"{what} {_shown(when)}, {passed} than {counted(days, 'day')} ago")
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,3 @@ def _stays(why: str) -> Step:
 
 def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M} UTC"
-
-
-def _days(days: int) -> str:
-    return f"{days:,} day{'' if days == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Writes docs/commands.md from the commands: `python -m lakegc_dagster.cli.reference`."""
+"""Writes docs/commands.md from the commands: `python -m lakegc_dagster.cli.reference_page`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 _HEAD = """\
 # Commands
 
-<!-- Written by `python -m lakegc_dagster.cli.reference`; change what it is made of. -->
+<!-- Written by `python -m lakegc_dagster.cli.reference_page`; change what it is made of. -->
 
 This page is what `--help` says. The command line and the UI run the same assets and share one
 Dagster home, so each shows the runs of the other ([Dagster](dagster.md)).

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings: `python -m lakegc_dagster.settings.reference`."""
+"""Writes docs/settings.md from the settings: `python -m lakegc_dagster.settings.reference_page`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 _HEAD = """\
 # Settings
 
-<!-- Written by `python -m lakegc_dagster.settings.reference`; change what it is made of. -->
+<!-- Written by `python -m lakegc_dagster.settings.reference_page`; change what it is made of. -->
 
 The file is the one that `--config` names, else `LAKEGC_CONFIG`, else `./lakegc.toml`. It has to say
 one thing: the `endpoint` of `[server]`. Relative paths in it start at the file.
