@@ -21,7 +21,14 @@ from spark_core.lakefs.files import (
     uncommitted_files,
 )
 from spark_core.lakefs.options import ServerOptions
-from spark_core.lakefs.scans import DiffsRead, diff_addresses, scan_uncommitted
+from spark_core.lakefs.scans import (
+    DiffsRead,
+    StagedEntries,
+    diff_addresses,
+    diff_names,
+    resolved,
+    scan_uncommitted,
+)
 from spark_core.lakefs.server import LONGEST_RETENTION_DAYS, LakeFSServer
 from spark_core.lakefs.walk import complete_refs, walk_refs
 from spark_core.lakefs.writes import MOST_PATHS, WriteRefusedError, Writes
@@ -46,6 +53,7 @@ __all__ = [
     "Pull",
     "RefsDump",
     "ServerOptions",
+    "StagedEntries",
     "StagedEntry",
     "StorageConfig",
     "SystemClock",
@@ -54,10 +62,12 @@ __all__ = [
     "addresses_on",
     "complete_refs",
     "diff_addresses",
+    "diff_names",
     "pages_of",
     "read_refs_dump",
     "read_retained",
     "read_uncommitted",
+    "resolved",
     "scan_uncommitted",
     "uncommitted_files",
     "walk_refs",

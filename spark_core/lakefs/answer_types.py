@@ -66,10 +66,12 @@ class EntriesPage:
     Attributes:
         entries: Path and absolute physical address of each.
         has_more: Whether entries follow after the last one.
+        dates: Date of each entry, cut to whole seconds by the server; None where it says none.
     """
 
     entries: Sequence[tuple[str, str]]
     has_more: bool
+    dates: Sequence[datetime | None] = ()
 
 
 @dataclass(frozen=True)

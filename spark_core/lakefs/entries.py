@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
 
 from spark_core.errors import IncompleteReadError
@@ -80,6 +81,20 @@ def addresses_on(
             left go to `unasked` instead.
         NotFoundError: If the ref is not there.
     """
+    found = entries_on(server, repository_id, ref, paths, budget=budget, unasked=unasked)
+    return ((path, physical_address) for path, physical_address, _ in found)
+
+
+def entries_on(
+    server: LakeFSServer,
+    repository_id: str,
+    ref: str,
+    paths: Iterable[str],
+    *,
+    budget: CallBudget | None = None,
+    unasked: set[str] | None = None,
+) -> Iterator[tuple[str, str, datetime | None]]:
+    """Do `addresses_on`, with the date of each entry; None where the server says none."""
     wanted = set(paths)
     not_asked = set() if unasked is None else unasked
     left = sorted(wanted, key=lambda path: _certain(path).encode())
@@ -90,9 +105,10 @@ def addresses_on(
             return
         after = max(after, just_before(_certain(left[0])), key=str.encode)
         listed = server.list_entries(repository_id, ref, after=after)
-        for path, physical_address in listed.entries:
+        dates = listed.dates or [None] * len(listed.entries)
+        for (path, physical_address), date in zip(listed.entries, dates, strict=True):
             if path in wanted or _UNREADABLE in path:
-                yield path, physical_address
+                yield path, physical_address, date
         if not listed.has_more:
             return
         shown = listed.entries[-1][0]

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Protocol
@@ -43,7 +44,7 @@ from spark_core.addresses.collectable import may_be_own
 from spark_core.addresses.namespace import AddressType, Namespace
 from spark_core.errors import IncompleteReadError, NotFoundError, RepositoryStateError
 from spark_core.lakefs.answer_types import PreparedUncommitted
-from spark_core.lakefs.entries import addresses_on
+from spark_core.lakefs.entries import entries_on
 from spark_core.lakefs.prepare import BranchDeletedError
 from spark_core.lakefs.server import LakeFSServer
 from spark_core.lakefs.side_by_side import side_by_side
@@ -58,6 +59,9 @@ MAX_SCANS = 5
 
 # How often the branches are read that were missing, or not found, in the round before.
 MAX_ROUNDS = 5
+
+# Path, absolute physical address and date of staged entries.
+StagedEntries = list[tuple[str, str, datetime | None]]
 
 # Staged paths that are looked up, and held, at once for each branch that is being read.
 LOT = 10_000
@@ -172,8 +176,48 @@ def diff_addresses(
         IncompleteReadError: If a branch that is listed cannot be read, or an
             entry of a diff cannot be looked up.
     """
+    made = partial(_addresses, namespace)
+    return _read_branches(server, repository, made, keep, at_once=at_once, turns=turns)
+
+
+def diff_names(
+    server: LakeFSServer,
+    repository: Repository,
+    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    keep: Callable[[pa.RecordBatch], None],
+    *,
+    at_once: int,
+) -> DiffsRead:
+    """Read the names of staged entries as `diff_addresses` reads their addresses.
+
+    Args:
+        server: The server.
+        repository: The repository.
+        make: Makes a batch of rows from a branch and entries staged on it, each with its path,
+            absolute physical address, and date.
+        keep: Receives the batches in any order; duplicates allowed.
+        at_once: Number of branches that are read side by side.
+
+    Returns:
+        How the diffs were read.
+
+    Raises:
+        LakegcError: As for `diff_addresses`.
+    """
+    return _read_branches(server, repository, make, keep, at_once=at_once, turns=None)
+
+
+def _read_branches(
+    server: LakeFSServer,
+    repository: Repository,
+    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    keep: Callable[[pa.RecordBatch], None],
+    *,
+    at_once: int,
+    turns: Turns | None,
+) -> DiffsRead:
     rows, done, gone, chosen = 0, set[str](), set[str](), turns or _EachOne()
-    ask = partial(_read_branch, server, repository.id, namespace, chosen)
+    ask = partial(_read_branch, server, repository.id, make, chosen)
     names = chosen.order(_branch_names(server, repository))
     for _ in range(MAX_ROUNDS):
         lost: set[str] = set()
@@ -202,9 +246,13 @@ def diff_addresses(
 
 
 def _read_branch(
-    server: LakeFSServer, repository_id: str, namespace: Namespace, turns: Turns, branch: str
+    server: LakeFSServer,
+    repository_id: str,
+    make: Callable[[str, StagedEntries], pa.RecordBatch],
+    turns: Turns,
+    branch: str,
 ) -> Iterator[pa.RecordBatch | bool]:
-    """Yield the addresses staged on a branch, and last whether the branch existed to the end.
+    """Yield rows of what is staged on a branch, and last whether the branch existed to the end.
 
     A branch that was read in an earlier turn, and is not due again, counts as read.
     """
@@ -212,8 +260,8 @@ def _read_branch(
         yield True
         return
     try:
-        for addresses in _staged_on(server, repository_id, branch):
-            yield _inside(namespace, addresses)
+        for entries in _staged_on(server, repository_id, branch):
+            yield make(branch, entries)
     except NotFoundError:
         yield False
     else:
@@ -221,33 +269,40 @@ def _read_branch(
         yield True
 
 
-def _inside(namespace: Namespace, addresses: list[str]) -> pa.RecordBatch:
-    full = pa.array([int(AddressType.FULL)] * len(addresses), pa.int32())
-    absolute = pa.array(addresses, pa.string())
-    # An address that may be inside through another name of the store stays absolute.
+def resolved(namespace: Namespace, entries: StagedEntries) -> pa.StringArray:
+    """Return the relative address of each entry's object; null if it lies outside.
+
+    An address that may be inside through another name of the store stays absolute.
+    """
+    full = pa.array([int(AddressType.FULL)] * len(entries), pa.int32())
+    absolute = pa.array([physical_address for _, physical_address, _ in entries], pa.string())
     another_name = pc.if_else(may_be_own(absolute), absolute, None)
-    relative = pc.coalesce(namespace.relative_batch(absolute, full), another_name).drop_null()
+    return pc.coalesce(namespace.relative_batch(absolute, full), another_name)
+
+
+def _addresses(namespace: Namespace, _branch: str, entries: StagedEntries) -> pa.RecordBatch:
+    relative = resolved(namespace, entries).drop_null()
     # The listing of a branch does not say when an entry was staged.
     created = pa.nulls(len(relative), STAGED_ADDRESSES.field("created_at").type)
     return pa.record_batch([relative, created], schema=STAGED_ADDRESSES)
 
 
-def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[list[str]]:
-    """List the physical addresses of the entries in a branch's diff; the diff itself has none."""
+def _staged_on(server: LakeFSServer, repository_id: str, branch: str) -> Iterator[StagedEntries]:
+    """List the entries in a branch's diff; the diff itself has no addresses."""
     missing: set[str] = set()
     for lot in _lots(_changed_paths(server, repository_id, branch)):
-        found = list(addresses_on(server, repository_id, branch, lot))
-        yield [physical_address for _, physical_address in found]
-        missing |= lot - {path for path, _ in found}
+        found = list(entries_on(server, repository_id, branch, lot))
+        yield found
+        missing |= lot - {path for path, *_ in found}
     for _ in range(_LOOK_UPS):
         if not missing:
             return
         # An entry that was reset or deleted since is no longer in the diff. One that is still in it
         # may have been deleted and staged again.
         missing = _still_changed(server, repository_id, branch, missing)
-        found = list(addresses_on(server, repository_id, branch, missing))
-        yield [physical_address for _, physical_address in found]
-        missing -= {path for path, _ in found}
+        found = list(entries_on(server, repository_id, branch, missing))
+        yield found
+        missing -= {path for path, *_ in found}
     hidden = _still_changed(server, repository_id, branch, missing)
     if hidden:
         raise IncompleteReadError(

@@ -422,15 +422,15 @@ class LakeFSServer:
             **where,
         )
         body = Body.of(call, answer)
-        entries = [
-            (entry.text("path"), entry.text("physical_address")) for entry in body.parts("results")
-        ]
+        results = body.parts("results")
+        entries = [(entry.text("path"), entry.text("physical_address")) for entry in results]
+        dates = [entry.any_instant("mtime") if entry.has("mtime") else None for entry in results]
         has_more = body.part("pagination").flag("has_more")
         if has_more and not entries:
             raise unreadable(
                 call, "a page without entries that has a next one, so the list has no end"
             )
-        return EntriesPage(entries, has_more=has_more)
+        return EntriesPage(entries, has_more=has_more, dates=dates)
 
     def entries_under(
         self, repository_id: str, ref: str, prefix: str, *, first_page: int = _PAGE

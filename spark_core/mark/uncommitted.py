@@ -126,7 +126,7 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
         for scan in scans
         for key, size in uncommitted_files(run.store, scan, prefix).items()
     }
-    diffs = _Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
+    diffs = Diffs(run.store, tables.folder(tables.UNCOMMITTED_ADDRESSES, run.key))
     try:
         read = diff_addresses(
             run.server,
@@ -174,28 +174,37 @@ def _figures(
     )
 
 
-class _Diffs:
+class Diffs:
     """Rows of diffs on their way to the executors: few are held, more go to Parquet files.
 
     The underscore in the files' names hides them from Parquet readers, like a manifest.
+
+    Args:
+        store: Rooted at the namespace.
+        folder: Folder of the files.
+        schema: Columns of the rows.
     """
 
-    def __init__(self, store: ObjectStore, folder: str) -> None:
-        self._store = store
+    def __init__(
+        self, store: ObjectStore, folder: str, schema: pa.Schema = schemas.STAGED_ADDRESSES
+    ) -> None:
+        self._store, self._schema = store, schema
         self._folder, self._unique = folder, uuid.uuid4().hex
         self.held: list[pa.RecordBatch] = []
         self.parts: list[Part] = []
 
     def keep(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
         self.held.append(batch)
         if sum(held.num_rows for held in self.held) < HELD:
             return
         key = self._folder + lakegc_keys.diffs(self._unique, len(self.parts))
-        written = self._store.write_parquet(key, iter(self.held), schemas.STAGED_ADDRESSES)
+        written = self._store.write_parquet(key, iter(self.held), self._schema)
         self.parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
         self.held = []
 
     def close(self) -> None:
+        """Remove the files."""
         keys = [part.key for part in self.parts]
         # House-keeping knows the name and removes what the store does not delete here. The rows are
         # already read.

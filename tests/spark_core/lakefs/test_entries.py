@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs import CallBudget, EntriesPage, LakeFSServer
-from spark_core.lakefs.entries import addresses_on, just_before, pages_of
+from spark_core.lakefs.entries import addresses_on, entries_on, just_before, pages_of
 from tests.support.scripted_server import Asked, ScriptedServer, page
 
 Client = Callable[..., tuple[LakeFSServer, ScriptedServer]]
@@ -187,3 +188,18 @@ def test_a_listing_that_does_not_get_ahead_refuses(client: Client) -> None:
     server, _ = client({("GET", ".*/objects/ls"): (200, stuck)})
     with pytest.raises(IncompleteReadError, match="does not get ahead"):
         list(addresses_on(server, "docs", "main", ["b", "c"]))
+
+
+def test_an_entry_has_its_own_date_and_none_where_the_server_says_none() -> None:
+    date = datetime(2026, 11, 1, tzinfo=UTC)
+
+    class Dated:
+        def list_entries(self, _repository: str, _ref: str, *, after: str) -> EntriesPage:
+            return EntriesPage(
+                [("a", "1"), ("b", "2"), ("c", "3")], has_more=False, dates=[None, date, None]
+            )
+
+    found = list(entries_on(Dated(), "docs", "main", ["b", "c"]))  # type: ignore[arg-type]
+    assert found == [("b", "2", date), ("c", "3", None)]
+    undated = entries_on(ListedBranch({"a"}, 1), "docs", "main", ["a"])  # type: ignore[arg-type]
+    assert list(undated) == [("a", "s3://b/a", None)]

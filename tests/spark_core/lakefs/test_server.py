@@ -337,6 +337,8 @@ def test_entries_of_a_ref_are_listed_page_by_page(client: Client) -> None:
         listed.entries[0][1]
         == "local://<BLOCKSTORE>/obs/45461/data/ft6rqr1ksduakb446ibg/dc0kb59ksduakb446id0"
     )
+    assert len(listed.dates) == len(listed.entries)
+    assert all(date is not None for date in listed.dates)
     assert listed.has_more
     assert scripted.calls[0].query == {
         "after": "e",

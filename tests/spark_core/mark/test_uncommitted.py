@@ -14,7 +14,7 @@ from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
 from spark_core import mark, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import CorruptTableError, IncompleteReadError, TransientError
-from spark_core.mark.uncommitted import _Diffs, _read, read_staged
+from spark_core.mark.uncommitted import Diffs, _read, read_staged
 from spark_core.records import tables, writing
 from spark_core.storage import StoreOptions, open_store
 from tests.support.sandbox_runs import open_sandbox_run
@@ -40,7 +40,7 @@ def test_a_branch_that_was_committed_meanwhile_costs_no_row_of_those_behind_it(t
     store = open_store(
         Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
     )
-    diffs = _Diffs(store, "folder/")
+    diffs = Diffs(store, "folder/")
     for lot in ("ab", "", "c", "", "", "de"):
         diffs.keep(_batch(*lot))
     assert _addresses(store, [*diffs.parts, *diffs.held]) == list("abcde")
@@ -54,7 +54,7 @@ def test_rows_of_diffs_beyond_the_limit_are_put_down_read_back_checked_and_taken
     store = open_store(
         Namespace.parse("local://repo", server_path="/bs"), StoreOptions(local_path=str(tmp_path))
     )
-    diffs = _Diffs(store, "folder/")
+    diffs = Diffs(store, "folder/")
     for lot in ("ab", "cd", "ef", "gh", "i"):
         diffs.keep(_batch(*lot))
     files = sorted((tmp_path / "repo/folder").iterdir())
