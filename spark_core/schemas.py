@@ -82,6 +82,18 @@ UNCOMMITTED_ADDRESSES = pa.schema(
     ]
 )
 
+# A name under which an object of the namespace is staged. Duplicates allowed.
+STAGED_NAMES = pa.schema(
+    [
+        # Hash of the object that the entry keeps: see `mark.kept_objects`.
+        pa.field("address_hash", pa.int64(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        # The entry's date, cut to whole seconds; null if the server says none.
+        pa.field("modified", INSTANT),
+    ]
+)
+
 # 3. A commit that retains its objects. Key: commit_id.
 RETAINED_COMMITS = pa.schema(
     [
@@ -160,14 +172,15 @@ SKETCHES = pa.schema(
     ]
 )
 
-# An object that the rules of a retention policy name, although a commit reaches it. Key: address.
+# An object that the rules of a retention policy name, although a commit reaches it or it is staged.
+# Key: address.
 POLICY_EXPIRATIONS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         # The name of it that fell due last: path, and branch (null where that is undecided).
         pa.field("path", pa.binary(), nullable=False),
         pa.field("branch", pa.string()),
-        # all or noncurrent, and the number of the rule in the document, from 1 on.
+        # all, noncurrent or uncommitted, and the number of the rule in the document, from 1 on.
         pa.field("action", pa.string(), nullable=False),
         pa.field("rule", pa.int32(), nullable=False),
         pa.field("due_since", INSTANT, nullable=False),
@@ -278,7 +291,7 @@ REFERENCE_ADDRESSES = pa.schema(
 # address.
 MISSING_ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
-# An object that a sweep set out to take by a retention policy, although commits have it. Key:
+# An object that a sweep set out to take by a retention policy, although entries lead to it. Key:
 # address.
 POLICY_DELETIONS = pa.schema([pa.field("address", pa.string(), nullable=False)])
 

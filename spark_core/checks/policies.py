@@ -22,6 +22,7 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
     undecided.
     """
     unread, problem = facts.get("unread", 0), facts.get("problem")
+    unstaged = facts.get("staged_problem")
     if problem:
         summary = f"the policy could not be looked at, and names nothing: {problem}"
     elif unread:
@@ -29,6 +30,11 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
             f"tables of {unread:,} commits cannot be read, for instance of commit "
             f"{facts['unread_commits'][0][:12]}; until they can, rules with a prefix name nothing. "
             "Bring the tables back."
+        )
+    elif unstaged:
+        summary = (
+            "the branches and paths under which objects are staged could not be read, so that no "
+            f"rule takes a staged object: {unstaged}"
         )
     else:
         summary = _not_looked_at(facts) or (
@@ -40,10 +46,10 @@ def policy_history_was_read(run: Run, facts: Mapping[str, Any]) -> CheckResult: 
     return CheckResult(
         "policy_history_was_read",
         _TABLE,
-        not unread and not problem,
+        not unread and not problem and not unstaged,
         summary,
         {name: facts.get(name, 0) for name in names},
-        limit="no table of any commit unread",
+        limit="no table of any commit unread, and every name of what is staged read",
     )
 
 

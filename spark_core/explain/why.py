@@ -22,6 +22,7 @@ from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import UNREADABLE, rule_in_words
 from spark_core.plain_text import span_text
+from spark_core.policies.document import UNCOMMITTED
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.records.journal import Journal
@@ -323,8 +324,9 @@ def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
     for address, row in rows.items():
         path = row["path"].decode(errors="replace")
         where = "a branch that is not known" if row["branch"] is None else row["branch"]
+        how = "staged" if row["action"] == UNCOMMITTED else "committed"
         due = instant_in_words(row["due_since"].isoformat())
-        text = f"{path}, committed on {where}: {row['reason']}, due since {due}"
+        text = f"{path}, {how} on {where}: {row['reason']}, due since {due}"
         found[address] = Explanation(
             run.repository.id,
             address,

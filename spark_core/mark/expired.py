@@ -184,13 +184,13 @@ def _figures(
         held: The holds.
         words: Why an object may go.
         more: Figures of other steps, by name.
-        by_policy: What a policy names although commits reach it; None for nothing.
+        by_policy: What a policy names although entries lead to it; None for nothing.
     """
     unreachable = tuple(
         of[rule.CANDIDATE] + of[fates.HELD] for of in (decided.objects, decided.size_bytes)
     )
     if by_policy is not None:
-        fates.name_by_policy(decided, *by_policy.total)
+        fates.name_by_policy(decided, by_policy.total, by_policy.staged)
     return ExpiredFigures(
         unreachable_objects=unreachable[0],
         unreachable_bytes=unreachable[1],
@@ -275,6 +275,7 @@ def _without_hidden(
             missing,
             later=later,
             are_sizes_said=is_said,
+            staged_names=None if by_policy is None else by_policy.staged_names(run),
         )
     more: dict[str, Any] = {**figures, "twins": found.figures}
     left, kept = decided, candidates
@@ -314,6 +315,7 @@ def _twins(
     *,
     later: Rows | None,
     are_sizes_said: bool,
+    staged_names: Rows | None,
 ) -> twins.Twins:
     """Search for what the scan cannot see; objects written since the listing are not missing.
 
@@ -325,6 +327,7 @@ def _twins(
         missing: As `_missing` returns it.
         later: As `_missing` returns it.
         are_sizes_said: Whether an entry is known to give another size than its object has.
+        staged_names: As for `twins.find`.
     """
     slices, commits = mark.slices.manifest, mark.commits.manifest
     listing = listed.rows_of(["address", "size_bytes", "checksum"])
@@ -358,6 +361,7 @@ def _twins(
         # A mark of an earlier version did not record them: nothing is known of any branch.
         Heads(commits.reading_began, {}, is_damaged=True) if since_when is None else since_when,
         grace=timedelta(seconds=ListedFigures.of(slices).grace_period_seconds),
+        staged_names=staged_names,
     )
 
 

@@ -718,10 +718,18 @@ def _candidates(
         yield found
 
 
-def name_by_policy(decided: Decided, objects: int, size_bytes: int) -> None:
-    """Count objects that commits reach, and that a policy names, among those that may go."""
-    decided.objects.update({rule.CANDIDATE: objects, COMMITTED: -objects})
-    decided.size_bytes.update({rule.CANDIDATE: size_bytes, COMMITTED: -size_bytes})
+def name_by_policy(decided: Decided, total: tuple[int, int], staged: tuple[int, int]) -> None:
+    """Count what a policy names among what may go, although commits reach it or it is staged.
+
+    Args:
+        decided: The fates of all objects.
+        total: Objects that the policy names, and their bytes.
+        staged: Those of them that are staged and in no commit.
+    """
+    for counts, of_all, of_staged in zip(
+        (decided.objects, decided.size_bytes), total, staged, strict=True
+    ):
+        counts.update({rule.CANDIDATE: of_all, COMMITTED: of_staged - of_all, STAGED: -of_staged})
 
 
 def write_again(run: Run, rows: Rows, target: Target, *, is_small: bool) -> Decided:

@@ -1,4 +1,4 @@
-"""The objects of a mark that go by its retention policy, although a retained commit reaches them.
+"""The objects of a mark that go by its retention policy, although entries lead to them.
 
 The room `policies` names them and says what waits; here they are only read.
 """
@@ -20,6 +20,9 @@ from spark_core.records.writing import Draft
 from spark_core.run import Run
 from spark_core.spark.rows import Rows, distinct
 
+# What `spark_core.policies` writes of an object that goes although it is staged.
+_IS_STAGED = "action = 'uncommitted'"
+
 
 @dataclass(frozen=True)
 class PolicyRows:
@@ -40,13 +43,30 @@ class PolicyRows:
         return sum(row[2] for row in rows), sum(row[3] for row in rows)
 
     @property
+    def staged(self) -> tuple[int, int]:
+        """Objects and bytes of those that are staged, which no commit has."""
+        facts = self.table.manifest.facts.get("staged_by_rule", ())
+        rows = [row for row in facts if row[0] in self.rules]
+        return sum(row[1] for row in rows), sum(row[2] for row in rows)
+
+    @property
     def is_small(self) -> bool:
         """Whether the driver may hold the objects."""
         return self.table.is_small
 
     def frame(self, run: Run) -> DataFrame:
         """Return the objects: columns of `schemas.EXPIRED_ADDRESSES`, key address."""
-        columns = schemas.EXPIRED_ADDRESSES.names
+        return self._going(run, schemas.EXPIRED_ADDRESSES.names)
+
+    def staged_names(self, run: Run) -> DataFrame | None:
+        """Return a name of each staged object: columns address, branch, path; None for none."""
+        if not self.staged[0]:
+            return None
+        # Any other action tells where an object was committed.
+        rows = self._going(run, ["address", "branch", "path", "action"]).where(_IS_STAGED)
+        return rows.select("address", "branch", sf.col("path").cast("string").alias("path"))
+
+    def _going(self, run: Run, columns: Sequence[str]) -> DataFrame:
         named = self.table.frame(run.spark, [*columns, "rule"])
         return named.where(sf.col("rule").isin(list(self.rules))).select(*columns)
 

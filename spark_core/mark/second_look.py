@@ -20,6 +20,8 @@ relies on, and that stayed. The promise rests on these rules:
 - **Hidden entries are read after the diffs.** An entry hides when a reset puts its branch's head
   onto the same content; it was in the diff before. So the age of a look is the age that its parts
   had when the hidden entries were last read.
+- **Names are a part, too.** What a retention policy takes although it is staged has each of its
+  names read in one part, all branches together, before what is committed.
 - **What was seen alive stays alive.** The kept set of a sweep only grows, so a renewed part can
   only add to it. An entry may move from a part that was read to one that is not read again; it is
   not forgotten.
@@ -49,6 +51,8 @@ from datetime import datetime, timedelta
 # The staged parts that are no branch's diff. No branch has a name with a space in it.
 SCAN = "the server's scan"
 HIDDEN = "hidden entries"
+# The names of everything that is staged; read only where a retention policy asks for them.
+NAMES = "staged names"
 
 # Share of the time that a look is good for. What is read within this share is as young as the look.
 QUICK = 0.25
@@ -121,5 +125,5 @@ class Parts:
             branches: The present branches. What was staged on another branch is gone with it.
         """
         self.end(HIDDEN)
-        relied_on = {*branches, SCAN, HIDDEN}
+        relied_on = {*branches, SCAN, NAMES, HIDDEN}
         self.oldest = min(began for part, (began, _) in self.read.items() if part in relied_on)

@@ -84,6 +84,8 @@ _BEFORE_ALL = -(2**63)
 _SHOWN = pa.schema(
     [pa.field("address", pa.string(), nullable=False), pa.field("head_path", pa.string())]
 )
+# The same, and which branch shows it.
+_SHOWN_ON = _SHOWN.append(pa.field("branch", pa.string()))
 _UNASKED = pa.schema(
     [
         pa.field("key", pa.int64(), nullable=False),
@@ -133,6 +135,7 @@ def find(
     since: Heads,
     *,
     grace: timedelta,
+    staged_names: Rows | None = None,
 ) -> Twins:
     """Ask branches what they read under the paths that may hide a candidate.
 
@@ -150,6 +153,8 @@ def find(
         heads: The entries of branch heads.
         since: Since when each branch stands on its head.
         grace: The server's grace period.
+        staged_names: Columns address, branch and path: names under which candidates are staged and
+            may go all the same, by a retention policy. Any other name keeps them. None for none.
 
     Returns:
         The objects to keep.
@@ -169,7 +174,7 @@ def find(
             "it was deleted a moment ago",
             "Look at it with `lakectl repo list` and run again if it lives.",
         )
-    search = _Search(run, [branch for _, branch in moments], heads)
+    search = _Search(run, [branch for _, branch in moments], heads, staged_names)
     return search.find(
         candidates_of(
             heads.spark,
@@ -211,6 +216,7 @@ class _Search:
         run: The run.
         branches: All branches; the one on which something can hide the longest comes first.
         heads: The entries of branch heads.
+        staged_names: As for `find`.
         budget: Calls and questions that are left.
         listed: Branches (by number) whose entries were all seen.
         unlisted: First branch that had to be listed as a whole and was not; None for none.
@@ -226,6 +232,7 @@ class _Search:
     run: Run
     branches: Sequence[str]
     heads: HeadEntries
+    staged_names: Rows | None = None
     listed: set[int] = field(default_factory=set)
     unlisted: int | None = None
     unasked: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
@@ -389,7 +396,7 @@ class _Search:
         try:
             for page in pages_of(server, repository_id, branch, budget=self.budget):
                 complete = not page.has_more
-                yield self._shown(page.entries)
+                yield self._shown(page.entries, branch)
         except NotFoundError:
             if self._is_there(branch):
                 raise
@@ -433,7 +440,7 @@ class _Search:
             found = addresses_on(
                 server, repository_id, branch, wanted, budget=self.budget, unasked=unasked
             )
-            yield self._shown(list(found))
+            yield self._shown(list(found), branch)
         except NotFoundError:
             if self._is_there(branch):
                 raise
@@ -453,7 +460,7 @@ class _Search:
         """
         return branch in {left.id for left in self.run.server.branches(self.run.repository.id)}
 
-    def _shown(self, entries: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    def _shown(self, entries: Sequence[tuple[str, str]], branch: str) -> pa.RecordBatch:
         """Resolve the entries that a branch shows to their objects' addresses and their paths."""
         rows = [(self._resolved(uri), path) for path, uri in entries]
         kept = [(address, path) for address, path in rows if address is not None]
@@ -461,8 +468,9 @@ class _Search:
             [
                 pa.array([row[0] for row in kept], pa.string()),
                 pa.array([row[1] for row in kept], pa.string()),
+                pa.array([branch] * len(kept), pa.string()),
             ],
-            schema=_SHOWN,
+            schema=_SHOWN_ON,
         )
 
     def _resolved(self, uri: str) -> str | None:
@@ -476,30 +484,50 @@ class _Search:
 
     def _compare(self, candidates: Candidates) -> None:
         """Keep the candidates among the addresses that branches showed."""
-        shown = pa.Table.from_batches(self.held, _SHOWN)
+        shown = pa.Table.from_batches(self.held, _SHOWN_ON)
         self.held, self.held_rows = [], 0
         if not shown.num_rows:
             return
-        once = shown.group_by(_SHOWN.names).aggregate([])
         if isinstance(candidates.rows, pa.Table):
-            kept = once.filter(is_among(once["address"], candidates.rows["address"]))
+            kept = shown.filter(is_among(shown["address"], candidates.rows["address"]))
+            kept = self._without_named(kept)
             self.live += [kept] if kept.num_rows else []
             return
+        once = shown.group_by(_SHOWN_ON.names).aggregate([])
         # The rows that branches showed are bounded, and go to the candidates. Otherwise Spark would
         # send all candidates through the driver, once for each lot.
         held = sf.broadcast(frame_of(self.heads.spark(), once))
         found = (
             candidates.frame.select("address")
             .join(held, on="address", how="inner")
-            .select(*_SHOWN.names)
+            .select(*_SHOWN_ON.names)
         )
-        found = found.localCheckpoint()
+        found = as_frame(self.heads.spark(), self._without_named(found)).localCheckpoint()
         if not found.isEmpty():
             self.live.append(found)
         del held, found
         # Java holds the rows of each lot as long as Python names them, which is until Python's
         # garbage collection.
         gc.collect()
+
+    def _without_named(self, shown: Rows) -> Rows:
+        """Leave out the staged names that a retention policy takes, on their branches.
+
+        Args:
+            shown: Columns of `_SHOWN_ON`.
+
+        Returns:
+            Columns of `_SHOWN`, each once.
+        """
+        if self.staged_names is not None and count(shown):
+            known = as_frame(self.heads.spark(), self.staged_names)
+            known = known.withColumnRenamed("path", "head_path").select(*_SHOWN_ON.names)
+            left = as_frame(self.heads.spark(), shown).join(
+                known, on=_SHOWN_ON.names, how="left_anti"
+            )
+            is_held = isinstance(shown, pa.Table)
+            shown = left.select(*_SHOWN_ON.names).toArrow().cast(_SHOWN_ON) if is_held else left
+        return distinct(shown, _SHOWN.names)
 
     def _without_own(self, live: Rows) -> Rows:
         """Leave out what a branch shows because its head has it, and heads agree on the path.

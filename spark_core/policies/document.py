@@ -23,7 +23,7 @@ from spark_core.policies.places import shown as _shown
 Action = Literal["all", "noncurrent", "uncommitted"]
 Effect = Literal["expire", "remove"]
 # The actions of a rule whose objects expire, and of one that removes entries by a commit.
-ACTIONS: tuple[Action, ...] = ("all", "noncurrent")
+ACTIONS: tuple[Action, ...] = ("all", "noncurrent", "uncommitted")
 REMOVAL_ACTIONS: tuple[Action, ...] = ("all", "uncommitted")
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 
@@ -372,9 +372,9 @@ class _RuleParser:
         beside = {name: found[name] for name in _BESIDE if name in found}
         if "expiration" in found:
             value, where = found["expiration"], _below(key, "expiration")
-            names = self.keys(value, where, (*ACTIONS, UNCOMMITTED, "days", "weeks"))
+            names = self.keys(value, where, (*ACTIONS, "days", "weeks"))
             names = {} if names is None else names
-            actions = {name: names[name] for name in (*ACTIONS, UNCOMMITTED) if name in names}
+            actions = {name: names[name] for name in ACTIONS if name in names}
             if actions and (len(actions) < len(names) or beside):
                 self.fault(
                     value,
@@ -396,14 +396,6 @@ class _RuleParser:
                 value, where = given[action]
                 has_both_forms = action == "all" and where.endswith(".expiration")
                 periods[action] = self.period(value, where, may_hold_actions=has_both_forms)
-        if UNCOMMITTED in given and not removes:
-            value, where = given[UNCOMMITTED]
-            self.fault(
-                value,
-                where,
-                "staged objects do not expire: a rule with effect: remove resets their entries, "
-                "and the collection then takes them",
-            )
         if "noncurrent" in given and removes:
             value, where = given["noncurrent"]
             self.fault(
@@ -415,7 +407,7 @@ class _RuleParser:
         return periods
 
     def period(self, value: Value, key: str, *, may_hold_actions: bool = False) -> Period:
-        others = (*ACTIONS, UNCOMMITTED) if may_hold_actions else ()
+        others = ACTIONS if may_hold_actions else ()
         before = len(self.faults)
         found = self.keys(value, key, ("days", "weeks", *others))
         if found is None or len(self.faults) > before:

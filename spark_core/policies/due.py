@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from spark_core.policies.document import Action, Policy
+from spark_core.policies.document import UNCOMMITTED, Action, Policy
 from spark_core.policies.names import NEVER, Graph, Lines
 
 # Bits of what is known of a range, and so of each entry that it holds: a branch's head has it; a
@@ -111,6 +111,8 @@ class Judge:
                 {
                     action: period.length // timedelta(microseconds=1)
                     for action, period in rule.periods.items()
+                    # `staged_names` judges what is staged. A commit's objects are not.
+                    if action != UNCOMMITTED
                 },
             )
             for number, rule in enumerate(self.policy.rules, start=1)

@@ -1,16 +1,18 @@
 """What a retention policy names now: a table, only figures, or the part of a plan that it names.
 
 An object is named only if every name that it has in any commit is due under some rule. What no
-commit retained by the mark reaches is not a policy's: it expires without one. What is staged, held,
-reached by a tag, too young or not lakeFS's own is never named. Nothing here deletes.
+commit retained by the mark reaches is not a policy's: it expires without one. What is held, reached
+by a tag, too young or not lakeFS's own is never named. What is staged is named only if no commit
+has it, and rules for staged objects take it under every name (`staged_names`). Nothing here
+deletes.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,13 +30,14 @@ from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
 from spark_core.mark.ranges import TableReader
-from spark_core.policies import history, versions
-from spark_core.policies.document import Policy
+from spark_core.policies import history, staged_names, versions
+from spark_core.policies.document import UNCOMMITTED, Policy
 from spark_core.policies.due import AT_HEAD, ENDED, KEPT, RETAINED, Due, Entry, Judge
 from spark_core.policies.names import Graph, lines, micros
+from spark_core.policies.staged_names import StagedJudge, StagedNames
 from spark_core.policies.waiting import what_waits
 from spark_core.records import reading, tables, writing
-from spark_core.records.figures import Figures, ListedFigures
+from spark_core.records.figures import Figures, ListedFigures, StagedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft, Receipt, Target, Written
 from spark_core.run import Run, chain
@@ -50,6 +53,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = (ChainError, CorruptTableError, IncompleteReadError)
 _LISTED = ["address", "size_bytes", "last_modified", "slice"]
 _ADDRESSES = pa.schema([schemas.POLICY_EXPIRATIONS.field("address")])
+# The names of an object in commits, and those under which one in no commit is staged.
+_NAMES = "array<struct<path: binary, modified: bigint, ranges: array<int>>>"
+_STAGED = "array<struct<branch: string, path: string, modified: timestamp>>"
 
 
 @dataclass
@@ -64,6 +70,8 @@ class Found:
         newest: By rule: date, address, branch, path and bytes of the newest objects.
         names: Names of listed, old objects: `placed` on a branch, or `undecided`.
         entries: Entries that came out of the comparison with the listing.
+        staged: Objects by rule that go although they are staged.
+        staged_bytes: Their bytes.
     """
 
     receipts: list[Receipt] = field(default_factory=list)
@@ -73,12 +81,17 @@ class Found:
     newest: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
     names: Counter[str] = field(default_factory=Counter)
     entries: int = 0
+    staged: Counter[int] = field(default_factory=Counter)
+    staged_bytes: Counter[int] = field(default_factory=Counter)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add an object that is named: a row of `schemas.POLICY_EXPIRATIONS`."""
         number, branch = row["rule"], row["branch"] or ""
         self.objects[number, branch] += 1
         self.size_bytes[number, branch] += row["size_bytes"]
+        if row["action"] == UNCOMMITTED:
+            self.staged[number] += 1
+            self.staged_bytes[number] += row["size_bytes"]
         path = row["path"].decode(errors="replace")
         date = row["last_modified"].isoformat()
         self._name(self.largest, number, [(row["size_bytes"], row["address"], branch, path, date)])
@@ -94,6 +107,8 @@ class Found:
                 self._name(mine, number, rows)
         self.names.update(other.names)
         self.entries += other.entries
+        self.staged.update(other.staged)
+        self.staged_bytes.update(other.staged_bytes)
 
     @staticmethod
     def _name(
@@ -136,6 +151,7 @@ class _Orders:
     """What every task needs."""
 
     judge: Judge
+    staged_judge: StagedJudge
     policy: Policy
     held: Holds
     target: Target | None
@@ -221,20 +237,49 @@ def find(run: Run, policy: Policy, mark: Mark, target: Target | None = None) -> 
         CorruptTableError: If a table of a retained commit is damaged.
     """
     found = Found()
-    with _all_names(run, policy, mark.commits, read_commits(run, tables_prefix(run))) as names:
+    with ExitStack() as held:
+        staged = _staged(run, policy, held)
+        # Behind the staged names, as an entry leaves the staging area when a commit takes it.
+        read = read_commits(run, tables_prefix(run))
+        names = held.enter_context(_all_names(run, policy, mark.commits, read))
         compared = _compared(names.entries, _listed(names.entries.sparkSession, mark))
-        orders = names.orders(target)
+        compared = compared.withColumn("staged", sf.lit(None).cast(_STAGED))
         is_small = history.is_small(names.past)
+        # A table that cannot be read may have any object.
+        if staged is not None and staged.frame is not None and not names.judge.unread:
+            compared = compared.unionByName(_staged_objects(mark, staged.frame, names.entries))
+            is_small = is_small and staged.is_small
+        orders = names.orders(target)
         for each in run_over(compared, partial(_judge, orders), is_small=is_small):
             found.merge(each)
         names.require_all(run, found.entries)
-        return Expirations(found, _facts(policy, found, names))
+        return Expirations(found, _facts(policy, found, names, staged))
+
+
+def _staged(run: Run, policy: Policy, held: ExitStack) -> StagedNames | None:
+    """Read the names of what is staged; None if no rule asks for them."""
+    if not staged_names.are_asked_for(policy):
+        return None
+    return held.enter_context(staged_names.read_names(run))
+
+
+@dataclass(frozen=True)
+class NamedNow:
+    """What the rules name of a plan just before deleting: column address, read to its end.
+
+    Attributes:
+        committed: What they name by its names in commits.
+        in_no_commit: What no commit has; None if nobody knows all that commits have.
+    """
+
+    committed: DataFrame
+    in_no_commit: DataFrame | None
 
 
 @surfacing_errors()
 def named_now(
     run: Run, policy: Policy, commits: StoredTable, read: ReadCommits, plan: DataFrame
-) -> DataFrame:
+) -> NamedNow:
     """Find which objects of a plan the rules name now, just before deleting.
 
     A name that an object got since the mark counts like any other: the object is named only if a
@@ -248,7 +293,7 @@ def named_now(
         plan: Columns address, size_bytes and last_modified of objects that the mark listed.
 
     Returns:
-        Column address, read to its end: the objects that are named.
+        The objects that are named, and those that only staged names can decide.
 
     Raises:
         IncompleteReadError: If the refs were not read from a dump, or rows got lost.
@@ -264,7 +309,11 @@ def named_now(
         ).localCheckpoint()
         rows, _, figures = counted(found)
         names.require_all(run, figures["entries"])
-        return rows
+        in_no_commit = None
+        if staged_names.are_asked_for(policy) and not names.judge.unread:
+            left = listed.join(names.entries, on="address_hash", how="left_anti")
+            in_no_commit = left.select("address").localCheckpoint()
+        return NamedNow(rows, in_no_commit)
 
 
 @dataclass(frozen=True)
@@ -291,7 +340,8 @@ class _AllNames:
 
     def orders(self, target: Target | None) -> _Orders:
         """Return what every task needs."""
-        return _Orders(self.judge, self.judge.policy, self.held, target)
+        staged_judge = StagedJudge.of(self.judge.policy, self.held, self.judge.instant)
+        return _Orders(self.judge, staged_judge, self.judge.policy, self.held, target)
 
     def require_all(self, run: Run, compared: int) -> None:
         """Refuse if entries got lost between their ranges and their comparison with objects.
@@ -362,12 +412,13 @@ def _judge_of(
     )
     introduced = (commit for number in unread for commit in past.changes[number].introduced)
     unread_commits = tuple(sorted({*past.unread, *introduced}))
-    instant = micros(run.key.instant) - _margin(run)
-    return Judge(policy, graph, main_lines, past.changes, unread_commits, instant)
+    return Judge(policy, graph, main_lines, past.changes, unread_commits, instant_of(run))
 
 
-def _margin(run: Run) -> int:
-    return (run.options.clock_margin + run.options.accepted_skew) // timedelta(microseconds=1)
+def instant_of(run: Run) -> int:
+    """Return a run's instant in microseconds since 1970, less what clocks may be wrong by."""
+    margin = run.options.clock_margin + run.options.accepted_skew
+    return micros(run.key.instant) - margin // timedelta(microseconds=1)
 
 
 def _bits(run: Run, graph: Graph, read: ReadCommits, commits: StoredTable) -> list[int]:
@@ -409,14 +460,62 @@ def _seen(run: Run) -> Iterator[Mapping[str, str]]:
 
 def _listed(spark: SparkSession, mark: Mark) -> DataFrame:
     """Return the objects that a mark may consider and that are not staged."""
-    columns = [*_LISTED, "address_hash"]
     staged = mark.uncommitted.frame(spark, ["address_hash"])
-    return (
-        mark.slices.frame(spark, [*columns, "standing"])
-        .where(sf.col("standing") == rule.CANDIDATE)
-        .join(staged, on="address_hash", how="left_anti")
-        .select(*columns)
+    return _candidates(spark, mark).join(staged, on="address_hash", how="left_anti")
+
+
+def _candidates(spark: SparkSession, mark: Mark) -> DataFrame:
+    columns = [*_LISTED, "address_hash"]
+    listed = mark.slices.frame(spark, [*columns, "standing"])
+    return listed.where(sf.col("standing") == rule.CANDIDATE).select(*columns)
+
+
+def _staged_objects(mark: Mark, names: DataFrame, entries: DataFrame) -> DataFrame:
+    """Return the objects that a mark may consider, that were staged for it, and in no commit.
+
+    An entry of any commit, also one that the mark alone knows, leaves an object to other rules. An
+    object with fewer names now than entries then is left out, too: nobody knows the others. The
+    mark read what is staged by diffs, whose rows have no date, and by the server's scans. So an
+    error of the staging store, which may hide an entry from one reading, keeps the object (safety
+    30).
+
+    Args:
+        mark: Tables 1 to 4.
+        names: Columns of `schemas.STAGED_NAMES`.
+        entries: Columns of `history.ENTRIES`.
+
+    Returns:
+        A row for each hash: columns names, entries (0), listed and staged, its staged names.
+    """
+    spark = names.sparkSession
+    scans = len(set(StagedFigures.of(mark.uncommitted.manifest).server_runs))
+    in_scan = sf.col("created_at").isNotNull()
+    known = (
+        mark.uncommitted.frame(spark, ["address_hash", "created_at"])
+        .groupBy("address_hash")
+        .agg(sf.count_if(~in_scan).alias("in_diffs"), sf.count_if(in_scan).alias("in_scans"))
+        .join(staged_names.by_object(names), on="address_hash", how="inner")
+        .where(sf.size("names") >= sf.col("in_diffs"))
+        .where(sf.size("names") * scans >= sf.col("in_scans"))
     )
+    listed = _candidates(spark, mark).where(sf.col("address").startswith("data/"))
+    listed = listed.join(known, on="address_hash", how="left_semi")
+    for committed in (entries, mark.committed.frame(spark, ["address_hash"])):
+        listed = listed.join(committed, on="address_hash", how="left_anti")
+    return (
+        _by_hash(listed)
+        .join(known, on="address_hash", how="inner")
+        .select(
+            sf.lit(None).cast(_NAMES).alias("names"),
+            sf.lit(0).cast("long").alias("entries"),
+            "listed",
+            sf.col("names").cast(_STAGED).alias("staged"),
+        )
+    )
+
+
+def _by_hash(listed: DataFrame) -> DataFrame:
+    return listed.groupBy("address_hash").agg(sf.collect_list(sf.struct(*_LISTED)).alias("listed"))
 
 
 def _compared(entries: DataFrame, listed: DataFrame) -> DataFrame:
@@ -433,8 +532,9 @@ def _compared(entries: DataFrame, listed: DataFrame) -> DataFrame:
         sf.sort_array(sf.collect_list(sf.struct("path", "modified", "ranges"))).alias("names"),
         sf.sum("entries").alias("entries"),
     )
-    found = listed.groupBy("address_hash").agg(sf.collect_list(sf.struct(*_LISTED)).alias("listed"))
-    return objects.join(found, on="address_hash", how="left").select("names", "entries", "listed")
+    return objects.join(_by_hash(listed), on="address_hash", how="left").select(
+        "names", "entries", "listed"
+    )
 
 
 def _judge(orders: _Orders, number: int, batches: Iterator[pa.RecordBatch]) -> Found:
@@ -470,9 +570,11 @@ def _name_again(
 def _named_in(orders: _Orders, found: Found, batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch's objects that are named."""
     listed = batch.filter(batch.column("listed").is_valid())
-    columns = (listed.column(name).to_pylist() for name in ("names", "listed"))
-    for names, some in zip(*columns, strict=True):
-        yield from _named(orders, found, names, some)
+    for row in listed.to_pylist():
+        if row.get("staged"):
+            yield from _named_staged(orders, found, row["staged"], row["listed"])
+        else:
+            yield from _named(orders, found, row["names"], row["listed"])
 
 
 def _named(
@@ -482,8 +584,24 @@ def _named(
     for entry in entries:
         for _, branch in orders.judge.names_of(entry):
             found.names["undecided" if branch is None else "placed"] += 1
+    yield from _due(orders, found, partial(orders.judge.due, entries), listed)
+
+
+def _named_staged(
+    orders: _Orders, found: Found, names: list[dict[str, Any]], listed: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    judge = partial(orders.staged_judge.due, staged_names.names_in(names))
+    yield from _due(orders, found, judge, listed)
+
+
+def _due(
+    orders: _Orders,
+    found: Found,
+    judge: Callable[[int], Due | None],
+    listed: list[dict[str, Any]],
+) -> Iterator[dict[str, Any]]:
     for one in listed:
-        due = orders.judge.due(entries, micros(one["last_modified"].astimezone(UTC)))
+        due = judge(micros(one["last_modified"].astimezone(UTC)))
         if due is None:
             continue
         held = orders.held.protecting(pa.array([one["address"]], pa.string()))
@@ -506,7 +624,9 @@ def _row(policy: Policy, due: Due, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _facts(policy: Policy, found: Found, names: _AllNames) -> Mapping[str, Any]:
+def _facts(
+    policy: Policy, found: Found, names: _AllNames, staged: StagedNames | None
+) -> Mapping[str, Any]:
     judge, past, figures = names.judge, names.past, names.figures
     objects, size = found.total
     return {
@@ -539,4 +659,16 @@ def _facts(policy: Policy, found: Found, names: _AllNames) -> Mapping[str, Any]:
         "commits": len(judge.graph.ids),
         "unread_commits": [judge.graph.ids[commit] for commit in judge.unread[:NAMED]],
         "unread": len(judge.unread),
+        **({} if staged is None else _staged_facts(found, staged)),
+    }
+
+
+def _staged_facts(found: Found, staged: StagedNames) -> Mapping[str, Any]:
+    return {
+        "staged_names": staged.count,
+        "staged_problem": staged.problem,
+        "staged_by_rule": [
+            [number, objects, found.staged_bytes[number]]
+            for number, objects in sorted(found.staged.items())
+        ],
     }

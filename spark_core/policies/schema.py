@@ -87,8 +87,17 @@ _SECOND_REMOVAL: dict[str, Any] = {
 }
 
 _SECOND: dict[str, Any] = {
-    "properties": {**_RULE_PARTS, "expiration": _PERIOD, "noncurrent_expiration": _PERIOD},
-    "anyOf": [{"required": ["expiration"]}, {"required": ["noncurrent_expiration"]}],
+    "properties": {
+        **_RULE_PARTS,
+        "expiration": _PERIOD,
+        "noncurrent_expiration": _PERIOD,
+        "uncommitted_expiration": _PERIOD,
+    },
+    "anyOf": [
+        {"required": ["expiration"]},
+        {"required": ["noncurrent_expiration"]},
+        {"required": ["uncommitted_expiration"]},
+    ],
     "additionalProperties": False,
 }
 

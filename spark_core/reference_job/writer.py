@@ -181,7 +181,7 @@ def _clear_own_leftovers(run: Run, target: _Target) -> None:
 def _write_addresses(
     run: Run, target: _Target, expired: StoredTable, by_policy: PolicyRows | None, going: int
 ) -> None:
-    """Write what may go but what only a retention policy names: commits reach that."""
+    """Write what may go but what only a retention policy names: entries lead to that."""
     if going:
         frame = expired.frame(run.spark, ["address"])
         if by_policy is not None:

@@ -165,7 +165,8 @@ def _by_policy(run: Run, expired: StoredTable) -> references_now.ByPolicy | None
         return None
     policy_rows.note_before_deleting(run, expired, rows)
     digest = rows.table.manifest.facts["policy_digest"]
-    return references_now.ByPolicy(rows.frame(run).select("address"), digest)
+    addresses = rows.frame(run).select("address")
+    return references_now.ByPolicy(addresses, digest, any_staged=rows.staged[0] > 0)
 
 
 @surfacing_errors()

@@ -8,7 +8,9 @@ kept, and so is one that only a collision of hashes finds. What cannot be read e
 module `mark.second_look` says which parts the next look reads again, and why that is safe.
 
 Commits reach what goes by a retention policy, so that decides nothing there. Such an object is kept
-if it is staged, held or hidden like any other, and if the policy does not name it any more.
+if it is staged, held or hidden like any other, and if the policy does not name it any more. What
+goes by a rule for staged objects is kept if a commit has it by now, or unless such rules take it
+under every name under which it is staged now.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from spark_core.mark.holds import Holds
 from spark_core.mark.optimized.listing import Listing, of_mark
 from spark_core.mark.range_entries import read_ranges
 from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
-from spark_core.mark.second_look import HIDDEN, QUICK, Parts
+from spark_core.mark.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.mark.sizes import (
     HeadEntries,
     absent,
@@ -46,10 +48,11 @@ from spark_core.mark.sizes import (
     sizes_of_later,
 )
 from spark_core.mark.uncommitted import Staged, read_staged
-from spark_core.policies import versions
+from spark_core.policies import staged_names, versions
 from spark_core.policies.confirmed import is_confirmed
 from spark_core.policies.document import Policy
-from spark_core.policies.expirations import UNREADABLE, named_now
+from spark_core.policies.expirations import UNREADABLE, NamedNow, instant_of, named_now
+from spark_core.policies.staged_names import StagedJudge
 from spark_core.records import tables
 from spark_core.records.figures import (
     CommittedFigures,
@@ -84,24 +87,41 @@ _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 @dataclass(frozen=True)
 class ByPolicy:
-    """What goes by a retention policy, although commits reach it.
+    """What goes by a retention policy, although entries lead to it.
 
     Attributes:
         addresses: Column address.
         digest: Digest of the document that the plan was made by; None where any confirmed one
             counts.
+        any_staged: Whether any of them may go although it is staged.
     """
 
     addresses: DataFrame
     digest: str | None = None
+    any_staged: bool = True
 
 
 @dataclass(frozen=True)
 class _NamedNow:
     """What the retention policy names of a plan, and the document, refs and holds that say so."""
 
-    state: object
-    frame: DataFrame
+    state: tuple[object, ...]
+    named: NamedNow
+
+
+@dataclass(frozen=True)
+class _StagedNamesNow:
+    """What rules take of a plan under every name under which it is staged.
+
+    Attributes:
+        digest: Digest of the document.
+        taken: Columns of `staged_names.TAKEN`; None if nobody knows.
+        problem: Why nobody knows.
+    """
+
+    digest: str
+    taken: DataFrame | None
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,7 @@ class ReferencesNow:
         searched: What was known at the last search for hidden entries.
         ended: When the last byte was read.
         named: What the retention policy names, for the next look; None if nothing was asked.
+        names: What it takes although it is staged; None if nothing was asked.
     """
 
     began: datetime
@@ -149,6 +170,7 @@ class ReferencesNow:
     searched: TablesRead
     ended: datetime
     named: _NamedNow | None = None
+    names: _StagedNamesNow | None = None
 
 
 def reader_of_references(
@@ -228,6 +250,8 @@ def read_again(
         written = sf.col("last_modified") if is_known else sf.lit(reading.began)
         plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
         held.callback(plan.unpersist)
+        if by_policy is not None and by_policy.any_staged:
+            reading.read_names(plan, by_policy)
         staged = reading.read_staged(held)
         # Behind the last staged part, always: what was committed in between was in no part of
         # either kind before.
@@ -260,6 +284,7 @@ class _Reading:
         found: Columns address and why, of what is referenced.
         twin_figures: Figures of the search for hidden entries; None if none was due.
         named: What the retention policy names now; None if nothing was asked.
+        names: What it takes now although it is staged; None if nothing was asked.
         is_dated: Whether the plan has the dates of its objects.
     """
 
@@ -275,6 +300,7 @@ class _Reading:
     found: DataFrame | None
     twin_figures: TwinFigures | None = None
     named: _NamedNow | None = None
+    names: _StagedNamesNow | None = None
     is_dated: bool = True
 
     @classmethod
@@ -296,10 +322,10 @@ class _Reading:
         else:
             parts, known, searched = previous.parts, previous.known, previous.searched
             found, budget = previous.frame, max(parts.quick, began - previous.ended)
-        named = None if previous is None else previous.named
-        return cls(
-            run, mark, prefix, began, calls, parts, budget, known, searched, found, named=named
-        )
+        reading = cls(run, mark, prefix, began, calls, parts, budget, known, searched, found)
+        if previous is not None:
+            reading.named, reading.names = previous.named, previous.names
+        return reading
 
     def keep(self, referenced: DataFrame) -> None:
         """Add to what is referenced; nothing is taken away."""
@@ -319,17 +345,38 @@ class _Reading:
         others = plan.join(by_policy.addresses, on="address", how="left_anti")
         named, why = self._named(committed, own, by_policy.digest)
         left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
+        taken = None if named is None else self._taken(committed, named)
+        found = [_referenced(staged, committed, others)]
         if named is not None:
-            left = left.join(named, on="address", how="left_anti")
+            left = _without(left, named.committed)
+        if taken is not None:
+            # That it is staged is known, and no commit may have it.
+            found.append(_referenced([], committed, own.join(taken, on="address", how="left_semi")))
+            left, own = _without(left, taken), _without(own, taken)
         uncommitted = replace(committed, known=replace(committed.known, addresses=None))
-        return reduce(
-            DataFrame.unionByName,
-            [_referenced(staged, committed, others), _referenced(staged, uncommitted, own), left],
-        )
+        found += [_referenced(staged, uncommitted, own), left]
+        return reduce(DataFrame.unionByName, found)
+
+    def _taken(self, committed: _Committed, named: NamedNow) -> DataFrame | None:
+        """Find what goes although it is staged: in no commit, and due under each of its names.
+
+        Returns:
+            Column address; None for nothing.
+        """
+        names, state = self.names, self.named
+        if names is None or names.taken is None or named.in_no_commit is None or state is None:
+            return None
+        # The document may have changed since the names were read.
+        if state.state[0] != names.digest:
+            return None
+        kept = sorted(staged_names.held_branches(committed.commits.holds))
+        on_held = names.taken.where(sf.col("branch").isin(kept))
+        taken = _without(names.taken.select("address").distinct(), on_held)
+        return taken.join(named.in_no_commit, on="address", how="left_semi")
 
     def _named(
         self, committed: _Committed, own: DataFrame, digest: str | None
-    ) -> tuple[DataFrame | None, str]:
+    ) -> tuple[NamedNow | None, str]:
         """Find what the policy names now of its objects; and why the others are kept."""
         if committed.commits.dump is None:
             return None, "refs could only be walked, which does not show every name"
@@ -339,12 +386,43 @@ class _Reading:
         state = (policy.digest, committed.commits.refs, committed.commits.holds)
         if self.named is None or self.named.state != state:
             marked = self.mark[tables.RETAINED_COMMITS.name]
-            if not self.is_dated:
-                # It was due with its date when a sweep took it; the dates of its entries count.
-                own = own.withColumn("last_modified", sf.lit(_EPOCH))
-            frame = named_now(self.run, policy, marked, committed.commits, own)
-            self.named = _NamedNow(state, frame)
-        return self.named.frame, "the retention policy does not name it"
+            named = named_now(self.run, policy, marked, committed.commits, self._dated(own))
+            self.named = _NamedNow(state, named)
+        problem = "" if self.names is None else self.names.problem
+        why = f"; the names of what is staged could not be read ({problem})" if problem else ""
+        return self.named.named, f"the retention policy does not name it{why}"
+
+    def _dated(self, own: DataFrame) -> DataFrame:
+        """Return objects with their dates; those of their entries alone count where it has none.
+
+        Such an object was due with its date when a sweep took it.
+        """
+        return own if self.is_dated else own.withColumn("last_modified", sf.lit(_EPOCH))
+
+    def read_names(self, plan: DataFrame, by_policy: ByPolicy) -> None:
+        """Read the staged names, if a rule asks for them and they are due to be read.
+
+        They are read before what is committed: a commit takes an entry out of the staging area.
+        What cannot be read keeps its objects.
+        """
+        run = self.run
+        policy, _ = _policy_now(run, by_policy.digest)
+        if policy is None or not staged_names.are_asked_for(policy):
+            self.names = None
+            return
+        self.parts.turn(self.budget)
+        if not self.parts.begin(NAMES):
+            return
+        own = plan.join(by_policy.addresses, on="address", how="left_semi")
+        # Holds are read later, and compared then.
+        judge = StagedJudge.of(policy, Holds(()), instant_of(run))
+        with staged_names.read_names(run) as names:
+            taken = None
+            if names.frame is not None:
+                taken = staged_names.taken_now(judge, names.frame, self._dated(own))
+                taken = taken.localCheckpoint()
+            self.names = _StagedNamesNow(policy.digest, taken, names.problem)
+        self.parts.end(NAMES)
 
     def read_staged(self, held: ExitStack) -> list[_StagedNow]:
         """Read the staged parts that are due."""
@@ -370,7 +448,10 @@ class _Reading:
         heads = heads_now(run, commits, marked, read_at=committed.began)
         left = plan if self.found is None else _without(plan, self.found)
         is_news = self.known is not self.searched
-        self.known, search = _twins(run, left, self.mark, self.known, heads, is_news=is_news)
+        names = None if self.names is None else self.names.taken
+        self.known, search = _twins(
+            run, left, self.mark, self.known, heads, is_news=is_news, staged=names
+        )
         self.parts.end_hidden(branch.id for branch in commits.refs.branches)
         self.searched, self.twin_figures = self.known, search.figures
         if search.found is not None:
@@ -398,7 +479,15 @@ class _Reading:
         is_young = committed.began - parts.oldest <= parts.quick
         began = parts.oldest if is_young else committed.began
         return ReferencesNow(
-            began, self.found, figures, self.known, parts, self.searched, ended, self.named
+            began,
+            self.found,
+            figures,
+            self.known,
+            parts,
+            self.searched,
+            ended,
+            self.named,
+            self.names,
         )
 
 
@@ -723,6 +812,7 @@ def _twins(
     since: Heads,
     *,
     is_news: bool,
+    staged: DataFrame | None,
 ) -> tuple[TablesRead, _Search]:
     """Search for twins as the mark does, among the entries of the mark's heads and today's.
 
@@ -777,6 +867,7 @@ def _twins(
         ),
         since,
         grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
+        staged_names=staged,
     )
     causes = []
     if search.live is not None:

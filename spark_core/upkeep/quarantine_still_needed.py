@@ -1,7 +1,8 @@
 """Which objects in quarantine something refers to: they stay when their days are over.
 
-Commits reach what a sweep took by a retention policy. Such an object stays if it is staged, held or
-hidden, or if the policy does not name it any more.
+Commits reach what a sweep took by a retention policy, or it is staged. Such an object stays if it
+is held or hidden, or if the policy does not name it any more. What commits reach also stays if it
+is staged. What neither has any more is garbage like any other.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class _Looks:
     Attributes:
         committed: Objects that the mark's commits reach ...
         staged: ... and those that were staged.
-        by_policy: Objects that sweeps took by a retention policy; None for none.
+        by_policy: Those of both that sweeps took by a retention policy; None for none.
         again: Reads what refers to the rest now.
     """
 
@@ -137,23 +138,27 @@ class _Looks:
             for name in (tables.COMMITTED_ADDRESSES.name, tables.UNCOMMITTED_ADDRESSES.name)
         )
         taken = policy_rows.taken(run)
-        by_policy = None if taken is None else _reached(plan, as_frame(run.spark, taken))
+        by_policy = None
+        if taken is not None:
+            reached = committed.unionByName(staged).distinct()
+            by_policy = _reached(reached, as_frame(run.spark, taken))
         again = references_now.reader_of_references(
             None if by_policy is None else references_now.ByPolicy(by_policy)
         )
         return cls(committed, staged, by_policy, again)
 
     def reached(self, found: DataFrame) -> DataFrame:
-        """Return what the mark reached; what the policy still names counts only if it was staged.
+        """Return what the mark reached, without what the policy still names.
 
         Args:
             found: Column address of what must be kept by a look just now.
         """
-        committed = self.committed
+        reached = self.committed.unionByName(self.staged)
         if self.by_policy is not None:
+            # Found is what is staged now, too, unless a rule takes each of its staged names.
             let_go = self.by_policy.join(found, on="address", how="left_anti")
-            committed = committed.join(let_go, on="address", how="left_anti")
-        return committed.unionByName(self.staged)
+            reached = reached.join(let_go, on="address", how="left_anti")
+        return reached
 
 
 def _names(run: Run, some: Rows) -> DataFrame:

@@ -7,9 +7,11 @@ import pytest
 
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
-from spark_core.errors import ChainError, VerdictError
+from spark_core.checks.policies import check_policy
+from spark_core.errors import ChainError, TransientError, VerdictError
+from spark_core.explain.why import explain
 from spark_core.mark import holds
-from spark_core.policies import confirmed, expirations, versions
+from spark_core.policies import confirmed, expirations, staged_names, versions
 from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
@@ -27,6 +29,22 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def told(sandbox, spark):
     return Told(sandbox, spark)
+
+
+def staged(told, branch, *paths):
+    """Upload objects and leave them staged."""
+    return [told.repository.upload(branch, path, f"{branch} {path}".encode()) for path in paths]
+
+
+def linked(told, address_at, branch, path, **more):
+    """Stage the object at a branch and path under another name."""
+    shown = told.repository.stat(*address_at)
+    size = shown["size_bytes"]
+    answer = told.repository.stage(branch, path, shown["physical_address"], size_bytes=size, **more)
+    assert answer.status == 201
+
+
+UPLOADS = rule("main/tmp/", 3, "uncommitted")
 
 
 # What keeps an object that went by a policy, besides what the quick run tries.
@@ -493,3 +511,182 @@ def test_a_repository_whose_objects_all_went_by_a_policy_is_marked_like_any_othe
     assert said["live_objects_are_listed"] == (
         "0 of 1 objects that branches reach are in the listing, and a retention policy took 1"
     )
+
+
+def test_a_rule_takes_a_staged_object_only_under_each_of_its_names(told):
+    told.repository.branch("dev")
+    told.repository.branch("users")
+    one, two, other_path, other_branch, beside, committed = staged(
+        told, "main", *(f"tmp/{name}" for name in ("one", "two", "path", "branch", "old", "in"))
+    )
+    of_users, outside = staged(told, "users", "x")[0], staged(told, "main", "data/x")[0]
+    linked(told, ("main", "tmp/two"), "users", "two")
+    linked(told, ("main", "tmp/path"), "main", "kept/path")
+    linked(told, ("main", "tmp/branch"), "dev", "tmp/branch")
+    told.repository.branch("work")
+    linked(told, ("main", "tmp/in"), "work", "in")
+    told.repository.commit("work")
+    told.at(8)
+    young = staged(told, "main", "tmp/young")[0]
+    linked(told, ("main", "tmp/old"), "main", "tmp/linked anew")
+    told.at(9)
+    policy(told, UPLOADS, rule("users/", 3, "uncommitted"))
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {one, two, of_users}
+    assert reason_of(run, one) == "policy rule 1: uncommitted, 3 days, on main/tmp/"
+    facts = run.load(tables.POLICY_EXPIRATIONS).manifest.facts
+    assert (facts["staged_names"], facts["staged_problem"]) == (13, "")
+    report = summary.of_mark(run)
+    assert {group.name: group.objects for group in report.kept}[summary.STAGED] == 5
+    explained = explain(run, one)
+    assert "tmp/one, staged on main: policy rule 1" in explained.sentence
+    assert set(sweep_only(run)) == {one, two, of_users}
+    for branch, path in (("main", "tmp/one"), ("main", "tmp/two"), ("users", "two")):
+        gone = told.repository.ask("GET", f"/refs/{branch}/objects", query={"path": path})
+        assert gone.status == 410
+    for address in (other_path, other_branch, beside, committed, outside, young):
+        assert told.repository.lies_there(address)
+    told.at(9.5)
+    run, mark = marked(told)
+    figures = ExpiredFigures.of(mark.expired.manifest)
+    assert mark.addresses(run) == []
+    assert (figures.missing_objects, figures.missing_by_policy) == (0, 3)
+
+
+def _failing(*_arguments, **_options):
+    raise TransientError("the branches cannot be listed", "Run again.")
+
+
+def test_a_staged_object_that_changed_between_mark_and_sweep_is_kept(told):
+    told.repository.branch("dev")
+    ways = ("path", "branch", "young", "commit", "held", "reset", "gone")
+    found = dict(zip(ways, staged(told, "main", *(f"tmp/{way}" for way in ways)), strict=True))
+    of_dev = staged(told, "dev", "tmp/x")[0]
+    told.at(9)
+    policy(told, UPLOADS, rule("dev/", 3, "uncommitted"))
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {*found.values(), of_dev}
+    linked(told, ("main", "tmp/path"), "main", "kept/path")
+    told.repository.branch("other")
+    linked(told, ("main", "tmp/branch"), "other", "tmp/branch")
+    linked(told, ("main", "tmp/young"), "main", "tmp/young")
+    # Under a name that the rule takes, and whose objects no rule for committed ones takes.
+    told.repository.branch("work")
+    linked(told, ("main", "tmp/commit"), "work", "x")
+    told.repository.commit("work")
+    told.repository.call("PUT", "/branches/main", data={"type": "object", "path": "tmp/reset"})
+    holds.add(run, "mine", "address", found["held"], who="test", why="for a test")
+    holds.add(run, "all-of-dev", "branch", "dev", who="test", why="for a test")
+    said = kept(run)
+    assert set(said) == {*found.values(), of_dev} - {found["gone"]}
+    held = said.pop(found["held"])
+    assert held == f"referenced again: hold mine: address {found['held']}"
+    # What was reset is like any other garbage for the next mark.
+    assert set(said.values()) == {"not let go any more: the retention policy does not name it"}
+    assert not told.repository.lies_there(found["gone"])
+    for address in {*found.values(), of_dev} - {found["gone"]}:
+        assert told.repository.lies_there(address)
+    told.at(10)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [found["reset"]]
+
+
+def test_names_that_cannot_be_read_keep_what_is_staged_and_nothing_else(told, monkeypatch):
+    logs = told.committed("main", "logs/a")
+    tmp = staged(told, "main", "tmp/x")[0]
+    told.at(9)
+    policy(told, UPLOADS, rule("main/logs/", 3))
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {logs, tmp}
+    with monkeypatch.context() as patch:
+        patch.setattr(staged_names, "diff_names", _failing)
+        told.at(9.5)
+        later, mark = marked(told)
+        assert mark.addresses(later) == [logs]
+        facts = later.load(tables.POLICY_EXPIRATIONS).manifest.facts
+        assert facts["staged_problem"] == "the branches cannot be listed"
+        read, *_ = check_policy(later, facts)
+        assert not read.passed
+        assert "no rule takes a staged object: the branches cannot be listed" in read.summary
+        assert kept(run)[tmp].endswith("could not be read (the branches cannot be listed)")
+    assert told.repository.lies_there(tmp)
+    assert not told.repository.lies_there(logs)
+
+
+def test_a_commit_whose_table_cannot_be_read_keeps_every_staged_object(told):
+    told.repository.rules(1)
+    told.repository.branch("dev")
+    told.committed("dev", "data/a")
+    lost = told.repository.branches()["dev"]
+    told.repository.drop_branch("dev")
+    tmp = staged(told, "main", "tmp/x")[0]
+    told.at(9)
+    policy(told, UPLOADS)
+    run, mark = marked(told)
+    assert tmp in mark.addresses(run)
+    metarange = told.repository.commits[lost]["meta_range_id"]
+    (told.repository.store.folder / "_lakefs" / metarange).unlink()
+    told.at(9.5)
+    run, mark = marked(told)
+    assert tmp not in mark.addresses(run)
+    assert run.load(tables.POLICY_EXPIRATIONS).manifest.facts["unread"] == 1
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_all_branches_are_listed_and_only_a_name_that_rules_take_is_no_sign_of_another(told, hides):
+    """The path is the same on both branches; only one of them shows it in its diff."""
+    told.repository.branch("dev")
+    told.repository.upload("dev", "tmp/x", b"main tmp/x")
+    told.repository.commit("dev")
+    tmp = staged(told, "main", "tmp/x")[0]
+    told.at(9)
+    policy(told, UPLOADS)
+    run, mark = marked(told, hidden_entries="ask_all")
+    assert mark.addresses(run) == [tmp]
+    if hides:
+        checksum = told.repository.stat("main", "tmp/x")["checksum"]
+        linked(told, ("main", "tmp/x"), "dev", "tmp/x", checksum=checksum)
+        assert told.repository.call("GET", "/branches/dev/diff")["results"] == []
+    assert set(kept(run)) == ({tmp} if hides else set())
+    assert told.repository.lies_there(tmp) == hides
+    told.at(9.5)
+    if hides:
+        run, mark = marked(told, hidden_entries="ask_all")
+        assert mark.addresses(run) == []
+
+
+def test_a_staged_object_in_quarantine_goes_for_good_while_rules_take_its_names(told):
+    options = {"quarantine": True, "quarantine_days": 2}
+    one, two, dropped = staged(told, "main", "tmp/one", "tmp/two", "tmp/dropped")
+    told.at(9)
+    policy(told, UPLOADS)
+    run, _ = marked(told, **options)
+    assert set(sweep_only(run)) == {one, two, dropped}
+    told.at(12)
+    linked(told, ("main", "tmp/two"), "main", "data/two")
+    told.repository.delete("main", "tmp/dropped")
+    house = prune_own_tables.keep_house(marked(told, **options)[0])
+    assert (house.pruned.purged.objects, house.pruned.purged.in_use) == (2, 1), house.words
+    assert restore(run).objects == {"restored": 1, "not_restorable": 2}
+    assert told.repository.get("main", "data/two") == b"main tmp/two"
+
+
+def test_an_entry_that_one_reading_of_the_mark_saw_and_the_names_do_not_show_keeps_its_object(
+    told, monkeypatch
+):
+    told.repository.branch("dev")
+    other = staged(told, "main", "tmp/x", "tmp/y")[1]
+    linked(told, ("main", "tmp/x"), "dev", "other")
+    told.at(9)
+    policy(told, UPLOADS)
+    read = staged_names.diff_names
+
+    def without_dev(server, repository, make, keep, **options):
+        def made(branch, entries):
+            return make(branch, [] if branch == "dev" else entries)
+
+        return read(server, repository, made, keep, **options)
+
+    monkeypatch.setattr(staged_names, "diff_names", without_dev)
+    run, mark = marked(told)
+    assert mark.addresses(run) == [other]

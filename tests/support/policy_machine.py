@@ -102,7 +102,7 @@ RULES = st.builds(
     branch=st.sampled_from([None, "main", "main", "dev", "b1", "b2", "gone"]),
     path=st.sampled_from(["", "", "a", "dir/", "dir/c", "dir//"]),
     periods=st.dictionaries(
-        st.sampled_from(["all", "noncurrent"]),
+        st.sampled_from(["all", "noncurrent", "uncommitted"]),
         st.builds(Period, days=st.sampled_from([1, 1, 2, 4, 7])),
         min_size=1,
     ),
@@ -130,6 +130,13 @@ BROAD = [
     Policy(
         (Rule("dev", "dir/", {"all": Period(days=1)}), Rule("main", "", {"all": Period(days=2)})),
         ("dev", "main"),
+    ),
+    Policy((Rule(None, "", {"uncommitted": Period(days=1), "all": Period(days=7)}),)),
+    Policy(
+        (
+            Rule("main", "", {"uncommitted": Period(days=1)}),
+            Rule("dev", "", {"uncommitted": Period(days=2)}),
+        )
     ),
 ]
 CHANGES = st.sampled_from(["none", "none", "none", "other", "confirmed", "end", "setting"])
@@ -371,6 +378,7 @@ class PolicyMachine(HistoryMachine):
                 margin=options.margin,
                 kept=kept,
                 written=self.repository.written[address] if is_listed else None,
+                held={branch for branch, _ in self.held.branches.values()},
                 clearly=clearly,
             )
             if taken and not clearly:
@@ -462,6 +470,7 @@ class PolicyMachine(HistoryMachine):
         silent = left - set(twins["unchecked_named"])
         assert len(silent) <= unnamed, f"named, and neither let go nor waiting: {sorted(silent)}"
         self.tally.counts["objects named"] += len(named)
+        self.tally.counts["staged objects named"] += facts.get("staged_by_rule", []) != []
         self.tally.counts["objects of a rule that waits"] += len(waits)
         self.tally.counts["objects let go by a mark"] += len(by_policy)
 
@@ -496,6 +505,8 @@ class PolicyMachine(HistoryMachine):
         self.taken |= own
         gone = set(before) - set(after)
         self.tally.counts["objects taken by a policy"] += len(own & gone)
+        staged = Names(self.repository, ()).staged
+        self.tally.counts["staged objects taken by a policy"] += len(own & gone & staged)
         if getattr(made.options, "quarantine", False) and gone:
             until = max(self.now, made.key) + timedelta(days=QUARANTINE_DAYS)
             self.quarantined[made.key] = Moved({one: before[one] for one in gone}, until)

@@ -119,6 +119,7 @@ class Names:
         lines: The main line of each branch.
         entries: Address -> path -> commits that have it there, with the entry's date.
         staged: Addresses that are staged where the head has something else.
+        staged_at: Address -> branch and path of each of those entries, with its date.
         at_head: Addresses that heads have.
         shared: Addresses that a head has at a path where another head has something else.
         limit_used: Commits that only the documented limit gives to a branch.
@@ -130,6 +131,7 @@ class Names:
     lines: dict[str, list[str]] = field(init=False)
     entries: dict[str, dict[str, dict[str, datetime]]] = field(init=False)
     staged: set[str] = field(init=False, default_factory=set)
+    staged_at: dict[str, dict[tuple[str, str], datetime]] = field(init=False)
     at_head: set[str] = field(init=False, default_factory=set)
     shared: set[str] = field(init=False, default_factory=set)
     limit_used: set[tuple[str, str]] = field(init=False, default_factory=set)
@@ -142,16 +144,25 @@ class Names:
         for commit in repository.commits:
             for path, (address, date) in repository.committed(commit).items():
                 self.entries[address][path][commit] = date
+        self.staged_at = defaultdict(dict)
         at_path: dict[str, set[str]] = defaultdict(set)
         for branch, head in self.heads.items():
             committed = repository.committed(head)
             for path, (address, _) in committed.items():
                 self.at_head.add(address)
                 at_path[path].add(address)
-            for path, (address, _) in repository.dated(branch).items():
+            for path, (address, date) in repository.dated(branch).items():
                 if committed.get(path, ("",))[0] != address:
                     self.staged.add(address)
+                    self.staged_at[address][branch, path] = date
         self.shared = {one for some in at_path.values() if len(some) > 1 for one in some}
+        # An object that is staged in the place of another one could be its twin. Of several names
+        # a mark tells the search for twins only one.
+        self.shared |= {
+            address
+            for address, names in self.staged_at.items()
+            if len(names) > 1 or any(path in at_path for _, path in names)
+        }
 
     def introductions(self, address: str) -> Iterator[tuple[str, str]]:
         """Yield each path and commit that has an object there and no ancestor of which has it."""
@@ -275,6 +286,46 @@ def is_due(
     return bool(found)
 
 
+def is_staged_due(
+    names: Names,
+    policy: Policy,
+    address: str,
+    *,
+    instant: datetime,
+    written: datetime | None,
+    held: set[str],
+    clearly: bool,
+) -> bool:
+    """Say whether rules take a staged object under every name that it has.
+
+    Args:
+        names: All names.
+        policy: The document.
+        address: The object; it is staged.
+        instant: As for `is_due`.
+        written: As for `is_due`.
+        held: Branches that people hold.
+        clearly: Whether the second counts by which the server cuts a date.
+    """
+    if address in names.entries:
+        return False
+    for (branch, path), date in names.staged_at[address].items():
+        start = date + timedelta(seconds=clearly)
+        start = start if written is None else max(start, written)
+        ends = [
+            start + rule.periods["uncommitted"].length
+            for rule in policy.rules
+            if rule.is_enabled
+            and rule.effect != "remove"
+            and "uncommitted" in rule.periods
+            and rule.branch in (None, branch)
+            and path.startswith(rule.path)
+        ]
+        if branch in held or not any(end <= instant for end in ends):
+            return False
+    return True
+
+
 def _ends(
     names: Names, rule: Rule, owner: str | None, name: tuple[str, str], start: datetime
 ) -> Iterator[datetime]:
@@ -288,6 +339,8 @@ def _ends(
     for action, period in rule.periods.items():
         if action == "all":
             yield start + period.length
+        elif action == "uncommitted":
+            continue
         elif address not in names.at_head:
             lost = (
                 names.lost_everywhere(path, address)
@@ -315,6 +368,7 @@ def takes(
     margin: timedelta,
     kept: set[str],
     written: datetime | None,
+    held: set[str],
     clearly: bool,
 ) -> bool:
     """Say whether a policy may, or clearly must, take an object.
@@ -327,9 +381,20 @@ def takes(
         margin: What clocks may be wrong by.
         kept: Addresses that a tag or a hold keeps.
         written: As for `is_due`.
+        held: Branches that people hold.
         clearly: As for `is_due`.
     """
-    if address in kept or address in names.staged:
+    if address in kept:
         return False
     instant = key - margin
+    if address in names.staged:
+        return is_staged_due(
+            names,
+            policy,
+            address,
+            instant=instant,
+            written=written,
+            held=held,
+            clearly=clearly,
+        )
     return is_due(names, policy, address, instant=instant, written=written, clearly=clearly)

@@ -271,7 +271,10 @@ def test_several_faults_are_shown_together_each_with_its_place():
         ),
         "line 3, column 60, rules[0].expiration.all: is 0 days, wanted 1 to 36,500",
         "line 4, column 16, rules[1].status: 'on', wanted enabled or disabled",
-        "line 4, column 36, rules[1].expiration: empty; wanted at least one of all, noncurrent",
+        (
+            "line 4, column 36, rules[1].expiration: empty; wanted at least one of all, "
+            "noncurrent, uncommitted"
+        ),
         (
             "line 4, column 40, rules[1].note: unknown; known are filter, status, effect, "
             "expiration, noncurrent_expiration, uncommitted_expiration"
@@ -297,21 +300,26 @@ def test_the_message_names_the_file_and_all_faults():
 
 
 @pytest.mark.parametrize(
-    ("parts", "named"),
+    "parts",
     [
-        (
-            {"expiration": {"uncommitted": {"days": 1}}},
-            "staged objects do not expire: a rule with effect: remove",
-        ),
-        (
-            {"uncommitted_expiration": {"days": 1}},
-            "staged objects do not expire: a rule with effect: remove",
-        ),
-        ({"effect": "delete"}, "wanted expire or remove"),
+        {"expiration": {"uncommitted": {"weeks": 1}}},
+        {"uncommitted_expiration": {"weeks": 1}},
     ],
 )
-def test_what_this_version_does_not_do_is_refused_by_name(parts, named):
-    assert any(named in fault for fault in faults(one_rule(**parts)))
+def test_a_rule_by_which_staged_objects_expire_is_read_in_both_forms(parts):
+    document = json.dumps({"rules": [parts]})
+    jsonschema.validate(json.loads(document), SCHEMA)
+    policy = read(document)
+    (found,) = policy.rules
+    assert (found.removes, dict(found.periods)) == (False, {"uncommitted": Period(weeks=1)})
+    assert found.words(1, "uncommitted").startswith("policy rule 1: uncommitted, 7 days, ")
+    jsonschema.validate(policy.content(), SCHEMA)
+    assert read(policy.to_json()) == policy
+
+
+def test_an_unknown_effect_is_refused_by_name():
+    found = faults(one_rule(effect="delete"))
+    assert any("wanted expire or remove" in fault for fault in found)
 
 
 @pytest.mark.parametrize(
