@@ -90,9 +90,9 @@ def are_sizes_stated(listing: Rows, entries: Rows) -> bool:
             sizes.setdefault(address, set()).add(size)
         return any(sizes.get(address, {size}) != {size} for address, size in _sizes(entries))
     listing, entries = frames(listing, entries)
-    listed = listing.select(_address_hash(), sf.col("size_bytes").alias("listed_bytes"))
+    listed = listing.select(address_hash(), sf.col("size_bytes").alias("listed_bytes"))
     return not (
-        entries.select("address", "size_bytes", _address_hash())
+        entries.select("address", "size_bytes", address_hash())
         .join(listed, on="address_hash", how="inner")
         .where(sf.col("listed_bytes") != sf.col("size_bytes"))
         .isEmpty()
@@ -134,7 +134,8 @@ def _map_named_since(
         yield batch.filter(pc.fill_null(pc.greater_equal(named, since), False))
 
 
-def _address_hash() -> Column:
+def address_hash() -> Column:
+    """Return the column `address_hash` of an address, as tables 1 to 4 have it."""
     return sf.xxhash64("address").alias("address_hash")
 
 

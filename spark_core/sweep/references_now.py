@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
@@ -31,22 +31,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from spark_core import schemas
-from spark_core.errors import IncompleteReadError, RepositoryStateError
-from spark_core.mark import policy_rows, twins
-from spark_core.mark.commits import ReadCommits, heads_now, read_commits
+from spark_core.errors import IncompleteReadError
+from spark_core.mark.commits import heads_now
 from spark_core.mark.heads import Heads
 from spark_core.mark.holds import Holds
-from spark_core.mark.optimized.listing import Listing, of_mark
-from spark_core.mark.range_entries import read_ranges
-from spark_core.mark.ranges import Metarange, TableReader, distinct_ranges, tasks_of
 from spark_core.mark.second_look import HIDDEN, NAMES, QUICK, Parts
-from spark_core.mark.sizes import (
-    HeadEntries,
-    absent,
-    are_sizes_stated,
-    named_since,
-    sizes_of_later,
-)
+from spark_core.mark.sizes import address_hash
 from spark_core.mark.uncommitted import Staged, read_staged
 from spark_core.policies import staged_names, versions
 from spark_core.policies.confirmed import is_confirmed
@@ -55,10 +45,7 @@ from spark_core.policies.expirations import UNREADABLE, NamedNow, instant_of, na
 from spark_core.policies.staged_names import StagedJudge
 from spark_core.records import tables
 from spark_core.records.figures import (
-    CommittedFigures,
-    ExpiredFigures,
     ListedFigures,
-    ReachedFigures,
     SecondLookFigures,
     StagedReadFigures,
     TwinFigures,
@@ -66,22 +53,21 @@ from spark_core.records.figures import (
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.schemas import spark_type
-from spark_core.spark.rows import Rows, as_frame, without
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import counted, frame_of, read_counted
+from spark_core.sweep import twins_now
+from spark_core.sweep.committed_now import Committed, TablesRead
 from spark_core.sweep.delete_batches import NOT_LET_GO
 
 # Rows of a result that the driver may hold. A larger result stays with the executors.
 HELD = 10_000
 
 STAGED = "staged"
-UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOUND = pa.schema(
     [pa.field("address", pa.string(), nullable=False), pa.field("why", pa.string(), nullable=False)]
 )
-_REACHED = pa.schema([*schemas.COMMITTED_ADDRESSES, pa.field("why", pa.string())])
 _HASHES = pa.schema([schemas.UNCOMMITTED_ADDRESSES.field("address_hash")])
 
 
@@ -122,26 +108,6 @@ class _StagedNamesNow:
     digest: str
     taken: DataFrame | None
     problem: str
-
-
-@dataclass(frozen=True)
-class TablesRead:
-    """Tables of the server that were read before; they never change, as their content names them.
-
-    Attributes:
-        metaranges: Id -> whether its entries were read with their paths, as for a branch head.
-        addresses: Addresses that they reach: columns of `schemas.COMMITTED_ADDRESSES`, and why.
-            None if nothing was read.
-        head_ranges: Ids of ranges whose entries the mark or `addresses` has in full, with their
-            paths; None: not read yet.
-        later: Objects (address, size_bytes) that heads reach and that are not in the mark's
-            listing, and their neighbours.
-    """
-
-    metaranges: Mapping[str, bool] = field(default_factory=dict)
-    addresses: DataFrame | None = None
-    head_ranges: pa.Array | None = None
-    later: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -334,7 +300,7 @@ class _Reading:
     def referenced(
         self,
         staged: Sequence[DataFrame],
-        committed: _Committed,
+        committed: Committed,
         plan: DataFrame,
         by_policy: ByPolicy | None,
     ) -> DataFrame:
@@ -357,7 +323,7 @@ class _Reading:
         found += [_referenced(staged, uncommitted, own), left]
         return reduce(DataFrame.unionByName, found)
 
-    def _taken(self, committed: _Committed, named: NamedNow) -> DataFrame | None:
+    def _taken(self, committed: Committed, named: NamedNow) -> DataFrame | None:
         """Find what goes although it is staged: in no commit, and due under each of its names.
 
         Returns:
@@ -375,7 +341,7 @@ class _Reading:
         return taken.join(named.in_no_commit, on="address", how="left_semi")
 
     def _named(
-        self, committed: _Committed, own: DataFrame, digest: str | None
+        self, committed: Committed, own: DataFrame, digest: str | None
     ) -> tuple[NamedNow | None, str]:
         """Find what the policy names now of its objects; and why the others are kept."""
         if committed.commits.dump is None:
@@ -435,13 +401,13 @@ class _Reading:
             staged.append(_staged_now(self.run, self.prefix, self.parts, held))
         return staged
 
-    def read_committed(self) -> _Committed:
+    def read_committed(self) -> Committed:
         """Read what is committed or held, and remember the tables that it took."""
-        committed = _Committed.read(self.run, self.prefix, self.mark, self.known)
+        committed = Committed.read(self.run, self.prefix, self.mark, self.known)
         self.known = committed.known
         return committed
 
-    def read_hidden(self, plan: DataFrame, committed: _Committed) -> None:
+    def read_hidden(self, plan: DataFrame, committed: Committed) -> None:
         """Search for hidden entries among the objects that nothing refers to so far."""
         run, commits = self.run, committed.commits
         marked = Heads.of(self.mark[tables.RETAINED_COMMITS.name].manifest)
@@ -449,7 +415,7 @@ class _Reading:
         left = plan if self.found is None else _without(plan, self.found)
         is_news = self.known is not self.searched
         names = None if self.names is None else self.names.taken
-        self.known, search = _twins(
+        self.known, search = twins_now.search(
             run, left, self.mark, self.known, heads, is_news=is_news, staged=names
         )
         self.parts.end_hidden(branch.id for branch in commits.refs.branches)
@@ -457,7 +423,7 @@ class _Reading:
         if search.found is not None:
             self.keep(search.found)
 
-    def end(self, staged: Sequence[_StagedNow], committed: _Committed) -> ReferencesNow:
+    def end(self, staged: Sequence[_StagedNow], committed: Committed) -> ReferencesNow:
         """Return what was found, with its age and the figures for the report."""
         run, parts, commits, ended = self.run, self.parts, committed.commits, self.run.now()
         # A first reading reads every part.
@@ -539,44 +505,6 @@ def _hashes(staged: Staged, task: Any, figures: Counter[str]) -> Iterator[pa.Rec
         yield batch.select(_HASHES.names)
 
 
-@dataclass(frozen=True)
-class _Committed:
-    """What is committed now, or held by name.
-
-    Attributes:
-        began: Before the first byte of it was read.
-        commits: The commits that keep their objects.
-        known: Tables that the commits reach and that the mark's commits did not.
-        figures: What was read of them.
-    """
-
-    began: datetime
-    commits: ReadCommits
-    known: TablesRead
-    figures: ReachedFigures
-
-    @classmethod
-    def read(
-        cls, run: Run, prefix: str, mark: Mapping[str, StoredTable], known: TablesRead
-    ) -> _Committed:
-        """Read holds, rules, refs, the server's list, and the tables they name that are unknown."""
-        began = run.now()
-        commits = read_commits(run, prefix)
-        _require_commits(run, commits)
-        reached = _Reached.read(run, prefix, mark, _retained(commits), known)
-        return cls(began, commits, reached.known, reached.figures)
-
-
-def _require_commits(run: Run, commits: ReadCommits) -> None:
-    if not commits.refs.branches or not commits.table.num_rows:
-        raise RepositoryStateError(
-            f"repository {run.repository.id} shows {len(commits.refs.branches)} branches and "
-            f"{commits.table.num_rows} commits that keep their objects, read again just before "
-            "deleting: it was deleted, or emptied, since the mark",
-            "Look at it with `lakectl repo list`; if it lives, mark again under a new run key.",
-        )
-
-
 def _require_all_staged(run: Run, read: StagedReadFigures, rows: int) -> StagedReadFigures:
     """Return the figures of the staged entries, which must have been read to their end.
 
@@ -596,164 +524,7 @@ def _require_all_staged(run: Run, read: StagedReadFigures, rows: int) -> StagedR
     return read
 
 
-def _retained(commits: ReadCommits) -> dict[str, Metarange]:
-    """Return the metaranges whose objects are kept, each with one commit that has it.
-
-    The key is the metarange's id. The commit is a head, if a head has the metarange.
-    """
-    found: dict[str, Metarange] = {}
-    for row in commits.table.select(["commit_id", "metarange_id", "reason", "is_head"]).to_pylist():
-        id_, known = row["metarange_id"], found.get(row["metarange_id"])
-        if id_ and (known is None or (row["is_head"] and not known.is_head)):
-            reason = row["reason"]
-            why = (
-                reason
-                if reason.startswith("hold ")
-                else f"commit {row['commit_id'][:12]} ({reason})"
-            )
-            found[id_] = Metarange(id_, is_head=row["is_head"], is_retained=True, why=why)
-    return found
-
-
-@dataclass(frozen=True)
-class _Reached:
-    """What the present commits reach that the mark's commits did not."""
-
-    known: TablesRead
-    figures: ReachedFigures
-
-    @classmethod
-    def read(
-        cls,
-        run: Run,
-        prefix: str,
-        mark: Mapping[str, StoredTable],
-        now: Mapping[str, Metarange],
-        known: TablesRead,
-    ) -> _Reached:
-        """Read the new metaranges, and those of their ranges that no head of the mark had.
-
-        A metarange that became a head's is read again, because the paths of its entries tell where
-        to look for twins.
-        """
-        marked = _marked(mark[tables.RETAINED_COMMITS.name])
-        new = _new_metaranges(marked, now, known)
-        if not new:
-            return cls(known, ReachedFigures())
-        reader = TableReader.of(run, prefix)
-        old_ranges = known.head_ranges
-        if old_ranges is None:
-            old_ranges = _head_ranges(run, reader, marked)
-        named, read = distinct_ranges(run, reader, new)
-        ranges = named.filter(pc.invert(pc.is_in(named["range_id"], old_ranges)))
-        tasks = tasks_of(ranges, run.options.range_partitions)
-        held = read_counted(
-            run.spark, _REACHED, tasks, partial(_read_saying_why, reader)
-        ).localCheckpoint()
-        addresses, rows, more = counted(held)
-        read.update(more)
-        _require_all(
-            run,
-            {"metaranges": len(new)},
-            "metarange_rows",
-            pc.sum(named["times"]).as_py() or 0,
-            read,
-        )
-        entries = pc.sum(ranges["count"]).as_py() or 0
-        _require_all(
-            run,
-            {"ranges": ranges.num_rows, "entries": entries},
-            "addresses",
-            rows + read["left_out"],
-            read,
-        )
-        figures = ReachedFigures(
-            new_metaranges=len(new),
-            metaranges_read=read["metaranges"],
-            ranges_read=read["ranges"],
-            entries_read=read["entries"],
-        )
-        heads_of_new = ranges.filter(ranges["is_head"])["range_id"]
-        new_known = TablesRead(
-            {**known.metaranges, **{metarange.id: metarange.is_head for metarange in new}},
-            addresses if known.addresses is None else known.addresses.unionByName(addresses),
-            pa.chunked_array([*_chunks(old_ranges), *_chunks(heads_of_new)], pa.string()),
-            known.later,
-        )
-        return cls(new_known, figures)
-
-
-def _new_metaranges(
-    marked: Mapping[str, bool], now: Mapping[str, Metarange], known: TablesRead
-) -> list[Metarange]:
-    """Return the metaranges that neither the mark nor an earlier reading read as they are now."""
-    before = {
-        **marked,
-        **{id_: is_head or marked.get(id_, False) for id_, is_head in known.metaranges.items()},
-    }
-    return [
-        metarange
-        for id_, metarange in sorted(now.items())
-        if before.get(id_) not in (True, metarange.is_head)
-    ]
-
-
-def _head_ranges(run: Run, reader: TableReader, marked: Mapping[str, bool]) -> pa.ChunkedArray:
-    """Return the ids of the ranges that the mark's heads had."""
-    heads = [
-        Metarange(id_, is_head=True, is_retained=True) for id_, is_head in marked.items() if is_head
-    ]
-    return distinct_ranges(run, reader, heads)[0]["range_id"]
-
-
-def _read_saying_why(
-    reader: TableReader, ranges: pa.Table, figures: Counter[str]
-) -> Iterator[pa.RecordBatch]:
-    yield from read_ranges(reader, ranges, figures, saying_why=True)
-
-
-def _chunks(ids: pa.ChunkedArray) -> list[pa.Array]:
-    return [ids.combine_chunks()]
-
-
-def _require_all(
-    run: Run, wanted: Mapping[str, int], what: str, held: int, read: Counter[str]
-) -> None:
-    """Compare what had to be read with what was read, and the tasks' results with Spark's rows.
-
-    Args:
-        run: The run.
-        wanted: How many of each had to be read, by the name of the figure.
-        what: The figure of the tasks' results.
-        held: How many of those results Spark holds.
-        read: The figures, as the tasks counted them.
-
-    Raises:
-        IncompleteReadError: If anything is missing.
-    """
-    if held != read[what] or any(read[name] != count for name, count in wanted.items()):
-        reached = " and ".join(f"{count} {name}" for name, count in wanted.items())
-        raise IncompleteReadError(
-            f"repository {run.repository.id}: of {reached} that commits reach anew, "
-            f"{' and '.join(str(read[name]) for name in wanted)} were read just before deleting; "
-            f"they have {read[what]} {what.replace('_', ' ')}, of which Spark holds {held}",
-            "Run the same command again; if it stays, report it with this text.",
-        )
-
-
-def _marked(commits: StoredTable) -> dict[str, bool]:
-    """Return the metaranges that the mark read, and whether a head had each of them."""
-    marked: dict[str, bool] = {}
-    for batch in commits.batches(["metarange_id", "is_head"]):
-        for row in batch.to_pylist():
-            if row["metarange_id"]:
-                marked[row["metarange_id"]] = (
-                    marked.get(row["metarange_id"], False) or row["is_head"]
-                )
-    return marked
-
-
-def _referenced(staged: Sequence[DataFrame], committed: _Committed, plan: DataFrame) -> DataFrame:
+def _referenced(staged: Sequence[DataFrame], committed: Committed, plan: DataFrame) -> DataFrame:
     """Return address and why of what is staged (address_hash), reached, or held by address.
 
     An address may come twice.
@@ -768,7 +539,7 @@ def _referenced(staged: Sequence[DataFrame], committed: _Committed, plan: DataFr
             .groupBy("address_hash")
             .agg(sf.min("why").alias("why"))
         )
-        named = plan.select("address", _address_hash()).join(causes, on="address_hash", how="inner")
+        named = plan.select("address", address_hash()).join(causes, on="address_hash", how="inner")
         found.append(named.select("address", "why"))
     held = committed.commits.holds
     if held.of_addresses or not found:
@@ -794,105 +565,6 @@ def _map_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
             [batch.column("address").cast(pa.string()), why], names=_FOUND.names
         )
         yield found.filter(pc.is_valid(why)).cast(_FOUND)
-
-
-@dataclass(frozen=True)
-class _Search:
-    """The twins (address, why; an address may come twice; None for none), and figures."""
-
-    found: DataFrame | None
-    figures: TwinFigures
-
-
-def _twins(
-    run: Run,
-    plan: DataFrame,
-    mark: Mapping[str, StoredTable],
-    known: TablesRead,
-    since: Heads,
-    *,
-    is_news: bool,
-    staged: DataFrame | None,
-) -> tuple[TablesRead, _Search]:
-    """Search for twins as the mark does, among the entries of the mark's heads and today's.
-
-    The sizes that entries give are compared with the store, also for objects written after the
-    mark's listing.
-    """
-    columns = ["address", "size_bytes", "head_path", "checksum"]
-    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
-    if known.addresses is not None:
-        heads = heads.unionByName(known.addresses.select(*columns))
-    heads = heads.where("head_path is not null")
-    expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
-    slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
-    listed = of_mark(run, slices, committed)
-    change = CommittedFigures.of(committed.manifest).change
-    least = 0 if change is None else change.head_entries
-    listing = listed.frame(["address", "size_bytes", "checksum"])
-    if known.later is not None:
-        listing = listing.unionByName(known.later)
-    unlisted = expired.missing_objects + (expired.since_inventory or 0)
-    if is_news or (known.later is None and unlisted):
-        unlisted_entries = _not_listed(run, slices, listed, heads)
-        later = as_frame(run.spark, sizes_of_later(run, unlisted_entries, listing))
-        listing = listing.unionByName(later)
-        known = replace(
-            known, later=later if known.later is None else known.later.unionByName(later)
-        )
-    # A mark of an earlier version did not compare the sizes of all entries.
-    are_sizes_said, lost = (
-        expired.other_sizes > 0 or expired.twins.are_sizes_said is not False,
-        None,
-    )
-    if known.addresses is not None:
-        are_sizes_said = are_sizes_said or are_sizes_stated(listing, known.addresses)
-    if known.later is not None:
-        are_sizes_said = are_sizes_said or are_sizes_stated(known.later, heads)
-        lost = absent(listed.compared(heads.select("address", _address_hash())), listing)
-        taken = policy_rows.taken(run)
-        if taken is not None:
-            lost = without(lost, taken, "address_hash")
-    search = twins.find(
-        run,
-        plan,
-        HeadEntries(
-            lambda: run.spark,
-            heads,
-            lost,
-            are_sizes_said,
-            listing,
-            are_compared=listed.comparable is None,
-            least=least,
-        ),
-        since,
-        grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
-        staged_names=staged,
-    )
-    causes = []
-    if search.live is not None:
-        at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
-        causes.append(as_frame(run.spark, search.live).select("address", at))
-    if search.undecided is not None:
-        left = as_frame(run.spark, search.undecided)
-        causes.append(left.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
-    return known, _Search(reduce(DataFrame.unionByName, causes) if causes else None, search.figures)
-
-
-def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:
-    """Return the entries whose objects may have been written since the listing.
-
-    An optimized run did not list the slices of older ones, which its base compared.
-    """
-    if listed.comparable is None:
-        return heads
-    options = run.options
-    since = slices.manifest.reading_began - options.longest_upload - options.max_clock_skew
-    return named_since(since, heads)
-
-
-def _address_hash() -> Any:
-    return sf.xxhash64("address").alias("address_hash")
 
 
 def _without(plan: DataFrame, found: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from lakegc_dagster.sandbox import Sandbox, gc, objects, refs, repositories
 from spark_core import sweep
 from spark_core.mark.second_look import HIDDEN, SCAN, Parts
-from spark_core.sweep import references_now, rounds
+from spark_core.sweep import references_now, rounds, twins_now
 from tests.support.clock import FakeClock
 from tests.support.pipeline import mark_and_conclude
 from tests.support.sandbox_runs import open_sandbox_run
@@ -341,7 +341,7 @@ def test_what_came_to_a_branch_that_is_not_read_again_for_its_size_is_found_when
 
 @pytest.mark.spark
 def test_refs_are_read_once_more_where_the_search_for_hidden_entries_took_long(slow, monkeypatch):
-    searched = references_now.twins.find
+    searched = twins_now.twins.find
 
     def for_long(*given, **named):
         found = searched(*given, **named)
@@ -350,7 +350,7 @@ def test_refs_are_read_once_more_where_the_search_for_hidden_entries_took_long(s
         slow.commit("z")
         return found
 
-    monkeypatch.setattr(references_now.twins, "find", for_long)
+    monkeypatch.setattr(twins_now.twins, "find", for_long)
     look = slow.looks()
     first = look()
     assert slow.found(first) == {"old/6"}

@@ -29,7 +29,8 @@ from spark_core.mark.uncommitted import read_staged
 from spark_core.model import Refs
 from spark_core.run import Run
 from spark_core.spark.tasks import frame_of
-from spark_core.sweep.references_now import UNCHECKED_TWIN, read_again, reader_of_references
+from spark_core.sweep.references_now import read_again, reader_of_references
+from spark_core.sweep.twins_now import UNCHECKED_TWIN
 from tests.support.pipeline import Marked, mark_only
 from tests.support.sandbox_runs import open_sandbox_run
 
@@ -322,22 +323,28 @@ def test_rows_that_spark_loses_between_reading_and_comparing_end_the_look(
         return frame_of(session, rows.slice(1))
 
     losses = (
-        ({"read_staged": staged_less}, "rows of diffs were read, of which Spark holds"),
         (
-            {"distinct_ranges": metaranges_less},
+            {"references_now.read_staged": staged_less},
+            "rows of diffs were read, of which Spark holds",
+        ),
+        (
+            {"committed_now.distinct_ranges": metaranges_less},
             "of 1 metaranges that commits reach anew, 0 were read",
         ),
         (
-            {"distinct_ranges": rows_of_metaranges_less},
+            {"committed_now.distinct_ranges": rows_of_metaranges_less},
             "they have 1 metarange rows, of which Spark holds 0",
         ),
-        ({"_read_saying_why": ranges_less}, "addresses, of which Spark holds"),
-        ({"frame_of": frame_less}, "Spark lost 1 of 2 objects that something refers to again"),
+        ({"committed_now._read_saying_why": ranges_less}, "addresses, of which Spark holds"),
+        (
+            {"references_now.frame_of": frame_less},
+            "Spark lost 1 of 2 objects that something refers to again",
+        ),
     )
     for meddling, message in losses:
         with monkeypatch.context() as patch:
             for name, meddled in meddling.items():
-                patch.setattr(f"spark_core.sweep.references_now.{name}", meddled)
+                patch.setattr(f"spark_core.sweep.{name}", meddled)
             with pytest.raises(IncompleteReadError, match=message):
                 ground.again()
     assert ground.named(ground.again()).keys() == {"staged", "branched"}

@@ -1,0 +1,126 @@
+"""Search for twins again, among the entries of the mark's heads and of those that came since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import reduce
+
+import pyspark.sql.functions as sf
+from pyspark.sql import DataFrame
+
+from spark_core.mark import policy_rows, twins
+from spark_core.mark.heads import Heads
+from spark_core.mark.optimized.listing import Listing, of_mark
+from spark_core.mark.sizes import (
+    HeadEntries,
+    absent,
+    address_hash,
+    are_sizes_stated,
+    named_since,
+    sizes_of_later,
+)
+from spark_core.records import tables
+from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures, TwinFigures
+from spark_core.records.reading import StoredTable
+from spark_core.run import Run
+from spark_core.spark.rows import Rows, as_frame, without
+from spark_core.sweep.committed_now import TablesRead
+
+UNCHECKED_TWIN = "may be the twin of an entry: the calls for asking the branches did not suffice"
+
+
+@dataclass(frozen=True)
+class Search:
+    """The twins (address, why; an address may come twice; None for none), and figures."""
+
+    found: DataFrame | None
+    figures: TwinFigures
+
+
+def search(
+    run: Run,
+    plan: DataFrame,
+    mark: Mapping[str, StoredTable],
+    known: TablesRead,
+    since: Heads,
+    *,
+    is_news: bool,
+    staged: DataFrame | None,
+) -> tuple[TablesRead, Search]:
+    """Search for twins as the mark does, among the entries of the mark's heads and today's.
+
+    The sizes that entries give are compared with the store, also for objects written after the
+    mark's listing.
+    """
+    columns = ["address", "size_bytes", "head_path", "checksum"]
+    heads = mark[tables.COMMITTED_ADDRESSES.name].frame(run.spark, columns)
+    if known.addresses is not None:
+        heads = heads.unionByName(known.addresses.select(*columns))
+    heads = heads.where("head_path is not null")
+    expired = ExpiredFigures.of(mark[tables.EXPIRED_ADDRESSES.name].manifest)
+    slices, committed = mark[tables.NAMESPACE_SLICES.name], mark[tables.COMMITTED_ADDRESSES.name]
+    listed = of_mark(run, slices, committed)
+    change = CommittedFigures.of(committed.manifest).change
+    least = 0 if change is None else change.head_entries
+    listing = listed.frame(["address", "size_bytes", "checksum"])
+    if known.later is not None:
+        listing = listing.unionByName(known.later)
+    unlisted = expired.missing_objects + (expired.since_inventory or 0)
+    if is_news or (known.later is None and unlisted):
+        unlisted_entries = _not_listed(run, slices, listed, heads)
+        later = as_frame(run.spark, sizes_of_later(run, unlisted_entries, listing))
+        listing = listing.unionByName(later)
+        known = replace(
+            known, later=later if known.later is None else known.later.unionByName(later)
+        )
+    # A mark of an earlier version did not compare the sizes of all entries.
+    are_sizes_said, lost = (
+        expired.other_sizes > 0 or expired.twins.are_sizes_said is not False,
+        None,
+    )
+    if known.addresses is not None:
+        are_sizes_said = are_sizes_said or are_sizes_stated(listing, known.addresses)
+    if known.later is not None:
+        are_sizes_said = are_sizes_said or are_sizes_stated(known.later, heads)
+        lost = absent(listed.compared(heads.select("address", address_hash())), listing)
+        taken = policy_rows.taken(run)
+        if taken is not None:
+            lost = without(lost, taken, "address_hash")
+    found = twins.find(
+        run,
+        plan,
+        HeadEntries(
+            lambda: run.spark,
+            heads,
+            lost,
+            are_sizes_said,
+            listing,
+            are_compared=listed.comparable is None,
+            least=least,
+        ),
+        since,
+        grace=timedelta(seconds=ListedFigures.of(slices.manifest).grace_period_seconds),
+        staged_names=staged,
+    )
+    causes = []
+    if found.live is not None:
+        at = sf.concat(sf.lit("twin of an entry at "), "head_path").alias("why")
+        causes.append(as_frame(run.spark, found.live).select("address", at))
+    if found.undecided is not None:
+        left = as_frame(run.spark, found.undecided)
+        causes.append(left.select("address", sf.lit(UNCHECKED_TWIN).alias("why")))
+    return known, Search(reduce(DataFrame.unionByName, causes) if causes else None, found.figures)
+
+
+def _not_listed(run: Run, slices: StoredTable, listed: Listing, heads: DataFrame) -> Rows:
+    """Return the entries whose objects may have been written since the listing.
+
+    An optimized run did not list the slices of older ones, which its base compared.
+    """
+    if listed.comparable is None:
+        return heads
+    options = run.options
+    since = slices.manifest.reading_began - options.longest_upload - options.max_clock_skew
+    return named_since(since, heads)
