@@ -292,18 +292,42 @@ def _without_hidden(
             run, found.without_twins(policy), target, is_small=by_policy.is_small
         )
     if named is not None:
-        eligible = left.sums.total
-        more["reference"] = ReferenceFigures(
-            mark_id=named.mark.mark_id,
-            cutoff_time=named.mark.summary.cutoff_time,
-            num_deleted_objects=named.mark.summary.num_deleted_objects,
-            parts={part.key: part.sha256 for part in named.parts},
-            eligible_objects=eligible[0],
-            eligible_bytes=eligible[1],
+        left, more["reference"] = _within_other_mark(
+            run, named, left, kept, target, is_small=is_small
         )
-        within = as_frame(run.spark, kept).transform(marks.within(named.frame))
-        left = fates.write_again(run, within, target, is_small=is_small)
     return left, of_policy, more
+
+
+def _within_other_mark(
+    run: Run,
+    named: marks.Addresses,
+    left: Decided,
+    kept: Rows,
+    target: Target,
+    *,
+    is_small: bool,
+) -> tuple[Decided, ReferenceFigures]:
+    """Leave out objects that a mark of lakeFS's own job does not name.
+
+    Args:
+        run: The run.
+        named: What that mark names.
+        left: The unreachable objects ...
+        kept: ... and their rows.
+        target: Where the others are written.
+        is_small: Whether the driver writes them.
+    """
+    objects, size_bytes = left.sums.total
+    figures = ReferenceFigures(
+        mark_id=named.mark.mark_id,
+        cutoff_time=named.mark.summary.cutoff_time,
+        num_deleted_objects=named.mark.summary.num_deleted_objects,
+        parts={part.key: part.sha256 for part in named.parts},
+        eligible_objects=objects,
+        eligible_bytes=size_bytes,
+    )
+    rows = as_frame(run.spark, kept).transform(marks.within(named.frame))
+    return fates.write_again(run, rows, target, is_small=is_small), figures
 
 
 def _twins(
