@@ -66,12 +66,13 @@ def test_few_requests_are_few_enough_whatever_a_full_run_makes():
     assert reached(found[0])
 
 
-def test_a_mark_that_starts_no_spark_is_charged_with_all_of_its_cpu():
+def test_what_a_mark_without_spark_took_is_shown_in_full_as_well():
     without = {**run(100, 20, 30, ["a"], 8.0), "cpu_seconds": {"driver Python": 4.0}}
-    above = compared(without)["CPU seconds above Spark's start"]
-    assert (above.full, above.optimized) == (16.0, 4.0)
-    large = compared(without, cpu_share=optimized.LARGE_CPU_SHARE)
-    assert large["CPU seconds above Spark's start"].most == pytest.approx(2.4)
+    found = compared(without, cpu_share=optimized.LARGE_CPU_SHARE)
+    above = found["CPU seconds above Spark's start"]
+    assert (above.full, above.optimized, above.most) == (16.0, 0.0, pytest.approx(2.4))
+    charged = found["  a mark without Spark charged with all of it"]
+    assert (charged.full, charged.optimized, charged.most) == (16.0, 4.0, None)
 
 
 def test_rows_of_staged_entries_are_left_out():
