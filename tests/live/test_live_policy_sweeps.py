@@ -26,6 +26,11 @@ rules:
     status: disabled
     expiration: {all: {days: 1}}
 """
+STAGED = b"""\
+rules:
+  - filter: {prefix: main/tmp/}
+    expiration: {uncommitted: {days: 3}}
+"""
 REMOVAL = b"""\
 rules:
   - filter: {prefix: main/logs/}
@@ -169,6 +174,33 @@ def test_what_the_server_answers_for_an_expired_entry(repository, spark):
     repository.commit("main")
     assert repository.get("main", "logs/a") == b"again"
     assert repository.get("main", "data/b") == b"dev data/b"
+
+
+def test_staged_objects_go_by_age_if_rules_take_every_name_and_no_commit_has_them(
+    repository, spark
+):
+    write(repository, "main", "data/a", days_ago=10)
+    repository.branch("dev")
+    (gone,) = write(repository, "main", "tmp/a b%2F", days_ago=9, commit=False)
+    (linked, young) = (
+        write(repository, "main", path, days_ago=days, commit=False)[0]
+        for path, days in (("tmp/linked", 9), ("tmp/young", 2))
+    )
+    write(repository, "main", "kept/a", days_ago=9, commit=False)
+    write(repository, "dev", "tmp/a", days_ago=9, commit=False)
+    repository.stage_again("main", "tmp/linked", "dev", "mine")
+    before, refs = repository.data(), [*repository.branches()]
+    done = confirm_and_collect(repository, spark, STAGED)
+    assert done.outcomes == {gone: "deleted"}
+    require_left(repository, before, [gone], refs)
+    assert {linked, young} <= repository.data()
+    where = {"query": {"path": "tmp/a b%2F"}}
+    assert repository.ask("GET", "/refs/main/objects", **where).status == 410
+    assert repository.ask("GET", "/refs/main/objects/stat", **where).status == 200
+    again = collect(repository, spark, **SWEEP)
+    assert again.outcomes == {}
+    figures = ExpiredFigures.of(again.marked.expired.manifest)
+    assert (figures.missing_objects, figures.missing_by_policy) == (0, 1)
 
 
 def test_what_is_copied_tagged_or_held_after_the_mark_stays(repository, spark):
