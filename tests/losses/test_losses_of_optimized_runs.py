@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark.optimized import saved as saved_information
+from spark_core.mark.range_entries import read_ranges
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from tests.support.hidden_entries import NOW, HidingPlace
@@ -67,6 +69,25 @@ def test_46_an_object_of_a_commit_that_left_was_in_another_that_stayed(place: Hi
     assert marked.addresses(run) == []
     assert sweep_only(run) == {}
     assert place.reads("p", "dev") == shared
+
+
+def test_46_a_range_that_stayed_had_no_sketch_and_nobody_asked_it(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(50, "p", b"kept")
+
+    def losing_one(*read: Any, sketched: list[Any] | None, **more: Any) -> Iterator[Any]:
+        made = list[Any]()
+        yield from read_ranges(*read, sketched=made, **more)
+        assert sketched is not None
+        assert made.pop()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_core.mark.committed.read_ranges", losing_one)
+        base(place)
+    place.committed(15, "new", b"newer")
+    with pytest.raises(ChainError, match="saved no sketch of 1 of its ranges"):
+        place.mark(10, **OPTIMIZED)
 
 
 def test_46_a_range_left_one_commit_and_stayed_in_another(place: HidingPlace) -> None:
