@@ -266,7 +266,11 @@ def _without_hidden(
     # If no object is left to go, none can be the twin of an entry.
     found = twins.NONE
     if parts or policy is not None:
-        both = candidates if policy is None else together([candidates, policy])
+        both = candidates
+        if policy is not None:
+            # Such an object can be linked from where it is seen at any time, however old it is.
+            linked = policy.withColumn("last_modified", sf.lit(run.now()))
+            both = together([candidates, linked])
         found = _twins(
             run,
             mark,

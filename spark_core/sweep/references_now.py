@@ -216,17 +216,16 @@ def read_again(
         written = sf.col("last_modified") if is_known else sf.lit(reading.began)
         plan = plan.select("address", "size_bytes", written.alias("last_modified")).persist()
         held.callback(plan.unpersist)
+        staged = reading.read_staged(held)
         if by_policy is not None and by_policy.any_staged:
             reading.read_names(plan, by_policy)
-        staged = reading.read_staged(held)
         # Behind the last staged part, always: what was committed in between was in no part of
         # either kind before.
         committed = reading.read_committed()
-        hashes = [one.hashes for one in staged]
-        reading.keep(reading.referenced(hashes, committed, plan, by_policy))
+        reading.keep(reading.referenced(staged, committed, plan, by_policy))
         parts.turn()
         if parts.begin(HIDDEN):
-            reading.read_hidden(plan, committed)
+            reading.read_hidden(plan, committed, by_policy)
             if run.now() - committed.began > parts.quick:
                 committed = reading.read_committed()
                 reading.keep(reading.referenced([], committed, plan, by_policy))
@@ -299,20 +298,21 @@ class _Reading:
 
     def referenced(
         self,
-        staged: Sequence[DataFrame],
+        staged: Sequence[_StagedNow],
         committed: Committed,
         plan: DataFrame,
         by_policy: ByPolicy | None,
     ) -> DataFrame:
         """Find what is staged, committed or held; of a policy's objects, what it does not name."""
+        hashes = [one.hashes for one in staged]
         if by_policy is None:
-            return _referenced(staged, committed, plan)
+            return _referenced(hashes, committed, plan)
         own = plan.join(by_policy.addresses, on="address", how="left_semi")
         others = plan.join(by_policy.addresses, on="address", how="left_anti")
         named, why = self._named(committed, own, by_policy.digest)
         left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
-        taken = None if named is None else self._taken(committed, named)
-        found = [_referenced(staged, committed, others)]
+        taken = None if named is None else self._taken(staged, committed, named)
+        found = [_referenced(hashes, committed, others)]
         if named is not None:
             left = _without(left, named.committed)
         if taken is not None:
@@ -320,11 +320,16 @@ class _Reading:
             found.append(_referenced([], committed, own.join(taken, on="address", how="left_semi")))
             left, own = _without(left, taken), _without(own, taken)
         uncommitted = replace(committed, known=replace(committed.known, addresses=None))
-        found += [_referenced(staged, uncommitted, own), left]
+        found += [_referenced(hashes, uncommitted, own), left]
         return reduce(DataFrame.unionByName, found)
 
-    def _taken(self, committed: Committed, named: NamedNow) -> DataFrame | None:
+    def _taken(
+        self, staged: Sequence[_StagedNow], committed: Committed, named: NamedNow
+    ) -> DataFrame | None:
         """Find what goes although it is staged: in no commit, and due under each of its names.
+
+        Of an object with more staged entries than names nobody knows them all: one of the readings
+        lost some (safety 30).
 
         Returns:
             Column address; None for nothing.
@@ -337,8 +342,25 @@ class _Reading:
             return None
         kept = sorted(staged_names.held_branches(committed.commits.holds))
         on_held = names.taken.where(sf.col("branch").isin(kept))
-        taken = _without(names.taken.select("address").distinct(), on_held)
-        return taken.join(named.in_no_commit, on="address", how="left_semi")
+        taken = _without(names.taken, on_held).join(
+            named.in_no_commit, on="address", how="left_semi"
+        )
+        readings = sum(1 + len(set(one.figures.server_runs)) for one in staged)
+        if not readings:
+            return taken.select("address").distinct()
+        entries = reduce(DataFrame.unionByName, (one.hashes for one in staged))
+        return (
+            taken.groupBy("address")
+            .agg(sf.count("*").alias("names"))
+            .select("address", "names", address_hash())
+            .join(
+                entries.groupBy("address_hash").agg(sf.count("*").alias("entries")),
+                on="address_hash",
+                how="left",
+            )
+            .where(sf.coalesce("entries", sf.lit(0)) <= sf.col("names") * readings)
+            .select("address")
+        )
 
     def _named(
         self, committed: Committed, own: DataFrame, digest: str | None
@@ -368,8 +390,9 @@ class _Reading:
     def read_names(self, plan: DataFrame, by_policy: ByPolicy) -> None:
         """Read the staged names, if a rule asks for them and they are due to be read.
 
-        They are read before what is committed: a commit takes an entry out of the staging area.
-        What cannot be read keeps its objects.
+        They are read behind the branches, so that a name that those show is among them. They are
+        read before what is committed, as a commit takes an entry out of the staging area. Where
+        they are not read, or cannot be, their objects are kept.
         """
         run = self.run
         policy, _ = _policy_now(run, by_policy.digest)
@@ -378,6 +401,8 @@ class _Reading:
             return
         self.parts.turn(self.budget)
         if not self.parts.begin(NAMES):
+            late = "reading them takes too long to do it at each look"
+            self.names = _StagedNamesNow(policy.digest, None, late)
             return
         own = plan.join(by_policy.addresses, on="address", how="left_semi")
         # Holds are read later, and compared then.
@@ -407,12 +432,19 @@ class _Reading:
         self.known = committed.known
         return committed
 
-    def read_hidden(self, plan: DataFrame, committed: Committed) -> None:
+    def read_hidden(
+        self, plan: DataFrame, committed: Committed, by_policy: ByPolicy | None
+    ) -> None:
         """Search for hidden entries among the objects that nothing refers to so far."""
         run, commits = self.run, committed.commits
         marked = Heads.of(self.mark[tables.RETAINED_COMMITS.name].manifest)
         heads = heads_now(run, commits, marked, read_at=committed.began)
         left = plan if self.found is None else _without(plan, self.found)
+        if by_policy is not None:
+            # Such an object can be linked from where it is seen at any time, however old it is.
+            own = left.join(by_policy.addresses, on="address", how="left_semi")
+            own = own.withColumn("last_modified", sf.lit(self.began))
+            left = _without(left, own).unionByName(own)
         is_news = self.known is not self.searched
         names = None if self.names is None else self.names.taken
         self.known, search = twins_now.search(
