@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_core import lakegc_keys
@@ -110,20 +109,17 @@ class Draft:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What one task wrote, or the driver.
+    """What one task wrote.
 
     Attributes:
         parts: The files.
         measured: What `Target.measure` counted in them.
         figures: What reading the rows counted.
-        is_of_task: Whether a task of Spark wrote them, of which an earlier try may have written,
-            too.
     """
 
     parts: tuple[Part, ...]
     measured: Mapping[str, int]
     figures: Mapping[str, int] = field(default_factory=dict)
-    is_of_task: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,7 +222,7 @@ def store_table(
         parents={parent.table: parent.sha256 for parent in draft.parents},
         parts=parts_of(receipts),
         facts=draft.figures(measured, figures).facts(),
-        beside=parts_of(_beside(draft)),
+        beside=parts_of(draft.content.beside) if isinstance(draft.content, Written) else (),
     )
     try:
         require_open(store, draft.spec, run)
@@ -235,10 +231,9 @@ def store_table(
     except (ChainError, ClosedPartitionError):
         remove_attempt(store, where, attempt)
         raise
-    # An interrupted try of a task may have left parts behind.
     own = (
         {part.key for part in parts_of(receipts)}
-        if not any(receipt.is_of_task for receipt in [*receipts, *_beside(draft)])
+        if _is_by_driver(draft)
         else _parts_in(store, where)
     )
     _remove_unnamed(
@@ -247,8 +242,14 @@ def store_table(
     return manifest
 
 
-def _beside(draft: Draft) -> Sequence[Receipt]:
-    return draft.content.beside if isinstance(draft.content, Written) else ()
+def _is_by_driver(draft: Draft) -> bool:
+    """Say whether nothing else was written for a table.
+
+    An interrupted try of a task may have left parts behind, and so may rows that were written
+    again.
+    """
+    content = draft.content
+    return isinstance(content, pa.Table) or (isinstance(content, Source) and content.is_small)
 
 
 def _write(draft: Draft, target: Target) -> Sequence[Receipt]:
@@ -344,7 +345,7 @@ def write_parts(target: Target, number: int, batches: Iterator[pa.RecordBatch]) 
         key = target.folder + lakegc_keys.part(target.name, number, len(parts), unique)
         written = target.store.write_parquet(key, rows_of_one_part(), target.schema)
         parts.append(Part(written.key, written.rows, written.size_bytes, written.sha256))
-    return Receipt(tuple(parts), measured, is_of_task=TaskContext.get() is not None)
+    return Receipt(tuple(parts), measured)
 
 
 def write_read(

@@ -198,9 +198,7 @@ def test_a_task_that_ran_twice_leaves_no_part_behind_in_a_new_run(tmp_path):
     run.begin(spec)
     target = Target(run.store, tables.folder(spec, run.key), attempt, spec.schema)
     batches = pa.Table.from_pylist(list(STAGED), schema=spec.schema).to_batches()
-    cut_off, receipt = (
-        replace(writing.write_parts(target, 0, iter(batches)), is_of_task=True) for _ in range(2)
-    )
+    cut_off, receipt = (writing.write_parts(target, 0, iter(batches)) for _ in range(2))
     run.keep(Draft(spec, Written(attempt, [receipt]), run.now(), ()))
     assert not any(run.store.exists(part.key) for part in cut_off.parts)
     assert all(run.store.exists(part.key) for part in receipt.parts)
