@@ -108,8 +108,9 @@ def test_a_hidden_entry_of_a_committed_object_keeps_it_by_the_usual_settings(tol
     assert told.repository.call("GET", "/branches/dev/diff")["results"] == []
     told.at(24)
     policy(told, rule("main/logs/", 3))
-    run, _ = marked(told)
-    sweep_only(run)
+    run, mark = marked(told)
+    assert mark.addresses(run) == []
+    assert sweep_only(run) == {}
     assert told.repository.lies_there(logs)
     assert told.repository.get("dev", "data/b") == b"logs/a"
 
