@@ -20,8 +20,9 @@ relies on, and that stayed. The promise rests on these rules:
 - **Hidden entries are read after the diffs.** An entry hides when a reset puts its branch's head
   onto the same content; it was in the diff before. So the age of a look is the age that its parts
   had when the hidden entries were last read.
-- **Names are a part, too.** What a retention policy takes although it is staged has each of its
-  names read in one part, all branches together, before what is committed.
+- **Names count only in the look that read them.** What a retention policy takes although it is
+  staged has each of its names read, all branches together, behind the other staged parts and before
+  what is committed. So they are never the oldest part.
 - **What was seen alive stays alive.** The kept set of a sweep only grows, so a renewed part can
   only add to it. An entry may move from a part that was read to one that is not read again; it is
   not forgotten.
@@ -125,5 +126,5 @@ class Parts:
             branches: The present branches. What was staged on another branch is gone with it.
         """
         self.end(HIDDEN)
-        relied_on = {*branches, SCAN, NAMES, HIDDEN}
+        relied_on = {*branches, SCAN, HIDDEN}
         self.oldest = min(began for part, (began, _) in self.read.items() if part in relied_on)

@@ -136,6 +136,9 @@ def test_a_name_that_a_later_look_of_a_sweep_saw_keeps_the_object(told, monkeypa
     assert look(run, plan, stored).frame.count() == 0
     linked(told, ("main", "tmp/x"), "main", "kept/x")
     clock.sleep(10 * 60)
+    again = run.now()
     found = look(run, plan, stored)
+    # What was not read again, and is not relied on, makes no look old.
+    assert found.figures.oldest_began >= again.isoformat()
     assert found.figures.staged[0].from_diffs == 2
     assert [row["address"] for row in found.frame.collect()] == [tmp]
