@@ -6,7 +6,15 @@ from spark_core.checks import verdict
 from spark_core.policies import staged_names
 from spark_core.records import tables
 from spark_core.sweep import references_now
-from tests.roundtrip.test_policy_sweeps import UPLOADS, kept, linked, marked, policy, staged
+from tests.roundtrip.test_policy_sweeps import (
+    UPLOADS,
+    kept,
+    linked,
+    marked,
+    names_without_dev,
+    policy,
+    staged,
+)
 from tests.support.pipeline import sweep_only
 from tests.support.told_repository import Told, rule
 
@@ -82,15 +90,7 @@ def test_an_entry_that_one_reading_of_the_sweep_saw_and_the_names_do_not_show_ke
     run, mark = marked(told)
     assert mark.addresses(run) == [tmp]
     linked(told, ("main", "tmp/x"), "dev", "other")
-    read = staged_names.diff_names
-
-    def without_dev(server, repository, make, keep, **options):
-        def made(branch, entries):
-            return make(branch, [] if branch == "dev" else entries)
-
-        return read(server, repository, made, keep, **options)
-
-    monkeypatch.setattr(staged_names, "diff_names", without_dev)
+    names_without_dev(monkeypatch)
     assert set(kept(run)) == {tmp}
     assert told.repository.get("dev", "other") == b"main tmp/x"
 
