@@ -1,0 +1,70 @@
+"""The figures of each stored table, as its manifest keeps them under `facts`.
+
+Each table has one class, which names every figure, its type and its unit. This package knows
+nothing of how a figure is found.
+"""
+
+from spark_core.records.figures.base import Figures, Groups
+from spark_core.records.figures.commits import (
+    DUMP,
+    WALK,
+    CommitsFigures,
+    ExpiredMetarangesFigures,
+    HeadsFigures,
+    HoldFigures,
+    RulesFigures,
+)
+from spark_core.records.figures.committed import ChangeFigures, CommittedFigures, ReachedFigures
+from spark_core.records.figures.deletion import (
+    DeletionFigures,
+    QuarantineFigures,
+    SecondLookFigures,
+)
+from spark_core.records.figures.expired import (
+    AmountFigures,
+    AuditFigures,
+    ExpiredFigures,
+    PolicyFigures,
+    SumFigures,
+)
+from spark_core.records.figures.listed import (
+    BaseFigures,
+    InventoryFigures,
+    ListedFigures,
+    PreflightFigures,
+)
+from spark_core.records.figures.reference_job import ReferenceFigures, VerifiedFigures
+from spark_core.records.figures.staged import StagedFigures, StagedReadFigures
+from spark_core.records.figures.twins import TwinFigures
+
+__all__ = [
+    "DUMP",
+    "WALK",
+    "AmountFigures",
+    "AuditFigures",
+    "BaseFigures",
+    "ChangeFigures",
+    "CommitsFigures",
+    "CommittedFigures",
+    "DeletionFigures",
+    "ExpiredFigures",
+    "ExpiredMetarangesFigures",
+    "Figures",
+    "Groups",
+    "HeadsFigures",
+    "HoldFigures",
+    "InventoryFigures",
+    "ListedFigures",
+    "PolicyFigures",
+    "PreflightFigures",
+    "QuarantineFigures",
+    "ReachedFigures",
+    "ReferenceFigures",
+    "RulesFigures",
+    "SecondLookFigures",
+    "StagedFigures",
+    "StagedReadFigures",
+    "SumFigures",
+    "TwinFigures",
+    "VerifiedFigures",
+]

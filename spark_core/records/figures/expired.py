@@ -1,0 +1,163 @@
+"""The figures of what may go, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_core.records.figures.base import LEFT_OUT, Figures, Groups
+from spark_core.records.figures.commits import HoldFigures
+from spark_core.records.figures.reference_job import ReferenceFigures
+from spark_core.records.figures.twins import TwinFigures
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmountFigures(Figures):
+    """Some objects.
+
+    Attributes:
+        objects: How many.
+        bytes: Their bytes.
+    """
+
+    objects: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumFigures(Figures):
+    """Sums of the objects that may go.
+
+    Attributes:
+        expired_objects: Objects that may go.
+        expired_bytes: Their bytes.
+        not_collectable: Those with a name that is never collected.
+        too_young: Those written at or after the cutoff.
+        not_of_lakefs: Strangers and inherited objects where the settings keep them.
+        by_reason: Objects by reason.
+        by_age: Objects by age group.
+        by_slice: The slices with most bytes.
+        slices_with_expired: Slices that have any.
+        largest: Bytes, address, instant of writing and reason of the largest.
+        largest_committed: Path and last commit of those that a commit is known to have had, by
+            address; None: an earlier lakegc did not note them.
+    """
+
+    expired_objects: int = 0
+    expired_bytes: int = 0
+    not_collectable: int = 0
+    too_young: int = 0
+    not_of_lakefs: int = 0
+    by_reason: Groups = ()
+    by_age: Groups = ()
+    by_slice: Groups = ()
+    slices_with_expired: int = 0
+    largest: tuple[tuple[int, str, str, str], ...] = ()
+    largest_committed: Mapping[str, tuple[str, str]] | None = field(default=None, metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFigures(Figures):
+    """What goes by the retention policy.
+
+    Attributes:
+        manifest: sha256 of the manifest of the table of what the policy names.
+        version: Number of the policy's version.
+        digest: Digest of its document.
+        rules: Numbers of the rules whose objects go.
+        objects: Objects that go ...
+        bytes: ... and their bytes.
+    """
+
+    manifest: str
+    version: int
+    digest: str
+    rules: tuple[int, ...]
+    objects: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditFigures(Figures):
+    """The optimized runs since the last full one, by what this full run finds.
+
+    Attributes:
+        runs: Their keys.
+        deleted_objects: Objects that they deleted ...
+        alive_objects: ... those of them that something refers to ...
+        alive_named: ... and some of their addresses.
+        missed_objects: Objects that may go now, and that the last of them did not name although
+            they were old enough ...
+        missed_bytes: ... and their bytes.
+    """
+
+    runs: tuple[str, ...]
+    deleted_objects: int = 0
+    alive_objects: int = 0
+    alive_named: tuple[str, ...] = ()
+    missed_objects: int = 0
+    missed_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpiredFigures(SumFigures):
+    """Figures of `expired_addresses`.
+
+    Attributes:
+        unreachable_objects: Listed objects that nothing reaches and that are old enough.
+        unreachable_bytes: Their bytes.
+        kept_by_setting: What each setting keeps.
+        fates: Objects and bytes of each fate; None: an earlier lakegc did not note them.
+        holds: Holds of the namespace.
+        held_objects: Objects that a hold keeps.
+        held_bytes: Their bytes.
+        reasons_complete: Whether the reasons tell apart what was never committed.
+        live_objects: Objects below `data/` that heads and staged entries reach.
+        missing_objects: Those of them that were not listed.
+        missing_named: Some of their addresses.
+        missing_table: Where the table of all of them lies; None for none.
+        missing_manifest: sha256 of its manifest; None for none.
+        explained_objects: Objects that the table of explanations is about; None for no such table.
+        explanations_manifest: sha256 of that table's manifest; None for none.
+        explained_by_prefix: Its objects by folder at the top, most bytes first, with a last row for
+            the others; None: for no such table, and an earlier lakegc did not add them up.
+        explained_by_branch: The same by branch.
+        other_sizes: Entries that give another size than the store.
+        twins: The search for hidden entries.
+        reference: The mark of lakeFS's own job that the run stayed within; None for none.
+        policy: What goes by the retention policy; None for nothing.
+        policy_only: Whether the run leaves everything that nothing reaches to another run.
+        missing_by_policy: Objects that heads reach and that an earlier sweep took by a policy: they
+            do not count as missing.
+        since_inventory: Objects that heads and staged entries reach, that an inventory lacks and
+            the store has: they were written since, and do not count as missing.
+        saved: Digest of what the run saved for optimized runs; None if it saved nothing.
+        audit: How the optimized runs before a full one compare with it; None if there were none.
+    """
+
+    unreachable_objects: int = 0
+    unreachable_bytes: int = 0
+    kept_by_setting: Mapping[str, AmountFigures] = field(default_factory=dict)
+    fates: Mapping[str, tuple[int, int]] | None = field(default=None, metadata=LEFT_OUT)
+    holds: tuple[HoldFigures, ...] = ()
+    held_objects: int = 0
+    held_bytes: int = 0
+    reasons_complete: bool = False
+    live_objects: int
+    missing_objects: int
+    missing_named: tuple[str, ...]
+    missing_table: str | None = field(default=None, metadata=LEFT_OUT)
+    missing_manifest: str | None = field(default=None, metadata=LEFT_OUT)
+    explained_objects: int | None = field(default=None, metadata=LEFT_OUT)
+    explanations_manifest: str | None = field(default=None, metadata=LEFT_OUT)
+    explained_by_prefix: Groups | None = field(default=None, metadata=LEFT_OUT)
+    explained_by_branch: Groups | None = field(default=None, metadata=LEFT_OUT)
+    other_sizes: int
+    twins: TwinFigures = field(default_factory=TwinFigures)
+    reference: ReferenceFigures | None = field(default=None, metadata=LEFT_OUT)
+    policy: PolicyFigures | None = field(default=None, metadata=LEFT_OUT)
+    missing_by_policy: int | None = field(default=None, metadata=LEFT_OUT)
+    since_inventory: int | None = field(default=None, metadata=LEFT_OUT)
+    policy_only: bool | None = field(default=None, metadata=LEFT_OUT)
+    saved: str | None = field(default=None, metadata=LEFT_OUT)
+    audit: AuditFigures | None = field(default=None, metadata=LEFT_OUT)

@@ -1,0 +1,164 @@
+"""The figures of a listing, and of what held before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from spark_core.records.figures.base import LEFT_OUT, Figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightFigures(Figures):
+    """What held before anything was read.
+
+    Attributes:
+        repository: The repository as the server described it.
+        instance: Which instance of it (name, creation date, namespace).
+        cutoff: Instant before which an object must have been written to be considered.
+        options: Options that decide what may go; durations in `..._seconds`.
+        min_age_seconds: Least age of what is considered.
+        unsafe_min_age: Whether it is below the server's grace period.
+        grace_period_seconds: How long the server lets an upload wait for its reference.
+        branches: Branches of the repository.
+        repositories: Repositories that the namespace was compared with.
+        overlapping_repositories: Those of them that share it.
+        table_prefix: Prefix of the server's tables.
+        blockstore_type: Kind of store, as the server names it.
+        clock_skew_seconds: How far the clocks of `server` and `store` are ahead of this machine's;
+            None where one told no time.
+        reference_mark: Id of the mark of lakeFS's own job that the run stays within; None for none.
+    """
+
+    repository: Mapping[str, Any] = field(default_factory=dict)
+    instance: str = ""
+    cutoff: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    min_age_seconds: int = 0
+    unsafe_min_age: bool = False
+    grace_period_seconds: int = 0
+    branches: int = 0
+    repositories: int
+    overlapping_repositories: tuple[str, ...]
+    table_prefix: str
+    blockstore_type: str = ""
+    clock_skew_seconds: Mapping[str, float | None]
+    reference_mark: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InventoryFigures(Figures):
+    """The inventory that a listing was read from.
+
+    Attributes:
+        manifest: Place of its manifest.
+        created_at: When S3 began to look at the bucket.
+        age_seconds: How long before the run that was.
+        files: Its data files, all of them read.
+        file_bytes: Their bytes.
+        rows: Rows read from them.
+        rows_passed_over: Those of other places, old versions and delete markers.
+    """
+
+    manifest: str
+    created_at: str
+    age_seconds: float
+    files: int
+    file_bytes: int
+    rows: int
+    rows_passed_over: int
+
+    @property
+    def old_words(self) -> str:
+        """Say that the inventory is older than the run by more than a day; else empty."""
+        days = self.age_seconds / 86_400
+        return (
+            f"the inventory is {days:.1f} days older than the run: garbage since then is not seen"
+            if days > 1
+            else ""
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseFigures(Figures):
+    """The run that an optimized one begins from, and what that spares.
+
+    Attributes:
+        run: Its key.
+        verdict: Digest of its verdict.
+        saved: Digest of what it saved.
+        listed_since: Slices named at or after this instant are listed, in unix seconds.
+        open_slices: Older slices that are listed, too, as they had objects that were too young.
+        spared_slices: Slices that are not listed.
+        objects: Objects of the namespace, as far as listings and deletions tell ...
+        bytes: ... and their bytes.
+        live_objects: Objects below `data/` that heads and staged entries reached then.
+    """
+
+    run: str
+    verdict: str
+    saved: str
+    listed_since: int
+    open_slices: tuple[str, ...]
+    spared_slices: int
+    objects: int
+    bytes: int
+    live_objects: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedFigures(PreflightFigures):
+    """Figures of `namespace_slices`.
+
+    Attributes:
+        slices: Direct children of `data/`; 0 where an inventory was read.
+        requests: Requests to the store, by kind.
+        objects: Objects listed.
+        object_bytes: Their bytes.
+        old_objects: Objects written before the cutoff.
+        old_bytes: Their bytes.
+        unsafe_name_objects: Objects whose names some client would take for another object's.
+        unsafe_name_bytes: Their bytes.
+        nested_objects: Objects of a repository that was made inside `data/`.
+        inventory: The inventory that was read instead of the store; None for none.
+        base: The run that this one begins from; None for a full run.
+        last_slice: The newest slice whose name tells a time; None for none.
+        why_full: Why a run that might be optimized is a full one; None where nobody asked for one.
+        blocked_by: Full runs whose audit nobody has confirmed; None for none.
+        open_slices: Slices with objects that are too young; None if they are too many to note.
+    """
+
+    slices: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
+    objects: int = 0
+    object_bytes: int = 0
+    old_objects: int = 0
+    old_bytes: int = 0
+    unsafe_name_objects: int = 0
+    unsafe_name_bytes: int = 0
+    nested_objects: int = 0
+    inventory: InventoryFigures | None = field(default=None, metadata=LEFT_OUT)
+    base: BaseFigures | None = field(default=None, metadata=LEFT_OUT)
+    last_slice: str | None = field(default=None, metadata=LEFT_OUT)
+    why_full: str | None = field(default=None, metadata=LEFT_OUT)
+    blocked_by: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    open_slices: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def all_objects(self) -> int:
+        """Objects of the namespace, listed by this run or by the one that it begins from."""
+        return self.objects if self.base is None else self.base.objects
+
+    @property
+    def all_bytes(self) -> int:
+        """Their bytes."""
+        return self.object_bytes if self.base is None else self.base.bytes
+
+    @property
+    def since(self) -> datetime | None:
+        """The instant of an inventory that was read; None where the store was listed."""
+        if self.inventory is None:
+            return None
+        return datetime.fromisoformat(self.inventory.created_at)
