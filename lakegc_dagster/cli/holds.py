@@ -14,7 +14,7 @@ import click
 from lakegc_dagster.cli.common import command_body, read_settings
 
 if TYPE_CHECKING:
-    from spark_core.mark.holds import Kind
+    from spark_core.holds import Kind
     from spark_core.run import Run
 
 _repository = click.argument("repository")
@@ -77,8 +77,8 @@ def hold_add(
     ((kind, value),) = given.items()
     with ExitStack() as stack:
         from lakegc_dagster import console
+        from spark_core import holds
         from spark_core.lock import lease_log
-        from spark_core.mark import holds
 
         run = open_now(config, stack, repository)
         made = holds.add(run, name, cast("Kind", kind), value, who=who(), why=why)
@@ -108,7 +108,7 @@ def hold_list(config: Path | None, repository: str) -> int:
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.mark import holds
+        from spark_core import holds
 
         found = holds.load(open_now(config, stack, repository).store).holds
         shown = console.console()
@@ -144,7 +144,7 @@ def hold_remove(config: Path | None, repository: str, name: str) -> int:
     """  # noqa: D301 - as above
     with ExitStack() as stack:
         from lakegc_dagster import console
-        from spark_core.mark import holds
+        from spark_core import holds
 
         gone = holds.remove(open_now(config, stack, repository), name)
         console.console().print(

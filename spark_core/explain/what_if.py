@@ -20,10 +20,9 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import graveler, retention
+from spark_core import graveler, holds, retention
 from spark_core.addresses import candidates as rule
 from spark_core.explain.read_before import require_full
-from spark_core.mark import holds
 from spark_core.mark.commits import read_commits, tables_prefix
 from spark_core.mark.explanations import AT_THE_TOP, NO_BRANCH, UNREADABLE
 from spark_core.mark.range_entries import read_whole, resolved

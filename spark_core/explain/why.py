@@ -11,14 +11,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, CorruptTableError, VerdictError
 from spark_core.explain.commits_having import Holder, holders
 from spark_core.explain.read_before import base_of, listed_by, runs_before
 from spark_core.explain.stored_rows import rows_of
-from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED
 from spark_core.mark.explanations import UNREADABLE, rule_in_words
 from spark_core.plain_text import span_text

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_core import retention, schemas
+from spark_core import holds, retention, schemas
 from spark_core.errors import ChainError, IncompleteReadError, PermissionDeniedError
+from spark_core.holds import Holds
 from spark_core.lakefs import (
     NoSuchCallError,
     PreparedCommits,
@@ -21,10 +22,9 @@ from spark_core.lakefs import (
     read_retained,
     walk_refs,
 )
-from spark_core.mark import heads, holds
+from spark_core.mark import heads
 from spark_core.mark.explanations import METARANGES
 from spark_core.mark.heads import Heads
-from spark_core.mark.holds import Holds
 from spark_core.mark.optimized import base
 from spark_core.model import Refs, RetentionRules
 from spark_core.records import tables

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 
-from spark_core import schemas
+from spark_core import holds, schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError
-from spark_core.mark import explanations, fates, holds, inventory, policy_rows, twins
+from spark_core.mark import explanations, fates, inventory, policy_rows, twins
 from spark_core.mark.fates import Decided, Words
 from spark_core.mark.heads import Heads
 from spark_core.mark.kept_objects import with_hashes

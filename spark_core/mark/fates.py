@@ -28,8 +28,8 @@ from spark_core.addresses import candidates as rule
 from spark_core.addresses.address_hashes import hashed
 from spark_core.addresses.candidates import Limits
 from spark_core.errors import IncompleteReadError
+from spark_core.holds import Holds
 from spark_core.mark.expired_sums import Sums
-from spark_core.mark.holds import Holds
 from spark_core.mark.optimized.listing import Comparable, Listing
 from spark_core.records import reading, writing
 from spark_core.records.manifest import Part

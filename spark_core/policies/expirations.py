@@ -25,10 +25,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_core import schemas
 from spark_core.addresses import candidates as rule
 from spark_core.errors import ChainError, CorruptTableError, IncompleteReadError
+from spark_core.holds import Holds
 from spark_core.mark import Mark
 from spark_core.mark.commits import ReadCommits, read_commits, tables_prefix
 from spark_core.mark.heads import Heads
-from spark_core.mark.holds import Holds
 from spark_core.mark.ranges import TableReader
 from spark_core.policies import history, staged_names, versions
 from spark_core.policies.document import UNCOMMITTED, Policy

@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame
 from spark_core import schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.holds import Holds
 from spark_core.lakefs import StagedEntries, diff_names, resolved
-from spark_core.mark.holds import Holds
 from spark_core.mark.kept_objects import alive_hashes
 from spark_core.mark.uncommitted import Diffs
 from spark_core.policies.document import UNCOMMITTED, Policy

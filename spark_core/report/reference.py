@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_core.addresses.candidates import CANDIDATE, Limits, standings_of
 from spark_core.addresses.collectable import NOT_NAMEABLE, collectable_batch
 from spark_core.errors import ChainError
-from spark_core.mark.holds import Holds
+from spark_core.holds import Holds
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ReferenceFigures, VerifiedFigures
 from spark_core.records.reading import StoredTable

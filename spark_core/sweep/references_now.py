@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame
 
 from spark_core import schemas
 from spark_core.errors import IncompleteReadError
+from spark_core.holds import Holds
 from spark_core.mark.commits import heads_now
 from spark_core.mark.heads import Heads
-from spark_core.mark.holds import Holds
 from spark_core.mark.second_look import HIDDEN, NAMES, QUICK, Parts
 from spark_core.mark.sizes import address_hash
 from spark_core.mark.uncommitted import Staged, read_staged

@@ -19,11 +19,10 @@ import pyspark.sql.functions as sf
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import lakegc_keys, schemas
+from spark_core import holds, lakegc_keys, schemas
 from spark_core.errors import IncompleteReadError, LakegcError
+from spark_core.holds import Holds
 from spark_core.lock.lease import Lease
-from spark_core.mark import holds
-from spark_core.mark.holds import Holds
 from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.tasks import tasks_for

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from spark_core import schemas
 from spark_core.errors import LakegcError, NotFoundError
-from spark_core.mark.holds import Holds
+from spark_core.holds import Holds
 from spark_core.storage import ObjectStore
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description

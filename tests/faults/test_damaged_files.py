@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_core import graveler, lakegc_keys, schemas
+from spark_core import graveler, holds, lakegc_keys, schemas
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import CorruptTableError
+from spark_core.holds import Hold
 from spark_core.lakefs import read_retained, read_uncommitted
 from spark_core.lock import lease_log
 from spark_core.lock.lease_log import Owner, Record
-from spark_core.mark import holds
-from spark_core.mark.holds import Hold
 from spark_core.model import RetentionRules
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal

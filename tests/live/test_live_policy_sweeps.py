@@ -6,7 +6,7 @@ Ages are told by dates: of commits, of entries, and of files, which only a local
 import pytest
 from botocore.exceptions import ClientError
 
-from spark_core.mark import holds
+from spark_core import holds
 from spark_core.policies import confirmed, removal, versions
 from spark_core.policies.document import parse
 from spark_core.records import tables

@@ -11,8 +11,8 @@ import pytest
 
 from spark_core.checks import verdict
 from spark_core.errors import LeaseHeldError, UnsafePlanError, VerdictError
+from spark_core.holds import Hold, Holds
 from spark_core.lock import lease
-from spark_core.mark.holds import Hold, Holds
 from spark_core.model import RunKey
 from spark_core.records.journal import Journal
 from spark_core.run import Run

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import gc, history, objects, refs, repositories
-from spark_core import mark, schemas
+from spark_core import holds, mark, schemas
 from spark_core.certificate.issue import certificate
 from spark_core.checks import verdict
 from spark_core.errors import AddressError, ChainError, NotFoundError, SettingsError
@@ -25,7 +25,7 @@ from spark_core.explain import (
     what_if,
 )
 from spark_core.explain.read_before import listed_by
-from spark_core.mark import explanations, holds
+from spark_core.mark import explanations
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading, tables
 from spark_core.records.figures import CommittedFigures, ListedFigures

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core import report
-from spark_core.mark import holds
+from spark_core import holds, report
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run
 from tests.support.upstream import upstream_scenario

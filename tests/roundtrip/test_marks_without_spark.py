@@ -7,7 +7,7 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
-from spark_core.mark import holds
+from spark_core import holds
 from spark_core.records import reading
 from tests.support.pipeline import mark_and_conclude, sweep_only
 from tests.support.sandbox_runs import open_sandbox_run

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from spark_core import holds
 from spark_core.errors import ChainError, IncompleteReadError
-from spark_core.mark import holds
 from spark_core.policies import document, expirations, versions
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.lifecycle import Lifecycle, LifecyclePolicy

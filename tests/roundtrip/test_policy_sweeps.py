@@ -5,12 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.checks import verdict
 from spark_core.checks.policies import check_policy
 from spark_core.errors import ChainError, TransientError, VerdictError
 from spark_core.explain.why import explain
-from spark_core.mark import holds
 from spark_core.policies import confirmed, expirations, staged_names, versions
 from spark_core.policies.document import Policy
 from spark_core.records import tables

@@ -7,9 +7,8 @@ import pytest
 
 from lakegc_dagster.sandbox import gc, objects, refs, repositories
 from lakegc_dagster.sandbox.populate import populate
-from spark_core import mark
+from spark_core import holds, mark
 from spark_core.errors import UnsafePlanError
-from spark_core.mark import holds
 from spark_core.mark.expired import NEVER_COMMITTED, ONLY_EXPIRED_COMMITS, UNREACHABLE
 from spark_core.records import reading
 from spark_core.sweep.plan import require_whole_plan

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import history
-from spark_core import lakegc_keys, report
-from spark_core.mark import holds
+from spark_core import holds, lakegc_keys, report
 from spark_core.records import reading
 from spark_core.sweep import quarantine
 from spark_core.undo.restore import restore

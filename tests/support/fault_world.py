@@ -21,11 +21,10 @@ from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox
 from lakegc_dagster.sandbox.xids import encode_xid
-from spark_core import lakegc_keys, report, sweep
+from spark_core import holds, lakegc_keys, report, sweep
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, DeletionFailedError, LakegcError, VerdictError
 from spark_core.lock import lease_log
-from spark_core.mark import holds
 from spark_core.records import journal, tables
 from spark_core.run import Run
 from tests.support.faults import (

@@ -16,10 +16,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from spark_core import mark, sweep
+from spark_core import holds, mark, sweep
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, ClosedPartitionError, UnsafePlanError, VerdictError
-from spark_core.mark import holds
 from spark_core.records.reading import StoredTable
 from spark_core.records.writing import Draft
 from spark_core.run import Run

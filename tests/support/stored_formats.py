@@ -14,9 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.lock import lease_log
-from spark_core.mark import holds
 from spark_core.mark.optimized import saved
 from spark_core.model import RunKey
 from spark_core.policies import confirmed, versions

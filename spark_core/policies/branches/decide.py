@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from spark_core.holds import Hold
 from spark_core.lakefs.branch_reads import Pull, StagedEntry
-from spark_core.mark.holds import Hold
 from spark_core.model import Branch, Commit
 from spark_core.plain_text import counted
 from spark_core.policies.branches.hooks import HookFile

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import NotFoundError, SettingsError
+from spark_core.holds import Hold
 from spark_core.lakefs.branch_writes import BranchRefusedError
-from spark_core.mark import holds
-from spark_core.mark.holds import Hold
 from spark_core.model import RunKey
 from spark_core.phases import phase
 from spark_core.policies.branches import marked

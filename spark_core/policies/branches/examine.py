@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeVar
 
+from spark_core import holds
 from spark_core.clocks import SystemClock, require_near, require_not_set_back
 from spark_core.errors import IncompleteReadError
 from spark_core.lakefs.branch_reads import ActionFile
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.mark import holds
 from spark_core.mark.heads import metaranges_written_at
 from spark_core.model import Branch, Commit
 from spark_core.policies.branches import decide, hooks, sightings

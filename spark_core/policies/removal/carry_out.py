@@ -18,8 +18,8 @@ from spark_core.errors import (
     TransientError,
     sentences,
 )
+from spark_core.holds import Holds
 from spark_core.lakefs import LoggedCommit, WriteRefusedError
-from spark_core.mark.holds import Holds
 from spark_core.model import Commit, RetentionRules
 from spark_core.policies.removal import look
 from spark_core.policies.removal.look import Found, Look, lots, read_line

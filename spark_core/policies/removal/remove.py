@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from spark_core import holds
 from spark_core.clocks import require_near
 from spark_core.errors import LakegcError, NotFoundError, SettingsError, VerdictError
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.mark import holds
 from spark_core.model import Branch, RunKey
 from spark_core.phases import phase
 from spark_core.policies import confirmed, versions

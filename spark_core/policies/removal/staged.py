@@ -12,9 +12,9 @@ from datetime import datetime
 
 from spark_core.addresses.namespace import AddressType
 from spark_core.errors import NotFoundError
+from spark_core.holds import Holds
 from spark_core.lakefs import DatedEntry
 from spark_core.lakefs.side_by_side import side_by_side
-from spark_core.mark.holds import Holds
 from spark_core.policies.removal.look import Found, held, lots
 from spark_core.policies.removal.rules import RemovalRule, is_old, old_enough
 from spark_core.run import Run

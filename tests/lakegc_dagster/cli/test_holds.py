@@ -11,8 +11,8 @@ from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from lakegc_dagster.settings import load_settings
 from lakegc_dagster.stored_runs import open_stored
+from spark_core import holds
 from spark_core.lock import lease
-from spark_core.mark import holds
 from spark_core.model import RunKey
 from tests.support.command_line import WITH_REPO, settings_in_environment
 

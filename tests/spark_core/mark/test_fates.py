@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_core import schemas
+from spark_core import holds, schemas
 from spark_core.addresses.candidates import CANDIDATE, YOUNG, standing
 from spark_core.errors import IncompleteReadError
-from spark_core.mark import fates, holds
+from spark_core.mark import fates
 from spark_core.mark.expired_sums import Sums
 from spark_core.mark.fates import Words
 from spark_core.mark.optimized.listing import Comparable, Listing

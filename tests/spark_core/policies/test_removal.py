@@ -5,9 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import NotFoundError, SettingsError, VerdictError
-from spark_core.mark import holds
 from spark_core.policies import confirmed, removal, versions
 from spark_core.policies.document import Period, Policy, Rule
 from tests.support.removals import BEGIN, DAY, World, rule

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_core.mark.holds import Hold, Holds
+from spark_core.holds import Hold, Holds
 from spark_core.policies.document import Period, Policy, Rule
 from spark_core.policies.names import NEVER, micros
 from spark_core.policies.staged_names import StagedJudge, StagedName, are_asked_for

@@ -11,10 +11,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import CorruptTableError, RefusedError
 from spark_core.lock import lease, lease_log
-from spark_core.mark import holds
 from spark_core.records.documents import seal
 from tests.support.memory_store import MemoryStore
 from tests.support.stored_formats import HOLD, KINDS, LEASE, recorded

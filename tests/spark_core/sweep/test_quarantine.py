@@ -12,10 +12,9 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import CorruptTableError, IncompleteReadError, LeaseLostError, TransientError
-from spark_core.mark import holds
-from spark_core.mark.holds import Hold
+from spark_core.holds import Hold
 from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.spark.tasks import frame_of

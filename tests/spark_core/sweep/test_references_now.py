@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakegc_dagster.sandbox import Sandbox, gc, merge, objects, refs, repositories
+from spark_core import holds
 from spark_core.errors import (
     CorruptTableError,
     IncompleteReadError,
@@ -22,7 +23,6 @@ from spark_core.errors import (
     RepositoryStateError,
     TransientError,
 )
-from spark_core.mark import holds
 from spark_core.mark.range_entries import read_ranges
 from spark_core.mark.ranges import distinct_ranges
 from spark_core.mark.uncommitted import read_staged

@@ -23,7 +23,7 @@ from spark_core.errors import (
     PermissionDeniedError,
     TransientError,
 )
-from spark_core.mark.holds import Hold
+from spark_core.holds import Hold
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
 from spark_core.spark.tasks import frame_of, tasks_for

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox, objects, refs, repositories
-from spark_core import lakegc_keys
-from spark_core.mark import holds
+from spark_core import holds, lakegc_keys
 from spark_core.model import RunKey
 from spark_core.policies import versions
 from spark_core.policies.branches import deletion, marked

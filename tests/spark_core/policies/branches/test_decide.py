@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from spark_core.holds import Hold
 from spark_core.lakefs import Pull, StagedEntry
-from spark_core.mark.holds import Hold
 from spark_core.model import Branch, Commit
 from spark_core.policies.branches import decide
 from spark_core.policies.branches.decide import Dates, Staged, Step, Terms

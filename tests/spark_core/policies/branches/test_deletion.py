@@ -7,7 +7,7 @@ import pytest
 
 from lakegc_dagster.sandbox import objects, refs
 from lakegc_dagster.sandbox.state import BranchRecord
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import (
     ChainError,
     LakegcError,
@@ -16,7 +16,6 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.lakefs import BranchReads, BranchWrites
-from spark_core.mark import holds
 from spark_core.model import RunKey
 from spark_core.policies.branches import deletion, marked
 from tests.support.killing import Killed, KillingStore

@@ -7,6 +7,7 @@ import pytest
 
 from lakegc_dagster.sandbox import refs
 from lakegc_dagster.sandbox.state import BranchRecord, PullRecord
+from spark_core import holds
 from spark_core.clocks import ClockReading
 from spark_core.errors import (
     CorruptTableError,
@@ -16,7 +17,6 @@ from spark_core.errors import (
     UnsafePlanError,
 )
 from spark_core.lakefs import LakeFSServer
-from spark_core.mark import holds
 from spark_core.policies import versions
 from spark_core.policies.branches import examine, marked
 

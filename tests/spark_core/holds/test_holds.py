@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_core import lakegc_keys
+from spark_core import holds, lakegc_keys
 from spark_core.errors import (
     AddressError,
     CorruptTableError,
@@ -22,8 +22,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.mark import holds
-from spark_core.mark.holds import Hold, Holds
+from spark_core.holds import Hold, Holds
 from spark_core.model import Branch, Commit, Refs, Tag
 from spark_core.storage import DeleteOutcome
 from tests.support.memory_store import MemoryStore
