@@ -1,1 +1,4 @@
-"""Measurements: `make bench` runs `decoder` and `mark`; `make bench-large` runs `large`."""
+"""Measurements: `make bench` runs `decoder` and `mark`; `make bench-large` runs `large`.
+
+Nothing of the product imports this package.
+"""

@@ -1,3 +1,6 @@
-"""The garbage-collection engine: reads lakeFS's tables, decides, deletes; never imports dagster."""
+"""The garbage-collection engine: reads lakeFS's tables, decides, deletes, reports.
+
+This package never hears of Dagster.
+"""
 
 __version__ = "0.1.0"

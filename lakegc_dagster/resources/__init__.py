@@ -1,4 +1,7 @@
-"""The resources of assets: Spark session, stores' credentials, and the open run of a partition."""
+"""The resources of assets: Spark session, stores' credentials, and the open run of a partition.
+
+This package knows nothing of single assets, and no command.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

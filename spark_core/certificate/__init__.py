@@ -1,1 +1,4 @@
-"""The certificate of a deletion: what is gone, by what proof, and what still holds the rest."""
+"""The certificate of a deletion: what is gone, by what proof, and what still holds the rest.
+
+This package deletes nothing, and believes no report that it cannot verify by its hashes.
+"""

@@ -1,4 +1,7 @@
-"""Call the lakeFS server through lakefs-sdk, and read the files that it writes for a collection."""
+"""Call the lakeFS server through lakefs-sdk, and read the files that it writes for a collection.
+
+This package knows nothing of runs, and decides nothing about an object.
+"""
 
 from spark_core.clocks import Clock, SystemClock
 from spark_core.lakefs.answer_types import (

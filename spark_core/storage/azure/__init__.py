@@ -1,1 +1,4 @@
-"""Azure Blob Storage and Data Lake Storage Gen2, through azure-storage-blob."""
+"""Azure Blob Storage and Data Lake Storage Gen2, through azure-storage-blob.
+
+This package knows nothing of the other stores.
+"""

@@ -1,1 +1,4 @@
-"""Google Cloud Storage, through google-cloud-storage (needs `lakegc[gcs]`)."""
+"""Google Cloud Storage, through google-cloud-storage (needs `lakegc[gcs]`).
+
+This package knows nothing of the other stores.
+"""

@@ -1,1 +1,4 @@
-"""S3 and stores that speak like it, through boto3 and obstore."""
+"""S3 and stores that speak like it, through boto3 and obstore.
+
+This package knows nothing of the other stores.
+"""
