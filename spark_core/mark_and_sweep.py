@@ -12,6 +12,7 @@ from spark_core import sweep as sweeping
 from spark_core.checks import CheckResult, verdict
 from spark_core.errors import ChainError, ClosedPartitionError, DeletionFailedError, RefusedError
 from spark_core.events import Event, OnEvent
+from spark_core.handover import reference_mark
 from spark_core.phases import NOTHING_DELETED, SWEEP_STANDS, phase
 from spark_core.policies import expirations as policies
 from spark_core.records import tables
@@ -19,7 +20,6 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.tables import TableSpec
 from spark_core.records.verdict_document import Verdict
 from spark_core.records.writing import Draft
-from spark_core.reference_job import writer
 from spark_core.run import Run
 
 
@@ -99,7 +99,7 @@ def conclude(run: Run) -> Concluded:
     """
     found, results = verdict.conclude(run)
     page = report.make(run)
-    writer.write_if_asked(run, found)
+    reference_mark.write_if_asked(run, found)
     return Concluded(found, results, page)
 
 

@@ -578,7 +578,7 @@ def _show_report(
         if others:
             shown.print(f"earlier  {'  '.join(others)}", markup=False, soft_wrap=True)
     if found.passed and run.options.write_reference_mark:
-        from spark_core.reference_job.writer import mark_id
+        from spark_core.handover.reference_mark import mark_id
 
         shown.print(
             f"mark id  {mark_id(run)}  (for the reference job)", markup=False, soft_wrap=True

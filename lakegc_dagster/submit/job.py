@@ -19,6 +19,7 @@ from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports
 from spark_core.clocks import SystemClock
 from spark_core.errors import LakegcError, RepositoryStateError, SettingsError
+from spark_core.handover.reference_mark import mark_id
 from spark_core.lakefs import LakeFSServer
 from spark_core.model import RunKey
 from spark_core.phases import (
@@ -28,7 +29,6 @@ from spark_core.phases import (
     SWEEP_STANDS,
     phase,
 )
-from spark_core.reference_job.writer import mark_id
 from spark_core.run import Environment, Run, open_run
 from spark_core.spark.private_doors import hadoop_configuration, running_java, start_java
 from spark_core.spark.session import check_java

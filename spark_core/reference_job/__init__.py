@@ -1,4 +1,4 @@
-"""Marks of lakeFS's own collection job: read to stay within one, written for that job to sweep.
+"""Marks of lakeFS's own collection job, read to stay within one of them.
 
-`marks` knows nothing of our own runs. `writer` stands above the checks, as it needs a verdict.
+This package knows nothing of our own runs.
 """

@@ -274,9 +274,10 @@ def test_the_mark_for_the_reference_job_has_nothing_that_only_a_policy_names(tol
     policy(told, rule("main/logs/", 3))
     run, mark = marked(told, write_reference_mark=True)
     assert len(mark.addresses(run)) == 2
-    from spark_core.reference_job import marks, writer
+    from spark_core.handover import reference_mark
+    from spark_core.reference_job import marks
 
-    own = writer.write(run)
+    own = reference_mark.write(run)
     found = marks.addresses(run.spark, run.store, marks.load(run.store, own), partitions=1)
     assert [row["address"] for row in found.frame.collect()] == [garbage]
 

@@ -13,8 +13,8 @@ import pytest
 from spark_core import mark, report
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, ObjectExistsError
+from spark_core.handover import reference_mark
 from spark_core.records import tables
-from spark_core.reference_job import writer
 from spark_core.report import reference as standings
 from tests.support import official_mark
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
@@ -152,7 +152,7 @@ def test_an_empty_mark_lets_nothing_go(official, spark):
         ObjectExistsError,
         match="holds another mark of the reference job, which is never overwritten",
     ):
-        writer.write_if_asked(run, found)
+        reference_mark.write_if_asked(run, found)
 
 
 def test_our_mark_is_written_as_the_job_reads_it_and_only_after_its_verdict(official, spark):
@@ -161,7 +161,7 @@ def test_our_mark_is_written_as_the_job_reads_it_and_only_after_its_verdict(offi
         official, spark, write_reference_mark=True, tags_protect=False
     )
     _, found, _ = mark_and_conclude(run)
-    assert writer.write_if_asked(run, found) == "ft6s0e1ksdufuaulm350"
+    assert reference_mark.write_if_asked(run, found) == "ft6s0e1ksdufuaulm350"
     folder = official.namespace_root / "_lakefs/retention/gc/unified/ft6s0e1ksdufuaulm350"
     theirs = official.namespace_root / f"_lakefs/retention/gc/unified/{official_mark.MARK_ID}"
     summary = json.loads((folder / "summary.json").read_text())
@@ -182,17 +182,17 @@ def test_our_mark_is_written_as_the_job_reads_it_and_only_after_its_verdict(offi
         == b""
     )
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert writer.write(run) == "ft6s0e1ksdufuaulm350"
+    assert reference_mark.write(run) == "ft6s0e1ksdufuaulm350"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
     # What broke off before its summary is made again; what another wrote there is not touched.
     (folder / "summary.json").unlink()
-    writer.write(run)
+    reference_mark.write(run)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     (folder / "summary.json").unlink()
     (folder / "deleted/part-00000-other.snappy.parquet").write_bytes(b"another's")
     with pytest.raises(ObjectExistsError, match="never overwritten"):
-        writer.write(run)
+        reference_mark.write(run)
     assert not (folder / "summary.json").exists()
 
 
@@ -204,9 +204,9 @@ def test_a_mark_whose_checks_failed_is_not_written(official, spark):
     )
     _, found, _ = mark_and_conclude(run)
     assert not found.passed
-    assert writer.write_if_asked(run, found) is None
+    assert reference_mark.write_if_asked(run, found) is None
     with pytest.raises(verdict.VerdictError, match="did not pass its checks"):
-        writer.write(run)
+        reference_mark.write(run)
     assert not (
         official.namespace_root / "_lakefs/retention/gc/unified/ft6s0e1ksdufuaulm350"
     ).exists()

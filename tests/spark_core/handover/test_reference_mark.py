@@ -10,9 +10,9 @@ import pytest
 from spark_core.addresses.namespace import Namespace
 from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError, UnsafePlanError, VerdictError
+from spark_core.handover.reference_mark import mark_id, require_taken_literally, write_if_asked
 from spark_core.lakegc_keys import UNIFIED as ROOT
 from spark_core.records.figures import StagedFigures
-from spark_core.reference_job.writer import mark_id, require_taken_literally, write_if_asked
 from tests.support.clock import FakeClock
 from tests.support.figures import manifest_of
 from tests.support.passing_mark import passing_mark
