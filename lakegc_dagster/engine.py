@@ -1,4 +1,4 @@
-"""The modules that do the work of runs and sensors, each imported when it is first used.
+"""The rooms of the engine that do the work of runs, each imported when it is first used.
 
 Dagster loads the code location in every one of its processes, and most of them never make a table.
 What Dagster shows of tables and checks needs none of these modules.
@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakegc_dagster import overview, requests
-    from lakegc_dagster.notices import messages
     from spark_core import explain, lakefs, mark, report, sweep
     from spark_core import mark_and_sweep as collect
     from spark_core.checks import verdict
@@ -23,23 +21,17 @@ __all__ = [
     "explain",
     "lakefs",
     "mark",
-    "messages",
-    "overview",
     "policies",
     "prune",
     "report",
-    "requests",
     "sweep",
     "verdict",
 ]
 
 _ROOMS = {
     "collect": "spark_core.mark_and_sweep",
-    "messages": "lakegc_dagster.notices.messages",
-    "overview": "lakegc_dagster.overview",
     "policies": "spark_core.policies.expirations",
     "prune": "spark_core.upkeep.prune_own_tables",
-    "requests": "lakegc_dagster.requests",
     "verdict": "spark_core.checks.verdict",
 }
 

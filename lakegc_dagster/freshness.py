@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import dagster as dg
 
 from lakegc_dagster.assets import ASKED_ASSETS, MARK_ASSETS, SWEEP_ASSETS, UPKEEP_ASSETS
-from lakegc_dagster.schedules import time_windows
+from lakegc_dagster.schedules import longest_pause
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.settings.sections import ScheduleSettings
 from spark_core.records.tables import DELETION_REPORT, EXPIRED_ADDRESSES
-
-# So many ticks show each pause of a schedule, such as a weekend.
-_TICKS = 60
-
-
-def longest_pause(schedule: ScheduleSettings) -> timedelta:
-    """Return the longest time between two ticks of a schedule."""
-    windows = time_windows(schedule.cron, schedule.timezone)
-    ticks = [datetime(2024, 1, 1, tzinfo=UTC)]
-    for _ in range(_TICKS):
-        window = windows.get_next_partition_window(ticks[-1], respect_bounds=False)
-        assert window is not None  # noqa: S101 - without bounds there is always another
-        ticks.append(window.end)
-    return max(later - earlier for earlier, later in pairwise(ticks[1:]))
 
 
 def freshness_policy(schedule: ScheduleSettings) -> dg.FreshnessPolicy:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakegc_dagster.configured_repositories import collected_repositories
-from lakegc_dagster.freshness import longest_pause
 from lakegc_dagster.resources import Wiring, build_resources
+from lakegc_dagster.schedules import longest_pause
 from lakegc_dagster.settings import Settings
 from spark_core.clocks import Clock, SystemClock
 from spark_core.errors import LakegcError

@@ -7,11 +7,11 @@ was done. Whatever else ends a run is about the repository, and its run tells it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import parse_partition_key
-from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import sweep
 from spark_core.checks import verdict
@@ -28,7 +28,7 @@ from spark_core.phases import NOTHING_BY_THIS_SWEEP, NOTHING_DELETED, ended, end
 from spark_core.records import tables
 from spark_core.records.writing import require_open
 from spark_core.report.past_runs import require_known
-from spark_core.run import Run, open_run, require_past
+from spark_core.run import Environment, Run, open_run, require_past
 from spark_core.sweep.plan import require_unfinished
 
 # What the checks below raise of a wrong request. A server that is silent, a damaged table and the
@@ -61,26 +61,31 @@ def require_possible(run: Run, job: JobName) -> None:
 
 
 def wrong_request(
-    wiring: Wiring, job: JobName, repository_id: str, key: RunKey
+    settings: Settings,
+    environment_of: Callable[[], Environment],
+    job: JobName,
+    repository_id: str,
+    key: RunKey,
+    *,
+    now: datetime,
 ) -> LakegcError | None:
     """Return what is wrong with a request; None if nothing is, or if its run will tell.
 
     Args:
-        wiring: The settings, and the time.
+        settings: The settings.
+        environment_of: Makes the server, the store and the clock that a run would have.
         job: What is asked.
         repository_id: Repository name.
         key: Run key.
+        now: The time.
     """
-    settings = wiring.settings
-    assert settings is not None  # noqa: S101 - whoever asks has read them
     try:
         options = settings.run_options(repository_id)
-        require_past(key, wiring.clock.now())
+        require_past(key, now)
     except LakegcError as error:
         return _ended(error, job)
     try:
-        environment = build_resources(wiring)["runs"].environment
-        run = open_run(environment, repository_id, key, options)
+        run = open_run(environment_of(), repository_id, key, options)
     except LakegcError:
         # Server, store or credentials: the run meets it again, and Dagster's history has it.
         return None

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import dagster as dg
@@ -11,8 +12,12 @@ from lakegc_dagster.configured_repositories import collected_repositories
 from lakegc_dagster.job_names import JobName
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.settings import Settings
+from lakegc_dagster.settings.sections import ScheduleSettings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
+
+# So many ticks show each pause of a schedule, such as a weekend.
+_TICKS = 60
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,17 @@ def time_windows(cron: str, timezone: str) -> dg.TimeWindowPartitionsDefinition:
         cron_schedule=cron,
         timezone=timezone,
     )
+
+
+def longest_pause(schedule: ScheduleSettings) -> timedelta:
+    """Return the longest time between two ticks of a schedule."""
+    windows = time_windows(schedule.cron, schedule.timezone)
+    ticks = [datetime(2024, 1, 1, tzinfo=UTC)]
+    for _ in range(_TICKS):
+        window = windows.get_next_partition_window(ticks[-1], respect_bounds=False)
+        assert window is not None  # noqa: S101 - without bounds there is always another
+        ticks.append(window.end)
+    return max(later - earlier for earlier, later in pairwise(ticks[1:]))
 
 
 def build_schedules(settings: Settings | None) -> Sequence[dg.ScheduleDefinition]:

@@ -11,12 +11,11 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakegc_dagster import engine
 from lakegc_dagster.failures import raising_failures
 from lakegc_dagster.job_names import REQUESTED_RUNS
 from lakegc_dagster.jobs import mark, mark_and_sweep, sweep
 from lakegc_dagster.partitions import add_partitions, partition_key
-from lakegc_dagster.resources import Wiring
+from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.run_keys import new_run_key
 from lakegc_dagster.schedules import NightlyRun
@@ -139,7 +138,8 @@ def checked(settings: Settings, config: RequestConfig) -> NightlyRun:
     repository_id = _named(settings, config.repository.strip())
     is_now = config.run.strip().lower() == NOW and config.job is not Work.sweep
     key = new_run_key(settings.dagster_home) if is_now else RunKey.parse(config.run.strip())
-    wrong = engine.requests.wrong_request(Wiring(settings), config.job.value, repository_id, key)
+    runs = build_resources(Wiring(settings))["runs"]
+    wrong = runs.wrong_request(config.job.value, repository_id, key)
     if wrong is not None:
         raise wrong
     return NightlyRun(repository_id, key)

@@ -5,7 +5,6 @@ from typing import Any
 
 import dagster as dg
 
-from lakegc_dagster import engine
 from lakegc_dagster.assets.mark import verdict
 from lakegc_dagster.assets.upkeep import house_keeping
 from lakegc_dagster.failures import raising_failures
@@ -44,8 +43,10 @@ def build_repositories(
         It is read from the stores, so runs of every machine are in it. The plots have the figures
         of each repository by itself.
         """
+        from lakegc_dagster.overview import overview
+
         with raising_failures(lambda _error: None), phase(NOTHING_DELETED):
-            found = [past.status for past in engine.overview.overview(settings, newest=_NEWEST)]
+            found = [past.status for past in overview(settings, newest=_NEWEST)]
         return dg.MaterializeResult(metadata=of_repositories(found))
 
     job = dg.define_asset_job(

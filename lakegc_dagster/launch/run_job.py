@@ -16,7 +16,6 @@ from lakegc_dagster.job_names import JobName
 from lakegc_dagster.launch.home import CODE_LOCATION, MODULE, open_instance
 from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.private_doors import as_runs_of
-from lakegc_dagster.requests import wrong_request
 from lakegc_dagster.resources import Observer, Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.settings import Settings
@@ -156,7 +155,7 @@ def launch(
     wiring = Wiring(
         settings, clock=clock or SystemClock(), observer=recorder, retry_after=retry_after
     )
-    wrong = wrong_request(wiring, job, repository_id, key)
+    wrong = build_resources(wiring)["runs"].wrong_request(job, repository_id, key)
     if wrong is not None:
         return LaunchResult(False, "", wrong, str(wrong), {}, ())
     definition = build_defs(settings).resolve_job_def(job)

@@ -1,7 +1,8 @@
 """The sensors that tell people: of runs that failed or were refused, of what is late or waits.
 
 They are there, and on, where `[notify]` names somebody to tell. Runs of the command line tell by
-themselves.
+themselves. Dagster loads this file in all of its processes, so what sends is imported when there is
+something to send.
 """
 
 import json
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from lakegc_dagster import engine
 from lakegc_dagster.jobs import JOBS
 from lakegc_dagster.partitions import parse_partition_key
 from lakegc_dagster.settings import Settings
@@ -45,9 +45,11 @@ def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
         description="Tells those whom [notify] names of each run that failed or was refused.",
     )
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
+        from lakegc_dagster.notices.messages import tell
+
         message = message_of(context)
         if message is not None:
-            went = engine.messages.tell(settings, message)
+            went = tell(settings, message)
             context.log.info("%s: told %s", message.title, ", ".join(went) or "nobody")
 
     return tell_of_failed_and_refused_runs
@@ -55,6 +57,8 @@ def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
 
 def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
     """Make the message about a failed run; None if it is not lakegc's, or was told already."""
+    from lakegc_dagster.notices import messages
+
     run = context.dagster_run
     partition = run.tags.get("dagster/partition", "")
     ours = run.job_name in _JOBS or "lakegc/repository" in run.tags
@@ -69,15 +73,15 @@ def message_of(context: dg.RunFailureSensorContext) -> "Message | None":
         repository_id, _, key = partition.partition("|")
     failing = _failed_checks(context)
     if failing:
-        return engine.messages.of_checks(repository_id, key, failing)
+        return messages.of_checks(repository_id, key, failing)
     for event in context.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         if failure is not None and failure.description:
             kind = failure.metadata.get("error")
             text = failure.description.partition(": ")[2]
-            return engine.messages.of_error(repository_id, key, _error(kind, text))
+            return messages.of_error(repository_id, key, _error(kind, text))
     words = context.failure_event.message or "the run failed, and Dagster does not say why"
-    return engine.messages.of_error(repository_id, key, LakegcError(words))
+    return messages.of_error(repository_id, key, LakegcError(words))
 
 
 def _failed_checks(context: dg.RunFailureSensorContext) -> Mapping[str, str]:
@@ -117,13 +121,16 @@ def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
     def tell_of_overdue_and_waiting_repositories(
         context: dg.SensorEvaluationContext,
     ) -> dg.SkipReason:
-        statuses = [past.status for past in engine.overview.overview(settings, newest=_NEWEST)]
+        from lakegc_dagster.notices.messages import tell
+        from lakegc_dagster.overview import overview
+
+        statuses = [past.status for past in overview(settings, newest=_NEWEST)]
         sent_before = frozenset(json.loads(context.cursor or "[]"))
         due = due_messages(statuses, datetime.now(UTC))
         # Where sending fails, those who were told are told again: twice is better than never.
         for name, message in due.items():
             if name not in sent_before:
-                engine.messages.tell(settings, message)
+                tell(settings, message)
         context.update_cursor(json.dumps(sorted(due)))
         return dg.SkipReason(f"{len(set(due) - sent_before)} messages were sent")
 
@@ -137,9 +144,11 @@ def due_messages(statuses: Iterable["RepositoryStatus"], now: datetime) -> dict[
         statuses: How each repository stands.
         now: The time.
     """
+    from lakegc_dagster.notices.messages import of_status
+
     found = {}
     for status in statuses:
-        for message in engine.messages.of_status(status):
+        for message in of_status(status):
             once = message.run or f"{now:%Y-%m-%d}"
             found[f"{message.event}|{status.repository}|{once}"] = message
     return found

@@ -241,9 +241,26 @@ class Runs(dg.ConfigurableResource[Any]):
         instance = None if self._dagster is None else self._dagster.instance
         if asked is None or instance is None or not started_by_a_person(asked.tags):
             return
+        from lakegc_dagster.requests import was_wrong
+
         settings, now = self.wiring.settings, self.wiring.clock.now()
-        if engine.requests.was_wrong(error, settings, partition_key, run, job=job, now=now):
+        if was_wrong(error, settings, partition_key, run, job=job, now=now):
             instance.report_run_canceling(asked, message=str(error))
+
+    def wrong_request(self, job: JobName, repository_id: str, key: RunKey) -> LakegcError | None:
+        """Return what is wrong with a request before Dagster gets a run of it; None for nothing.
+
+        Args:
+            job: What is asked.
+            repository_id: Repository name.
+            key: Run key.
+        """
+        from lakegc_dagster.requests import wrong_request
+
+        settings = self.wiring.settings
+        assert settings is not None  # noqa: S101 - whoever asks has read them
+        now = self.wiring.clock.now()
+        return wrong_request(settings, lambda: self.environment, job, repository_id, key, now=now)
 
     def longest_kept(self, at_least: int) -> int:
         """Return the largest number of runs that any repository of the settings keeps."""

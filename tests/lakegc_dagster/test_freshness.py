@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from lakegc_dagster.definitions import build_defs
-from lakegc_dagster.freshness import longest_pause
+from lakegc_dagster.schedules import longest_pause
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.settings.sections import ScheduleSettings
 

@@ -152,7 +152,8 @@ def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
 
 @pytest.mark.usefixtures("swept_meanwhile")
 def test_the_request_to_sweep_a_swept_run_does_not_say_that_nothing_was_deleted(bare):
-    wrong = requests.wrong_request(Wiring(bare.settings), "sweep", "bare", new_key())
+    runs = build_resources(Wiring(bare.settings))["runs"]
+    wrong = runs.wrong_request("sweep", "bare", new_key())
     assert isinstance(wrong, ClosedPartitionError)
     assert str(wrong) == f"swept. {NOTHING_BY_THIS_SWEEP}"
 
