@@ -65,16 +65,16 @@ def certificate(
     """  # noqa: D301 - the backslash is click's mark for "leave these lines as they are"
     from lakegc_dagster import console
     from lakegc_dagster.stored_runs import open_known
-    from spark_core.certificate import document, issue
+    from spark_core.certificate import issue, seal_and_signature
 
     if prefix == "":
         raise click.UsageError("--path needs a prefix; without --path the whole run is certified.")
     shown = console.console()
     # A wrong key is told before anything is read.
-    signing = None if key is None else document.private_key(key)
+    signing = None if key is None else seal_and_signature.private_key(key)
     with ExitStack() as stack:
         opened = open_known(read_settings(config, stack), repository, run)
-        made = document.sealed(issue.certificate(opened, prefix), signing)
+        made = seal_and_signature.sealed(issue.certificate(opened, prefix), signing)
     target = out or Path(f"lakegc-certificate-{repository}-{run}.json")
     target.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     _show(shown, made)
@@ -112,16 +112,16 @@ def verify(config: Path | None, file: Path, public_key: Path | None, *, store: b
       lakegc verify certificate.json --store
     """  # noqa: D301 - as above
     from lakegc_dagster import console
-    from spark_core.certificate import document
+    from spark_core.certificate import seal_and_signature
 
     shown = console.console()
     trusted = (
         None
         if public_key is None
-        else document.public_key(public_key.read_bytes(), str(public_key))
+        else seal_and_signature.public_key(public_key.read_bytes(), str(public_key))
     )
-    read = document.read(file.read_bytes(), str(file))
-    wrong = document.faults(read, trusted)
+    read = seal_and_signature.read(file.read_bytes(), str(file))
+    wrong = seal_and_signature.faults(read, trusted)
     if not wrong:
         _show(shown, read)
         who = (

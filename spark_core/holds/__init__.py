@@ -4,6 +4,6 @@ This package knows nothing of what a mark or a sweep does.
 """
 
 from spark_core.holds.change import add, remove
-from spark_core.holds.kept_by_name import NONE, OF_COMMITS, Hold, Holds, Kind, load
+from spark_core.holds.hold import NONE, OF_COMMITS, Hold, Holds, Kind, load
 
 __all__ = ["NONE", "OF_COMMITS", "Hold", "Holds", "Kind", "add", "load", "remove"]

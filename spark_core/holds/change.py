@@ -15,7 +15,7 @@ from spark_core.errors import (
     SettingsError,
     TransientError,
 )
-from spark_core.holds.kept_by_name import NAME, OF_COMMITS, Hold, Kind, load
+from spark_core.holds.hold import NAME, OF_COMMITS, Hold, Kind, load
 from spark_core.records import tables
 from spark_core.run import Run
 

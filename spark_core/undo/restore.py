@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyspark.sql.functions as sf
 from pyspark.sql import DataFrame
 
-from spark_core import lakegc_keys
+from spark_core import lakegc_keys, recorded_work
 from spark_core.errors import (
     ChainError,
     CorruptTableError,
@@ -31,6 +31,7 @@ from spark_core.errors import (
 )
 from spark_core.lock import lease
 from spark_core.phases import phase, restoring
+from spark_core.recorded_work import Gate, Orders, Rows, Tally
 from spark_core.records import reading, tables
 from spark_core.records.figures import DeletionFigures
 from spark_core.records.journal import Journal, JournalPart
@@ -51,8 +52,6 @@ from spark_core.storage import ObjectStore
 from spark_core.storage.undelete import BringBack, Lost, UndeleteOutcome, brought_back
 from spark_core.sweep import quarantine
 from spark_core.sweep.deadline import DeadlinePassedError
-from spark_core.undo import recorded
-from spark_core.undo.recorded import Gate, Orders, Rows, Tally
 
 BACK = ("restored", "already_there")
 
@@ -159,7 +158,7 @@ def _bring_back_all(
     rows, parts, idle = every, list[Part](), 0
     try:
         while count > 0:
-            tally = recorded.work_on(run, rows, count, orders, held=held)
+            tally = recorded_work.work_on(run, rows, count, orders, held=held)
             done.add(tally)
             parts += tally.parts
             done.record = folder if parts else None
@@ -175,7 +174,7 @@ def _bring_back_all(
                 )
             if idle == _IDLE_ROUNDS:
                 raise _without_time(run, count)
-            rows = recorded.without(run, every, parts, RESTORATIONS, ["address"])
+            rows = recorded_work.without(run, every, parts, RESTORATIONS, ["address"])
     finally:
         if not isinstance(every, pa.Table):
             every.unpersist()

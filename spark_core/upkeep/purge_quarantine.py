@@ -19,16 +19,15 @@ import pyspark.sql.functions as sf
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_core import holds, lakegc_keys, schemas
+from spark_core import holds, lakegc_keys, recorded_work, schemas
 from spark_core.errors import IncompleteReadError, LakegcError
 from spark_core.holds import Holds
 from spark_core.lock.lease import Lease
+from spark_core.recorded_work import Gate, Orders, Rows, Tally
 from spark_core.records.manifest import Part
 from spark_core.run import Run
 from spark_core.spark.tasks import tasks_for
 from spark_core.storage import ObjectStore
-from spark_core.undo import recorded
-from spark_core.undo.recorded import Gate, Orders, Rows, Tally
 from spark_core.upkeep.purge_quarantine_batches import Purging, rows_of
 from spark_core.upkeep.quarantine_days_over import list_due
 from spark_core.upkeep.quarantine_still_needed import Needed, needed_finder
@@ -153,7 +152,7 @@ class _Purge:
                 return
 
     def _left(self) -> Rows:
-        return recorded.without(
+        return recorded_work.without(
             self.run, self.rows, self._parts, schemas.PURGED, ["run", "address"]
         )
 
@@ -185,11 +184,11 @@ class _Purge:
         return tally
 
     def _recorded(
-        self, some: Rows, count: int, work: recorded.Work, until: datetime | None
+        self, some: Rows, count: int, work: recorded_work.Work, until: datetime | None
     ) -> Tally:
         held = None if until is None else self.held
         orders = Orders(self.run.store, work, schemas.PURGED, self.where)
-        tally = recorded.work_on(self.run, some, count, orders, held=held, until=until)
+        tally = recorded_work.work_on(self.run, some, count, orders, held=held, until=until)
         self._parts += tally.parts
         if tally.parts or tally.lost:
             self.done.record = self.where

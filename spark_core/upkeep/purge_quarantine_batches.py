@@ -18,12 +18,12 @@ from pyspark import TaskContext
 from spark_core import schemas
 from spark_core.errors import LakegcError, NotFoundError
 from spark_core.holds import Holds
+from spark_core.recorded_work import Gate
 from spark_core.storage import ObjectStore
 from spark_core.storage.copies import described_same, same_content
 from spark_core.storage.objects import Description
 from spark_core.sweep.deadline import DeadlinePassedError
 from spark_core.sweep.pacing import Pacer
-from spark_core.undo.recorded import Gate
 
 # A task remembers at most this many objects whose bytes alone tell whether they are back in place.
 _UNSURE = 10_000

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 from spark_core import lakegc_keys
 from spark_core.addresses.collectable import is_collectable
 from spark_core.model import RunKey
+from spark_core.recorded_work import Rows
 from spark_core.records import reading, tables, writing
 from spark_core.records.writing import Target
 from spark_core.run import Run
 from spark_core.spark.tasks import dealt, interleaved, run_tasks
 from spark_core.storage import ObjectStore
 from spark_core.sweep.quarantine import ends_at, runs
-from spark_core.undo.recorded import Rows
 
 # The objects whose quarantine days are over: the run that moved them, address, key, size.
 OVER = pa.schema(

@@ -20,6 +20,7 @@ from spark_core.checks import verdict
 from spark_core.errors import IncompleteReadError
 from spark_core.mark import policy_rows
 from spark_core.mark.optimized.base import require_full
+from spark_core.recorded_work import Rows
 from spark_core.records import tables
 from spark_core.records.figures import ListedFigures
 from spark_core.records.reading import StoredTable
@@ -28,7 +29,6 @@ from spark_core.spark.rows import as_frame
 from spark_core.spark.session import surfacing_errors
 from spark_core.spark.tasks import frame_of
 from spark_core.sweep import references_now
-from spark_core.undo.recorded import Rows
 
 _NAMES = pa.schema(
     [pa.field("address", pa.string(), nullable=False), pa.field("size_bytes", pa.int64())]

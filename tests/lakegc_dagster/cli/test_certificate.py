@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, objects, refs
 from lakegc_dagster.sandbox.history import documents_history
-from spark_core.certificate import document, under_prefix
+from spark_core.certificate import seal_and_signature, under_prefix
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.storage.local import LocalStore
 from tests.lakegc_dagster.conftest import instance_in_memory
@@ -223,7 +223,7 @@ def test_a_signature_proves_who_and_what(place, keys):
 def _resealed(made, **changed):
     """A certificate that a forger edited and sealed again, without the key."""
     content = {name: value for name, value in made.items() if name not in {"sha256", "signature"}}
-    forged = document.sealed({**content, **changed})
+    forged = seal_and_signature.sealed({**content, **changed})
     return {**forged, **({"signature": made["signature"]} if "signature" in made else {})}
 
 
@@ -265,7 +265,7 @@ def test_what_is_no_certificate_or_no_key_is_named(place, tmp_path, keys):
     answer = place.verify({"kind": "letter"})
     assert answer.exit_code == 1
     assert "is not a certificate of lakegc" in answer.stderr
-    later = place.verify({"kind": document.KIND, "format": 9})
+    later = place.verify({"kind": seal_and_signature.KIND, "format": 9})
     assert "in format 9, this lakegc reads 1" in later.stderr
     no_key = tmp_path / "key.pem"
     no_key.write_text("secret words")

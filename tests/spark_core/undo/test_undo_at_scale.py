@@ -16,7 +16,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from spark_core import lakegc_keys, schemas
+from spark_core import lakegc_keys, recorded_work, schemas
 from spark_core.errors import (
     IncompleteReadError,
     LeaseLostError,
@@ -24,13 +24,13 @@ from spark_core.errors import (
     TransientError,
 )
 from spark_core.holds import Hold
+from spark_core.recorded_work import Tally
 from spark_core.records import reading, tables
 from spark_core.records.journal import Journal
 from spark_core.spark.tasks import frame_of, tasks_for
 from spark_core.sweep import quarantine
 from spark_core.sweep.leftovers import recheck_leftovers
-from spark_core.undo import recorded, restore
-from spark_core.undo.recorded import Tally
+from spark_core.undo import restore
 from spark_core.upkeep import purge_quarantine, quarantine_still_needed
 from spark_core.upkeep.purge_quarantine import Purged
 from spark_core.upkeep.quarantine_still_needed import Needed
@@ -218,7 +218,7 @@ def test_objects_that_spark_loses_on_the_way_back_end_the_restore(written, run, 
 
 
 def test_a_restore_goes_on_in_another_round_when_the_lease_would_run_out(written, run, monkeypatch):
-    content, rounds, work_on = swept(written, 20), [], recorded.work_on
+    content, rounds, work_on = swept(written, 20), [], recorded_work.work_on
 
     def cut_off(run, rows, count, orders, **options):
         rounds.append(count)
@@ -226,7 +226,7 @@ def test_a_restore_goes_on_in_another_round_when_the_lease_would_run_out(written
         told.cut = True
         return told
 
-    monkeypatch.setattr(recorded, "work_on", cut_off)
+    monkeypatch.setattr(recorded_work, "work_on", cut_off)
     done = restore.restore(run)
     assert (rounds, done.objects) == ([20, 12, 4], Counter(restored=20))
     assert set(told_of(run.store, done.record)) == set(content)
@@ -243,7 +243,7 @@ def test_tasks_send_nothing_when_the_lease_may_run_out(written, run):
 
 def test_a_restore_for_which_there_is_never_time_says_so(written, run, monkeypatch):
     swept(written, 4)
-    monkeypatch.setattr(recorded, "work_on", lambda *_, **__: Tally(cut=True))
+    monkeypatch.setattr(recorded_work, "work_on", lambda *_, **__: Tally(cut=True))
     with pytest.raises(
         TransientError, match="3 rounds passed without a single object brought back"
     ):
@@ -252,7 +252,7 @@ def test_a_restore_for_which_there_is_never_time_says_so(written, run, monkeypat
 
 def test_a_lease_that_is_lost_between_rounds_ends_the_restore(written, run, monkeypatch):
     swept(written, 20)
-    work_on, rounds = recorded.work_on, []
+    work_on, rounds = recorded_work.work_on, []
 
     def lost(run, rows, count, orders, *, held):
         rounds.append(count)
@@ -262,7 +262,7 @@ def test_a_lease_that_is_lost_between_rounds_ends_the_restore(written, run, monk
         told.cut = True
         return told
 
-    monkeypatch.setattr(recorded, "work_on", lost)
+    monkeypatch.setattr(recorded_work, "work_on", lost)
     with pytest.raises(LeaseLostError):
         restore.restore(run)
     assert len(keys(run.store, "data/")) == 8
@@ -340,7 +340,7 @@ def test_a_look_that_is_over_lets_no_task_send_anything(written, run):
 
 def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, monkeypatch):
     swept(written, 20)
-    looks, rounds, work_on = [], [], recorded.work_on
+    looks, rounds, work_on = [], [], recorded_work.work_on
 
     def cut_off(run, rows, count, orders, **options):
         rounds.append(count)
@@ -357,7 +357,7 @@ def test_what_tasks_had_no_time_for_is_purged_under_another_look(written, run, m
 
         return find
 
-    monkeypatch.setattr(recorded, "work_on", cut_off)
+    monkeypatch.setattr(recorded_work, "work_on", cut_off)
     monkeypatch.setattr(purge_quarantine, "needed_finder", finder)
     run.environment.clock.instant = NOW + timedelta(days=31)
     done = Purged()
@@ -393,7 +393,7 @@ def test_what_spark_loses_in_a_purge_may_be_gone_and_nobody_says_that_it_is_left
     written, run, monkeypatch
 ):
     swept(written, 20)
-    monkeypatch.setattr(recorded, "_map_task", _dies)
+    monkeypatch.setattr(recorded_work, "_map_task", _dies)
     done = Purged()
     run.environment.clock.instant = NOW + timedelta(days=31)
     monkeypatch.setattr(

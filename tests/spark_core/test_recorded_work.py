@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_core.undo import recorded
-from spark_core.undo.recorded import Orders, Tally
+from spark_core import recorded_work
+from spark_core.recorded_work import Orders, Tally
 from tests.support.written_run import NOW, written_run
 
 
@@ -46,14 +46,14 @@ def test_the_lease_is_told_of_tasks_that_may_be_at_work_until_their_time_is_over
     held = SimpleNamespace(
         beat=lambda: None, expires_at=NOW + run.options.lease_ttl, sent_until=None
     )
-    until, during = held.expires_at - recorded._LEASE_MARGIN, []
+    until, during = held.expires_at - recorded_work._LEASE_MARGIN, []
 
     def work(*_):
         during.append(held.sent_until)
         return tally
 
-    monkeypatch.setattr(recorded, "_by_tasks", work)
+    monkeypatch.setattr(recorded_work, "_by_tasks", work)
     orders = Orders(run.store, work=None, schema=None, record=None)
-    assert recorded.work_on(told, "a frame", 20, orders, held=held) is tally
+    assert recorded_work.work_on(told, "a frame", 20, orders, held=held) is tally
     assert during == [until], "whatever ends this process meanwhile"
     assert held.sent_until == (until if goes_on else None)
