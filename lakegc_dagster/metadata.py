@@ -10,7 +10,7 @@ import dagster as dg
 import pyarrow as pa
 
 from lakegc_dagster.columns import COLUMNS
-from lakegc_dagster.places import local_path
+from lakegc_dagster.local_path import local_path
 from spark_core.lakegc_keys import ROOT
 from spark_core.records.manifest import Manifest
 from spark_core.records.tables import TableSpec

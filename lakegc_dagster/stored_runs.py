@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lakegc_dagster.places import local_path
+from lakegc_dagster.local_path import local_path
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.settings import Settings
 from spark_core import lakegc_keys, report

@@ -17,7 +17,6 @@ from pydantic import PrivateAttr
 from pyspark.sql import SparkSession
 
 from lakegc_dagster import engine
-from lakegc_dagster.environment import environment_of
 from lakegc_dagster.failures import RETRY_AFTER, Retries, raising_failures
 from lakegc_dagster.java_process import start_logged
 from lakegc_dagster.job_names import JobName
@@ -26,6 +25,7 @@ from lakegc_dagster.private_doors import started_by_a_person
 from lakegc_dagster.resources.azure import NoAzure, with_azure
 from lakegc_dagster.resources.s3 import NoS3, with_s3
 from lakegc_dagster.run_config import HOUSE_KEEPING, LeaseConfig, MarkConfig
+from lakegc_dagster.run_environment import environment_of
 from lakegc_dagster.settings import Settings, no_settings
 from lakegc_dagster.spark_output import OUTPUT
 from spark_core.checks import CheckResult
@@ -241,7 +241,7 @@ class Runs(dg.ConfigurableResource[Any]):
         instance = None if self._dagster is None else self._dagster.instance
         if asked is None or instance is None or not started_by_a_person(asked.tags):
             return
-        from lakegc_dagster.requests import was_wrong
+        from lakegc_dagster.request_checks import was_wrong
 
         settings, now = self.wiring.settings, self.wiring.clock.now()
         if was_wrong(error, settings, partition_key, run, job=job, now=now):
@@ -255,7 +255,7 @@ class Runs(dg.ConfigurableResource[Any]):
             repository_id: Repository name.
             key: Run key.
         """
-        from lakegc_dagster.requests import wrong_request
+        from lakegc_dagster.request_checks import wrong_request
 
         settings = self.wiring.settings
         assert settings is not None  # noqa: S101 - whoever asks has read them

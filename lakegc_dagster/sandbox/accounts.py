@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakegc_dagster.sandbox.core import COMMITTER
-from lakegc_dagster.sandbox.policies import (
+from lakegc_dagster.sandbox.permissions import (
     LIST_REPOSITORIES,
     NEEDS,
     NEEDS_OF_EACH_PATH,

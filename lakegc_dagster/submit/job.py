@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from lakegc_dagster import console
-from lakegc_dagster.environment import environment_of
+from lakegc_dagster.run_environment import environment_of
 from lakegc_dagster.submit.keys import OWN, Job, read_job
 from spark_core import lakegc_keys, mark_and_sweep
 from spark_core import report as reports

@@ -14,13 +14,7 @@ from spark_core.checks.alive import (
     zero_ranges_are_proved,
 )
 from spark_core.checks.audit import optimized_runs_were_right
-from spark_core.checks.history import nothing_changed_suddenly
-from spark_core.checks.namespace_and_clocks import (
-    clocks_agree,
-    listing_lies_in_one_repository,
-    namespace_is_its_own,
-)
-from spark_core.checks.plan import (
+from spark_core.checks.expired import (
     expired_share_is_plausible,
     hidden_entries_were_asked,
     live_objects_are_listed,
@@ -28,6 +22,12 @@ from spark_core.checks.plan import (
     only_data_expires,
     only_old_objects_expire,
     tables_were_made_in_order,
+)
+from spark_core.checks.history import nothing_changed_suddenly
+from spark_core.checks.namespace_and_clocks import (
+    clocks_agree,
+    listing_lies_in_one_repository,
+    namespace_is_its_own,
 )
 from spark_core.checks.result import NOTHING_LIFTS_IT, Check, CheckResult, Manifests
 from spark_core.records.verdict_document import ADVISORY

@@ -11,10 +11,10 @@ from spark_core.graveler.commits import CommitRecord
 from spark_core.graveler.entries import Entry, Timestamp, decode_entry, encode_entry, entry_identity
 from spark_core.graveler.identity import commit_id, table_id
 from spark_core.graveler.metaranges import read_metarange
+from spark_core.graveler.range_writer import write_metarange, write_range, write_tables
 from spark_core.graveler.ranges import read_dated_range, read_range
 from spark_core.graveler.records import SSTable, read_records
 from spark_core.graveler.refs import RefsTables, read_commit_records, read_refs, write_refs_dump
-from spark_core.graveler.tables import write_metarange, write_range, write_tables
 from spark_core.graveler.warm import warm_up
 from spark_core.graveler.writer import TableFile
 

@@ -23,9 +23,9 @@ from spark_core.graveler.commits import (
 )
 from spark_core.graveler.entries import encode_value
 from spark_core.graveler.metaranges import read_ranges_of
+from spark_core.graveler.range_writer import MAX_RANGE_SIZE_BYTES, RANGE_RAGGEDNESS, write_records
 from spark_core.graveler.records import RANGES, scan, sstable_of
 from spark_core.graveler.table_format import COMMIT_VERSIONS, LAKEFS_CHECKED
-from spark_core.graveler.tables import MAX_RANGE_SIZE_BYTES, RANGE_RAGGEDNESS, write_records
 from spark_core.graveler.wire import Source, read_text
 from spark_core.graveler.writer import TableFile
 from spark_core.model import Branch, Refs, Tag

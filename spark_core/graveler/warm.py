@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 from spark_core.graveler.entries import Entry
 from spark_core.graveler.metaranges import read_metarange
+from spark_core.graveler.range_writer import write_metarange, write_tables
 from spark_core.graveler.ranges import read_range
-from spark_core.graveler.tables import write_metarange, write_tables
 
 
 def warm_up() -> None:

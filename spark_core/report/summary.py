@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from spark_core import lakegc_keys
 from spark_core.addresses import candidates as rule
 from spark_core.checks import verdict
-from spark_core.checks.plan import waiting_words
+from spark_core.checks.expired import waiting_words
 from spark_core.errors import ChainError, VerdictError
 from spark_core.mark import fates
 from spark_core.mark.expired import NEVER_COMMITTED
@@ -30,7 +30,7 @@ from spark_core.records.reading import StoredTable
 from spark_core.records.verdict_document import ADVISORY
 from spark_core.report.cautions import cautions
 from spark_core.report.kind import kind_of
-from spark_core.report.reference import of_reference
+from spark_core.report.reference_job_mark import of_reference
 from spark_core.report.undo import undo_words
 from spark_core.report.values import (
     KEPT_BY_SETTING,

@@ -5,7 +5,7 @@ local      files
 s3         S3 and stores that speak like it
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
-remote     shared by S3, Azure and GCS; pages and failures are their answers, obstores their reader
+remote     shared by S3, Azure and GCS; pages and failures are their answers, obstore_reads reads
 deletion   the steps of a deletion that all kinds share
 copies     copies that are proved before anybody relies on them; undo brings deleted objects back
 listings   listings of many prefixes at once, long ones from several names on; order watches them

@@ -15,7 +15,7 @@ from spark_core.checks import verdict
 from spark_core.errors import ChainError, ObjectExistsError
 from spark_core.handover import reference_mark
 from spark_core.records import tables
-from spark_core.report import reference as standings
+from spark_core.report import reference_job_mark as standings
 from tests.support import official_mark
 from tests.support.pipeline import mark_and_conclude, mark_only, sweep_only
 

@@ -14,7 +14,7 @@ from spark_core.errors import PermissionDeniedError, SettingsError, TransientErr
 from spark_core.storage import failures
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
-from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 
 # The errors that the clients raise. Azure's own client fails with built-in errors on answers that
 # are not Azure's (a proxy's page, senseless headers).

@@ -22,7 +22,7 @@ from azure.core.credentials import (
     TokenCredential,
 )
 
-from spark_core.storage.obstores import ONCE, claim_process, client_options, opened
+from spark_core.storage.obstore_reads import ONCE, claim_process, client_options, opened
 
 if TYPE_CHECKING:
     from obstore.store import AzureCredential

@@ -1,7 +1,7 @@
 """Azure Blob Storage: its own client lists, writes and deletes; obstore reads whole objects.
 
 Azure's client deletes with an answer for each key. obstore reads only some objects:
-`obstores.is_plain` tells which names it is given, and `azure.reads` with which credentials.
+`obstore_reads.is_plain` tells which names it is given, and `azure.reads` with which credentials.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_core.storage.deletion import Answer, one_by_one
 from spark_core.storage.failures import Words
 from spark_core.storage.listing_pages import Listed, Page, md5_in_hex
 from spark_core.storage.objects import Description, ObjectInfo
-from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.remote import RemoteStore
 from spark_core.storage.undelete import BringBack, Lost
 

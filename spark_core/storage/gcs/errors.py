@@ -16,7 +16,7 @@ from spark_core.errors import PermissionDeniedError
 from spark_core.storage import failures
 from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import ABSENT, EXISTS, Explanation
-from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 
 # The errors that the clients raise: obstore's, Google's own through requests and urllib3, and those
 # of its file transfers.

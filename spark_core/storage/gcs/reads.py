@@ -17,7 +17,7 @@ import obstore.store
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import Request
 
-from spark_core.storage.obstores import (
+from spark_core.storage.obstore_reads import (
     OBSTORE_ERRORS,
     ONCE,
     claim_process,

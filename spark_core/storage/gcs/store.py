@@ -2,8 +2,8 @@
 
 Single requests to the JSON API, in the session of Google's client, list, describe and delete: they
 name every key exactly and answer for each. Files go through that client's transfers, which check
-them on the way. `obstores.is_plain` and `gcs.reads` tell which objects obstore reads and when its
-answer counts.
+them on the way. `obstore_reads.is_plain` and `gcs.reads` tell which objects obstore reads and when
+its answer counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_core.storage.deletion import Answer
 from spark_core.storage.failures import Words
 from spark_core.storage.listing_pages import Listed, Page
 from spark_core.storage.objects import ObjectInfo
-from spark_core.storage.obstores import OBSTORE_ERRORS, obstore_failure
+from spark_core.storage.obstore_reads import OBSTORE_ERRORS, obstore_failure
 from spark_core.storage.remote import OrderedRemoteStore
 from spark_core.storage.undelete import BringBack, Lost
 

@@ -20,12 +20,12 @@ from obstore.auth.boto3 import Boto3CredentialProvider
 
 from spark_core.errors import SettingsError
 from spark_core.storage.contract import StoreOptions
-from spark_core.storage.obstores import claim_process
+from spark_core.storage.obstore_reads import claim_process
 from spark_core.storage.remote import url_of
 from spark_core.storage.s3 import private_doors
 from spark_core.storage.s3.content_md5 import add_md5
 from spark_core.storage.s3.listing_pages import read_before_parser
-from spark_core.storage.s3.pace import keep_pace
+from spark_core.storage.s3.repeats import keep_pace
 from spark_core.storage.s3.roles import assume_role
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from spark_core.storage.s3.copies import Bucket, description_of
 from spark_core.storage.s3.credentials import carried
 from spark_core.storage.s3.errors import CLIENT_ERRORS, deletion_answer, explain, failure_of
 from spark_core.storage.s3.listing_pages import checksum_of, page_batch, page_prefixes
-from spark_core.storage.s3.pace import paced
 from spark_core.storage.s3.probe import probe_delete
+from spark_core.storage.s3.repeats import paced
 from spark_core.storage.s3.undelete import after_deletion, find_deleted, undelete_hint
 from spark_core.storage.undelete import BringBack, Lost
 

@@ -33,7 +33,7 @@ from spark_core.graveler.commits import (
     encode_pointer,
 )
 from spark_core.graveler.entries import encode_entry, encode_value
-from spark_core.graveler.tables import write_records
+from spark_core.graveler.range_writer import write_records
 from spark_core.graveler.wire import Source, bytes_field, message_field, uvarint, varint_field
 from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag

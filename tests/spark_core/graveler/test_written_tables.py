@@ -29,7 +29,7 @@ from spark_core.graveler import (
     write_tables,
 )
 from spark_core.graveler.entries import encode_entry
-from spark_core.graveler.tables import ends_range
+from spark_core.graveler.range_writer import ends_range
 from spark_core.graveler.wire import Source, read_uvarint, svarint, uvarint
 from spark_core.graveler.writer import TableBuilder
 from spark_core.model import Branch, Tag

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from lakegc_dagster.sandbox.xids import IdSource
 from spark_core import schemas
 from spark_core.addresses.address_hashes import hashed
-from spark_core.checks.plan import waiting_words
+from spark_core.checks.expired import waiting_words
 from spark_core.errors import NotFoundError, RepositoryStateError
 from spark_core.lakefs import EntriesPage
 from spark_core.mark import twins

@@ -151,11 +151,11 @@ def test_obstore_still_tells_the_status_and_the_kind_of_a_failure_in_its_text():
     import obstore
     import obstore.store
 
-    from spark_core.storage.obstores import OBSTORE_ERRORS, ONCE, obstore_failure
+    from spark_core.storage.obstore_reads import OBSTORE_ERRORS, ONCE, obstore_failure
 
     closed = (
         f"obstore {version('obstore')} words its errors otherwise: read {{}} anew in "
-        "storage/obstores.py and s3/errors.py"
+        "storage/obstore_reads.py and s3/errors.py"
     )
 
     def failed(endpoint):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import dagster as dg
 import pytest
 
-from lakegc_dagster import requests
+from lakegc_dagster import request_checks
 from lakegc_dagster.definitions import build_defs
 from lakegc_dagster.launch import run_job as launching
 from lakegc_dagster.launch.run_job import launch
@@ -109,8 +109,8 @@ def raises(error):
 @pytest.fixture
 def swept_meanwhile(monkeypatch):
     """Another process ends the same sweep before this one's request is looked at again."""
-    monkeypatch.setattr(requests, "require_known", lambda *_: None)
-    monkeypatch.setattr(requests, "require_unfinished", raises(ClosedPartitionError("swept")))
+    monkeypatch.setattr(request_checks, "require_known", lambda *_: None)
+    monkeypatch.setattr(request_checks, "require_unfinished", raises(ClosedPartitionError("swept")))
 
 
 @pytest.mark.usefixtures("swept_meanwhile")
@@ -146,7 +146,7 @@ def test_a_request_was_wrong_if_its_run_says_the_same_and_deleted_nothing(
         bare.settings.run_options("bare"),
     )
     asked = (bare.settings, partition_key("bare", key), run)
-    found = requests.was_wrong(ended(error, state), *asked, job="sweep", now=run.now())
+    found = request_checks.was_wrong(ended(error, state), *asked, job="sweep", now=run.now())
     assert found is wrong
 
 

@@ -5,7 +5,7 @@ import pytest
 from lakefs_sdk.exceptions import UnauthorizedException
 
 from lakegc_dagster.sandbox import server
-from lakegc_dagster.sandbox.policies import NEEDS, NEEDS_OF_EACH_PATH, Policy
+from lakegc_dagster.sandbox.permissions import NEEDS, NEEDS_OF_EACH_PATH, Policy
 
 REPOSITORY = "arn:lakefs:fs:::repository/demo"
 

@@ -19,11 +19,11 @@ from obstore.exceptions import GenericError
 from spark_core.addresses.collectable import NOT_NAMEABLE_PATTERN
 from spark_core.addresses.namespace import Namespace
 from spark_core.errors import SettingsError
-from spark_core.storage import StoreOptions, obstores, open_store
+from spark_core.storage import StoreOptions, obstore_reads, open_store
 from spark_core.storage.azure import clients as azure_clients
 from spark_core.storage.azure.store import _NOT_OF_AZURE_PATTERN
 from spark_core.storage.gcs import clients as gcs_clients
-from spark_core.storage.obstores import client_options, is_plain, obstore_failure
+from spark_core.storage.obstore_reads import client_options, is_plain, obstore_failure
 from tests.support.azurite import ACCOUNT_KEY
 from tests.support.scripted_s3 import Answer, Request, scripted_s3
 from tests.support.store_conformance import ODD_NAMES, STRANGE_KEYS
@@ -171,14 +171,14 @@ def test_a_namespace_of_another_name_is_read_by_the_stores_own_client(server, se
 def test_in_a_process_forked_from_one_with_obstore_the_stores_own_client_reads(
     server, seen, fresh, kind
 ):
-    fresh.setattr(obstores, "_working_process", os.getpid() + 1)
+    fresh.setattr(obstore_reads, "_working_process", os.getpid() + 1)
     seen.clear()
     assert STORES[kind][0](server).read("data/x") == b"data"
     assert [client for _, client in seen] == ["vendor"]
 
 
 def test_in_a_process_forked_from_one_with_obstore_s3_is_refused(fresh):
-    fresh.setattr(obstores, "_working_process", os.getpid() + 1)
+    fresh.setattr(obstore_reads, "_working_process", os.getpid() + 1)
     options = StoreOptions(s3_access_key_id="k", s3_secret_access_key="s", s3_region="us-east-1")
     with pytest.raises(
         SettingsError, match=r"forked from one that had used obstore.*spawn or forkserver"
