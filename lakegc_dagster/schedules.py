@@ -21,7 +21,7 @@ _TICKS = 60
 
 
 @dataclass(frozen=True)
-class NightlyRun:
+class WantedRun:
     """One run that a night asks for.
 
     Attributes:
@@ -43,7 +43,7 @@ class NightlyRun:
         return {"lakegc/repository": self.repository_id, "lakegc/run": str(self.key)}
 
 
-def nightly_runs(settings: Settings, job: JobName, scheduled: datetime) -> list[NightlyRun]:
+def nightly_runs(settings: Settings, job: JobName, scheduled: datetime) -> list[WantedRun]:
     """Decide which repositories a tick runs a job for.
 
     The key is the scheduled instant, not the instant of evaluation, so every repository of a night
@@ -60,7 +60,7 @@ def nightly_runs(settings: Settings, job: JobName, scheduled: datetime) -> list[
     key = RunKey.at(scheduled)
     wanted = "sweep" if job == "mark_and_sweep" else "mark"
     return [
-        NightlyRun(name, key)
+        WantedRun(name, key)
         for name in collected_repositories(settings)
         if settings.repository(name).mode == wanted
     ]

@@ -18,7 +18,7 @@ from lakegc_dagster.partitions import add_partitions, partition_key
 from lakegc_dagster.resources import Wiring, build_resources
 from lakegc_dagster.run_config import ops_config
 from lakegc_dagster.run_keys import new_run_key
-from lakegc_dagster.schedules import NightlyRun
+from lakegc_dagster.schedules import WantedRun
 from lakegc_dagster.settings import Settings
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
@@ -113,7 +113,7 @@ def build_start_run(
             job_name=tags[_JOB_TAG],
             partition_key=partition_key(repository_id, key),
             run_config={"ops": ops} if (ops := _asked(tags)) else None,
-            tags=NightlyRun(repository_id, key).tags,
+            tags=WantedRun(repository_id, key).tags,
         )
 
     return [start_run], [requested_runs]
@@ -125,7 +125,7 @@ def _asked(tags: Mapping[str, str]) -> dict[str, Any]:
     return ops_config(assets, {"full": _FULL_TAG in tags})
 
 
-def checked(settings: Settings, config: RequestConfig) -> NightlyRun:
+def checked(settings: Settings, config: RequestConfig) -> WantedRun:
     """Return the run that a request stands for.
 
     Args:
@@ -142,7 +142,7 @@ def checked(settings: Settings, config: RequestConfig) -> NightlyRun:
     wrong = runs.wrong_request(config.job.value, repository_id, key)
     if wrong is not None:
         raise wrong
-    return NightlyRun(repository_id, key)
+    return WantedRun(repository_id, key)
 
 
 def _named(settings: Settings, asked: str) -> str:
