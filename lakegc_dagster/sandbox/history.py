@@ -50,7 +50,7 @@ def _table(teller: Teller) -> list[ToldFile]:
 
 def _delete_all(files: list[ToldFile], reason: str, ref: str) -> None:
     for file in files:
-        file.delete(reason, ref)
+        file.delete_committed(reason, ref)
 
 
 def _keep_all(files: list[ToldFile], reason: str, ref: str | None = None) -> None:
@@ -60,7 +60,7 @@ def _keep_all(files: list[ToldFile], reason: str, ref: str | None = None) -> Non
 
 def _main_until_dev(teller: Teller) -> list[ToldFile]:
     """Make main's first three commits; return the table that is current after them."""
-    expired = "older than main's 21 days, and a newer commit stands at that day"
+    expired = "older than main's 21 days, and a newer commit is main's state of 21 days ago"
     with teller.ago(days=32):
         teller.upload("main", "keep/readme").keep("on every commit, main's head too", "main")
         only = teller.upload("main", "only_0227")
@@ -95,16 +95,19 @@ def _dev(teller: Teller) -> None:
         overwritten = teller.upload("dev", "d_overwritten")
         removed = teller.upload("dev", "d_deleted")
         commit = teller.commit("dev", "d: 2022-03-14", retained=False, reason=expired)
-        overwritten.delete("overwritten on dev 11 days ago, and dev keeps 7", commit.id)
-        removed.delete("deleted on dev 11 days ago, and dev keeps 7", commit.id)
+        overwritten.delete_committed(
+            "overwritten on dev 11 days ago, and dev keeps 7 days", commit.id
+        )
+        removed.delete_committed("deleted on dev 11 days ago, and dev keeps 7 days", commit.id)
     with teller.ago(days=15):
         removed = teller.upload("dev", "d_0316")
         features = [teller.upload("dev", f"features/{part:02}") for part in range(_PARTS)]
         commit = teller.commit("dev", "d: 2022-03-16", retained=False, reason=expired)
-        removed.delete(
-            "deleted on dev 8 days ago; the head that did it is the state at 7 days", commit.id
+        removed.delete_committed(
+            "deleted on dev 8 days ago; the commit that did it is dev's state of 7 days ago",
+            commit.id,
         )
-        _delete_all(features, "overwritten on dev 11 days ago, and dev keeps 7", commit.id)
+        _delete_all(features, "overwritten on dev 11 days ago, and dev keeps 7 days", commit.id)
     with teller.ago(days=11):
         teller.upload("dev", "d_overwritten").keep("on dev's head, and merged to main", "dev")
         teller.remove("dev", "d_deleted")
@@ -124,7 +127,7 @@ def _main_after_dev(teller: Teller, tables: list[ToldFile]) -> None:
         commit = teller.commit("main", "2022-03-12", retained=True, reason=within)
         file.keep(f"in commits {within}", commit.id)
     with teller.ago(days=13):
-        _keep_all(tables, "overwritten on main 13 days ago, and main keeps 21", commit.id)
+        _keep_all(tables, "overwritten on main 13 days ago, and main keeps 21 days", commit.id)
         teller.remove("main", "f_0309")
         teller.upload("main", "f_0318").keep("on main's head", "main")
         _keep_all(_table(teller), "on main's head", "main")
@@ -182,7 +185,9 @@ def _other_lines(teller: Teller) -> None:
         staged = teller.upload("hotfix", "fix-notes.txt")
         fix.keep("only on a deleted branch, but within the default 14 days", commit.id)
         refs.delete_branch(core, repository_id, "hotfix")
-        staged.lose("staged on a branch that was deleted; nothing leads to it any more")
+        staged.delete_uncommitted(
+            "staged on a branch that was deleted; nothing leads to it any more"
+        )
 
 
 def _uncommitted(teller: Teller) -> None:
@@ -193,14 +198,14 @@ def _uncommitted(teller: Teller) -> None:
         replaced = teller.upload("main", "inbox/replaced")
     with teller.ago(days=9):
         teller.remove("main", "inbox/dropped")
-        dropped.lose("staged and deleted again before any commit")
-        replaced.lose("staged and overwritten before any commit")
+        dropped.delete_uncommitted("staged and deleted again before any commit")
+        replaced.delete_uncommitted("staged and overwritten before any commit")
         teller.upload("main", "inbox/replaced").keep("staged on main, however old", "main")
     with teller.ago(days=6):
         experiments = [teller.upload("dev", f"scratch/{part:02}") for part in range(_PARTS)]
         objects.reset(core, repository_id, "dev", "reset")
         for file in experiments:
-            file.lose("staged on dev, which was reset")
+            file.delete_uncommitted("staged on dev, which was reset")
         teller.branch("_hidden-import", "main", hidden=True)
         teller.upload("_hidden-import", "import/batch").keep(
             "staged on a hidden branch", "_hidden-import"
@@ -208,7 +213,7 @@ def _uncommitted(teller: Teller) -> None:
         teller.link("main", "linked/staged").keep(
             "staged on main; linked, so prepare_uncommitted leaves it out", "main"
         )
-        teller.stray().lose("no entry ever named it: an upload that stopped half-way")
+        teller.stray().delete_uncommitted("no entry ever named it: an upload that stopped half-way")
     with teller.ago(days=3):
         committed = next(file for file in teller.files if file.path == "f_0326")
         twin = teller.upload("main", "f_0326", committed.data)

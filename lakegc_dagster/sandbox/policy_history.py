@@ -55,7 +55,7 @@ def _old(teller: Teller) -> None:
         refs.create_tag(core, repository_id, "v1.0", commit.id)
     with teller.ago(days=30):
         for part in range(_PARTS):
-            teller.upload("main", f"logs/day-{part:02}").delete(
+            teller.upload("main", f"logs/day-{part:02}").delete_committed(
                 "committed on main below logs/ 30 days ago: rule 1 keeps 15 days"
             )
             teller.upload("main", f"table/part-{part:02}").keep("no rule names table/")
@@ -80,12 +80,12 @@ def _old(teller: Teller) -> None:
     with teller.ago(days=12):
         replaced = teller.upload("main", "logs/current.log")
         commit = teller.commit("main", "12 days ago", retained=True, reason=within)
-        replaced.delete(
+        replaced.delete_committed(
             "12 days old, and replaced on main 9 days ago: rule 1 keeps that for 7", commit.id
         )
     with teller.ago(days=10):
         for part in range(_PARTS):
-            teller.upload("users", f"alice/scratch-{part:02}").delete(
+            teller.upload("users", f"alice/scratch-{part:02}").delete_committed(
                 "committed on users 10 days ago: rule 2 keeps 3 days"
             )
         teller.commit("users", "alice's scratch", retained=True, reason=within)
@@ -100,7 +100,7 @@ def _newer(teller: Teller) -> None:
         teller.upload("users", "alice/today").keep("1 day old: rule 2 keeps 3 days")
         teller.commit("users", "today's scratch", retained=True, reason=within)
     with teller.ago(days=20):
-        teller.stray().lose("no entry ever named it; no policy is needed for that")
+        teller.stray().delete_uncommitted("no entry ever named it; no policy is needed for that")
 
 
 def _uncommitted(teller: Teller) -> None:

@@ -107,12 +107,12 @@ class ToldFile:
         self.deleted, self.reason = False, reason
         self.ref = ref or self.ref
 
-    def delete(self, reason: str, ref: str | None = None) -> None:
+    def delete_committed(self, reason: str, ref: str | None = None) -> None:
         """State that a collection must delete it, and its ref until then if not its branch."""
         self.deleted, self.reason = True, reason
         self.ref = ref or self.ref
 
-    def lose(self, reason: str) -> None:
+    def delete_uncommitted(self, reason: str) -> None:
         """State that a collection must delete it, and that no ref has it any more."""
         self.deleted, self.reason, self.ref = True, reason, None
 
