@@ -22,11 +22,11 @@ _TICKS = 60
 
 @dataclass(frozen=True)
 class WantedRun:
-    """One run that a night asks for.
+    """One run that a schedule or a person asks for.
 
     Attributes:
         repository_id: Repository.
-        key: The night's run key, the same for all repositories.
+        key: Its run key; the same for all repositories of a night.
     """
 
     repository_id: str

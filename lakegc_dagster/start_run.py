@@ -1,7 +1,7 @@
 """The job by which a person starts a run in the UI, and the sensor that makes the run.
 
-Adding a run key by hand makes a partition of whatever was typed, and a run that can only fail. This
-job looks at the request first; its launchpad is the button for "now".
+Dagster makes a partition of any text that a person types as a run key, and a run for a wrong one
+can only fail. This job checks the request first; launched as it is, it starts a run now.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,8 @@ class RequestConfig(dg.Config):
 
     repository: str = Field(
         default="",
-        description="Name of the repository, as the settings have it; left out, the only one.",
+        description="Name of the repository, as the settings have it; may be left out if the "
+        "settings name only one.",
     )
     job: Work = Field(
         default=Work.mark,
@@ -52,8 +53,8 @@ class RequestConfig(dg.Config):
     )
     run: str = Field(
         default=NOW,
-        description="Run key: `now`, or an instant like 2026-11-20T02-00-00Z. To sweep, that of "
-        "the mark.",
+        description="Run key: `now`, or an instant like 2026-11-20T02-00-00Z. For a sweep: the run "
+        "key of its mark.",
     )
     full: bool = Field(
         default=False,
@@ -69,7 +70,7 @@ def build_start_run(
         return [], []
 
     @dg.op(
-        description="Looks at a request: form and time of the run key, mode of the repository, "
+        description="Checks a request: form and time of the run key, mode of the repository, "
         "whether the mark is there, whether the work was done."
     )
     def check_request(context: dg.OpExecutionContext, config: RequestConfig) -> None:
@@ -88,8 +89,8 @@ def build_start_run(
 
     @dg.job(
         name=NAME,
-        description="Start a run by hand: checked first, so that no run and no partition is made "
-        "of a wrong request. The run itself follows within seconds.",
+        description="Start a run by hand. The request is checked first, so a wrong one makes "
+        "neither a run nor a partition. The run itself follows within seconds.",
         executor_def=dg.in_process_executor,
     )
     def start_run() -> None:
@@ -120,20 +121,23 @@ def build_start_run(
 
 
 def _asked(tags: Mapping[str, str]) -> dict[str, Any]:
-    """Return the config of the assets of a run that was asked for; a sweep alone marks nothing."""
+    """Return the asset config of the requested run.
+
+    It is empty for a sweep, which makes no table of the mark.
+    """
     assets = () if tags[_JOB_TAG] == Work.sweep.value else (NAMESPACE_SLICES.name,)
     return ops_config(assets, {"full": _FULL_TAG in tags})
 
 
 def checked(settings: Settings, config: RequestConfig) -> WantedRun:
-    """Return the run that a request stands for.
+    """Return the run that a person requests.
 
     Args:
         settings: The settings.
         config: The request.
 
     Raises:
-        LakegcError: What is wrong with it.
+        LakegcError: If the request is wrong; the text says why.
     """
     repository_id = _named(settings, config.repository.strip())
     is_now = config.run.strip().lower() == NOW and config.job is not Work.sweep
@@ -150,7 +154,9 @@ def _named(settings: Settings, asked: str) -> str:
     if not asked and len(known) != 1:
         raise SettingsError(
             "no repository was named",
-            f"The settings have {', '.join(known) or 'patterns alone'}: name the one to start.",
+            f"The settings have {', '.join(known)}: name the one to start."
+            if known
+            else "The settings have only patterns: name the repository.",
         )
     repository_id = asked or known[0]
     settings.repository(repository_id)

@@ -1,7 +1,8 @@
-"""Asking again after growing pauses: one policy for the lakeFS server and the stores.
+"""Retries with growing pauses: one policy for calls to the lakeFS server and for the stores.
 
-The clients boto3, Azure's and Google's repeat requests by their own policies, within the same
-bounds.
+For the stores that is keys that a busy store did not delete, and obstore's requests to Azure. Other
+requests to stores are repeated by their clients within the same bounds (for S3:
+`storage/s3/clients.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Add to an error, in one place and once, what the work that it ended had done to the objects.
+"""When an error ends a phase of work, add to it one sentence: what had been deleted by then.
 
 An error from a store's client cannot know whether anything was deleted before. The code that sent
 the deletions knows. So errors say what was found and what to do, and the phase that they leave adds

@@ -1,6 +1,6 @@
 """The five tables of the mark and its verdict; deletes nothing.
 
-The specs of the tables give their order; `spark_core.mark_and_sweep` follows the same one.
+The order comes from the table specs; `spark_core.mark_and_sweep` uses the same.
 """
 
 from typing import Any
@@ -37,7 +37,8 @@ def uncommitted_addresses(
 ) -> Draft:
     """Every staged object, read completely before any commit is looked at.
 
-    References only move from staged to committed.
+    References only move from staged to committed, so an entry that is committed meanwhile is found
+    there.
     """
     with runs.making(context.partition_key, tables.UNCOMMITTED_ADDRESSES) as run:
         return engine.mark.make(run, tables.UNCOMMITTED_ADDRESSES, parents)
@@ -73,8 +74,8 @@ def expired_addresses(
 ) -> Draft:
     """The objects that may go and why.
 
-    They are the listed ones that are old enough and neither committed nor staged, and what the
-    repository's retention policy lets go.
+    They are the listed objects that are old enough and neither committed, staged nor held, and what
+    the repository's retention policy lets go.
     """
     with runs.making(context.partition_key, tables.EXPIRED_ADDRESSES, config) as run:
         return engine.mark.make(run, tables.EXPIRED_ADDRESSES, parents)
@@ -92,9 +93,9 @@ def expired_addresses(
     **declared("mark"),
 )
 def verdict(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
-    """The stored proof that a mark passed its checks, or did not; written once, it closes the run.
+    """The stored result of the mark's checks, passed or not. It is written once and closes the run.
 
-    The sweep asks for nothing else.
+    Dagster needs only this asset before a sweep; the sweep itself checks again.
     """
     with runs.opened(context.partition_key, VERDICT) as run:
         concluded = engine.collect.conclude(run)

@@ -90,10 +90,10 @@ def _examined(
     if shown is None or not shown.is_terminal:
         return list(_findings(settings, repository_id, spark=spark))
     found = []
-    with shown.status(f"looking at {repository_id}") as status:
+    with shown.status(f"examining {repository_id}") as status:
         for finding in _findings(settings, repository_id, spark=spark):
             found.append(finding)
-            status.update(f"examining {repository_id}: after {finding.about}, {finding.name}")
+            status.update(f"examining {repository_id}: done with {finding.about}, {finding.name}")
     return found
 
 
@@ -159,22 +159,23 @@ def _show(shown: Console, repository_id: str, findings: Sequence[Finding]) -> No
         )
         for finding in _collapsed(findings)
     ]
-    shown.print(console.table(repository_id, ("", "looked at", "found", "next step"), rows))
+    shown.print(console.table(repository_id, ("", "checked", "found", "next step"), rows))
     words = (
-        "nothing failed"
+        "none failed"
         if not failed
-        else f"{failed} failed: mend the first one first, later ones may follow from it"
+        else f"{failed} failed: fix the first one first; it may cause the others"
     )
-    unsure = f"; {unknown} could not be told" if unknown else ""
+    plural = "" if len(findings) == 1 else "s"
+    unsure = f"; {unknown} could not be checked" if unknown else ""
     shown.print(
-        f"\n{repository_id}: {len(findings)} looked at, {words}{unsure}\n",
+        f"\n{repository_id}: {len(findings)} check{plural}, {words}{unsure}\n",
         markup=False,
         soft_wrap=True,
     )
 
 
 def _collapsed(findings: Sequence[Finding]) -> list[Finding]:
-    """Put questions that could not be asked for one reason into one row; `--json` has each.
+    """Join questions that could not be asked for the same reason into one row; `--json` has each.
 
     The reason is what was found. The first of them keeps its place.
     """

@@ -21,15 +21,15 @@ REPOSITORY_ID = "lakegc-demo"
 
 # A port of its own keeps the address the same from one demo to the next.
 _PORT = 8742
-# This file marks the directory as lakegc's to remove. The process that serves the sandbox keeps it
-# locked.
+# This file says that `lakegc demo` made the directory and may delete it. The process that serves
+# the sandbox keeps it locked.
 _MARKER = ".made-by-lakegc-demo"
 
-# A real server goes on answering for a repository that was just deleted, and a sweep waits for
-# that. The sandbox forgets at once, so its cache is 0.
+# A real server still answers for a deleted repository for a while, and a sweep waits that long. The
+# sandbox does not, so its time is 0.
 _SETTINGS = """\
-# Written by `lakegc demo`, and again by the next one. Commands that use it wake \
-the sandbox up by themselves.
+# Written by `lakegc demo`; the next demo overwrites it.
+# Commands that use this file start the sandbox by themselves.
 throwaway_repositories = ["{repository}"]
 
 [server]
@@ -90,7 +90,7 @@ def fresh(directory: Path, *, more: str = "") -> Iterator[Sandbox]:
 
 @contextmanager
 def awake(settings: Settings) -> Iterator[Settings]:
-    """Serve the sandbox of some settings while the block lasts; other servers are left alone.
+    """Serve the demo's sandbox during the block if the settings point to it; else do nothing.
 
     If another program has taken its port meanwhile, the sandbox moves to a free one and its
     settings file says so.
@@ -99,7 +99,7 @@ def awake(settings: Settings) -> Iterator[Settings]:
         settings: The settings of a command.
 
     Yields:
-        The settings that lead to the server.
+        The settings, with the new endpoint if the port changed.
     """
     file = settings.file
     if file is None or not is_ours(file.parent) or settings.server.endpoint not in file.read_text():

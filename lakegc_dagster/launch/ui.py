@@ -1,4 +1,4 @@
-"""Dagster's own UI on the home that the command line uses, and the demo's sandbox beside it."""
+"""Start Dagster's UI (`dagster dev`) on the home that the command line uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END_SECONDS = 20
 
 
 def serve(settings: Settings, port: int, host: str = HOST) -> None:
-    """Run `dagster dev` until it ends or is ended.
+    """Run `dagster dev` until it exits or is stopped.
 
     Args:
         settings: The settings; UI and command line share their home.
@@ -34,10 +34,11 @@ def serve(settings: Settings, port: int, host: str = HOST) -> None:
     """
     _require_free(port, host)
     workspace = write_workspace(prepare_home(settings.dagster_home))
-    # Behind `&` of a script SIGINT is ignored, which the UI would inherit: nothing could end it.
+    # A script that starts lakegc with `&` makes it ignore SIGINT. The UI would inherit that, and
+    # Ctrl-C could not stop it.
     of_sigint = signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A session of its own: Ctrl-C reaches the UI only through this process, so the sandbox outlives
-    # the UI and not the reverse.
+    # The UI has its own session, so Ctrl-C reaches it only through this process, and the sandbox
+    # stops after the UI.
     process = subprocess.Popen(
         command(workspace, port, host),
         env=environment(settings, os.environ),
@@ -68,13 +69,13 @@ def command(workspace: Path, port: int, host: str = HOST) -> list[str]:
     """Return the command that starts the UI.
 
     Args:
-        workspace: The file that names the code location; `dagster dev -m` would name it after its
-            module, and so have other schedules, sensors and histories than a workspace has.
+        workspace: The file that names the code location. `dagster dev -m` would name the location
+            after its module; its schedules, sensors and history would then not be those of a
+            workspace.
         port: Port.
         host: Address of this machine to listen on.
     """
-    # Dagster points at `dg dev`, which needs a project of its own kind. That does not concern a
-    # person who opens the UI.
+    # Dagster recommends `dg dev`, which needs another kind of project: hide that warning.
     quiet = "ignore:Function `dev_command` is superseded"
     return [
         sys.executable,
@@ -93,7 +94,10 @@ def command(workspace: Path, port: int, host: str = HOST) -> list[str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches a host; a name that is no address counts as others."""
+    """Say whether only this machine reaches a host.
+
+    A host name other than localhost counts as reachable from elsewhere.
+    """
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -19,7 +19,7 @@ from spark_core.report.past_runs import STATES, PastRun, refusals
 if TYPE_CHECKING:
     from lakegc_dagster.overview import Past
 
-# Everybody may read what a node exporter shows everybody.
+# A node exporter shows the file to everybody, so everybody may read it.
 _READABLE = 0o644
 
 
@@ -64,14 +64,17 @@ class _Gauges:
             "lakegc_quarantine_bytes", "Bytes of the reclaimed objects that lie in quarantine."
         )
         self.waiting_objects = Gauge(
-            "lakegc_waiting_objects", "Objects of the newest mark that wait, by what they wait for."
+            "lakegc_waiting_objects",
+            "Objects that the newest mark lets go and no sweep took yet, by what they wait for.",
         )
         self.waiting_bytes = Gauge("lakegc_waiting_bytes", "Bytes of the waiting objects.")
         self.refused = Gauge("lakegc_refused_runs", "Runs that a check refuses, by check.")
         self.runs = Gauge("lakegc_runs", "Runs in the store, by state.")
-        self.price = Gauge("lakegc_price_per_gb_month", "What a GB costs in a month.")
+        self.price = Gauge(
+            "lakegc_price_per_gb_month", "Price of a GB per month, from the settings."
+        )
         self.written = Gauge(
-            "lakegc_metrics_written_timestamp_seconds", "When these metrics were read."
+            "lakegc_metrics_written_timestamp_seconds", "When these metrics were written."
         )
 
     def add(self, past: Past) -> None:
@@ -119,7 +122,7 @@ def write_file(path: Path, text: str) -> None:
     beside: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A node exporter reads only names that end in .prom.
+        # The temporary name does not end in .prom, so no node exporter reads it.
         number, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(number, "w", encoding="utf-8") as file:
             file.write(text)

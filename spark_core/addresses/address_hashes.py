@@ -1,7 +1,8 @@
 """Hash columns of addresses to 64 bits, with the same result as Spark's `xxhash64`.
 
-Only hashes travel between tasks. Where they are compared, two addresses with one hash can only keep
-an object.
+Only hashes travel between tasks. If two addresses have the same hash, an object may be kept that
+could go, never the reverse. `Distinct` finds the rows of a table that repeat earlier ones, by two
+hashes of each.
 
 References:
     XXH64 of Yann Collet's xxHash; Spark `XXH64.hashUnsafeBytes` with seed 42.
@@ -72,19 +73,19 @@ class Distinct:
         self._count = 0
         self._clear(2**10)
 
-    def first(self, kinds: pa.Int64Array, details: Any) -> Any:
+    def first(self, first_hashes: pa.Int64Array, second_hashes: Any) -> Any:
         """Say of each row whether it is the first of its kind.
 
         Rows are of one kind if both of their hashes are equal.
 
         Args:
-            kinds: One hash of each row.
-            details: Another hash of each row, as an array of int64.
+            first_hashes: One hash of each row.
+            second_hashes: Another hash of each row, as an array of int64.
 
         Returns:
             An array of booleans, one for each row.
         """
-        one, other = kinds.to_numpy(zero_copy_only=False), details
+        one, other = first_hashes.to_numpy(zero_copy_only=False), second_hashes
         while self._count + len(one) > len(self._used) // 2:
             if len(self._used) >= 2 * max(self._at_most, len(one)):
                 self._clear(len(self._used))
@@ -116,7 +117,7 @@ def _first(one: Any, other: Any, ones: Any, others: Any, used: Any, found: Any) 
     mask = len(used) - 1
     added = 0
     for row in range(len(one)):
-        # The low bits of the hash alone would put rows of one address side by side.
+        # With the first hash alone, rows of one address would fill neighbouring slots.
         slot = (one[row] ^ (other[row] >> 7)) & mask
         while used[slot] and (ones[slot] != one[row] or others[slot] != other[row]):
             slot = (slot + 1) & mask

@@ -1,4 +1,4 @@
-"""Checks of the result: the order in which the tables were made, and what would go."""
+"""Checks of table 5: made in order, recent, and what would go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from spark_core.run import Run, chain
 
 _TABLE = "expired_addresses"
 
-# Share (0 to 1) of the unreachable objects that may wait for lack of calls before the check fails.
+# Largest share (0 to 1) of the unreachable objects that may stay unchecked; above it, the check
+# fails.
 MOST_WAITING = 0.01
 
 
@@ -140,7 +141,8 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     retained = CommittedFigures.of(manifests["committed_addresses"]).in_data
     found = share(missing, live)
     limit = run.options.max_missing_share
-    # The note of what policies took lies in the same store, which is then the right one.
+    # If the record of what policies took is in this store, it is the right store: those objects are
+    # not missing.
     by_policy, since = figures.missing_by_policy or 0, figures.since_inventory or 0
     elsewhere = by_policy + since
     empty = listed == 0 and (live > elsewhere or (not elsewhere and retained > 0))
@@ -148,9 +150,9 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
     if empty:
         summary = (
             f"the listing of {run.store.root}data/ is empty, although {max(live, retained)} "
-            "retained or staged addresses lie in it: this is not the place where the objects are. "
-            "Check the store's settings (path, bucket, endpoint) with a look at one object's "
-            f"physical address.{_of_inventory(inventory)}"
+            "retained or staged addresses point into it: the objects are somewhere else. Compare "
+            "the store's settings (path, bucket, endpoint) with one object's physical address."
+            f"{_of_inventory(inventory)}"
         )
     elif too_many:
         summary = (
@@ -187,8 +189,8 @@ def live_objects_are_listed(run: Run, manifests: Manifests) -> CheckResult:
             "missing_named": list(figures.missing_named),
             "missing_table": figures.missing_table,
         },
-        limit=f"{limit:.1%} of what branches reach, from {run.options.share_from_objects:,} on; "
-        "never an empty listing",
+        limit=f"at most {limit:.1%} of the objects that branches reach may be missing, once there "
+        f"are {run.options.share_from_objects:,}; an empty listing never passes",
         lifted_by=f"{setting('max_missing_share')}; nothing lifts an empty listing",
     )
 
@@ -198,8 +200,8 @@ def _of_inventory(inventory: InventoryFigures | None) -> str:
     if inventory is None:
         return ""
     return (
-        f" The listing is the inventory {inventory.manifest}: look whether it covers all of data/, "
-        "or is filtered to another prefix."
+        f" The listing is the inventory {inventory.manifest}: check whether it covers all of "
+        "data/, or is filtered to another prefix."
     )
 
 
@@ -213,7 +215,7 @@ def hidden_entries_were_asked(run: Run, manifests: Manifests) -> CheckResult:
     passed = share(waiting, of) <= MOST_WAITING
     summary = (
         waiting_words(found)
-        or f"branches were asked about all that might hide among {of:,} objects"
+        or f"branches were asked about every object that they might hide ({of:,} unreachable ones)"
     )
     return CheckResult(
         "hidden_entries_were_asked",
@@ -239,16 +241,19 @@ def hidden_entries_were_asked(run: Run, manifests: Manifests) -> CheckResult:
             "branches_without_bound": dict(found.without_bound),
             "hidden_entries": run.options.hidden_entries,
         },
-        limit=f"{MOST_WAITING:.0%} of the unreachable objects; the mark can be swept above it, too",
+        limit=f"{MOST_WAITING:.0%} of the unreachable objects; a mark above it can still be swept",
         lifted_by=setting("twin_calls"),
     )
 
 
 def waiting_words(twins: TwinFigures) -> str:
-    """Say how much waits for questions to branches, and what lets it go; empty for nothing.
+    """Say how many objects are kept because branches were not asked, and what lets them go.
 
     Args:
         twins: Figures of the search for hidden entries.
+
+    Returns:
+        A sentence; empty if there are none.
     """
     waiting = twins.unchecked_objects
     if not waiting:
@@ -268,13 +273,13 @@ def waiting_words(twins: TwinFigures) -> str:
         )
     # A mark of an earlier version does not record this.
     if twins.is_held_up or not helps:
-        helps.append(("paths that are no UTF-8 hold up its listing", "rename those paths"))
+        helps.append(("paths that are not UTF-8 block its listing", "rename those paths"))
     causes, ways = (" and ".join(words) for words in zip(*helps, strict=True))
     return f"{wait} and {causes}: {ways} and mark under a new run key"
 
 
 def expired_share_is_plausible(run: Run, manifests: Manifests) -> CheckResult:
-    """No more than the limit's share of the objects and of the bytes would go."""
+    """No larger share of the objects, or of the bytes, would go than the limit allows."""
     listing = ListedFigures.of(manifests["namespace_slices"])
     expired = ExpiredFigures.of(manifests[_TABLE])
     objects, size, listed = expired.expired_objects, expired.expired_bytes, listing.all_objects

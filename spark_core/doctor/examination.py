@@ -1,4 +1,4 @@
-"""Hold one repository under examination, and what the questions have found out so far."""
+"""The repository under examination, and what is known of it so far."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Examination:
         namespace: The storage namespace.
         store: The store, opened but not yet called.
         listing: Set once the store could be listed.
-        right_place: Set once it is known, or cannot be known, that the server writes there too.
+        right_place: Set once the server is known to write there too, or once nothing can show it.
         wants_spark: Whether Spark is examined.
     """
 
@@ -88,7 +88,8 @@ class Examination:
     store = Fact[ObjectStore]("the store could not be opened")
     listing = Fact[bool]("the store does not list")
     right_place = Fact[bool](
-        "what the server wrote is not there, so nothing was written to what may be the wrong place"
+        "the server's files are not in this store, so it may be the wrong one; nothing was written "
+        "to it"
     )
     spark = Fact[Callable[[], SparkSession]]("Spark is left out")
 

@@ -68,7 +68,7 @@ def address_of(run: Run, wanted: str) -> str:
 def addresses_of(run: Run, wanted: str) -> list[str]:
     """Return the relative addresses of what somebody asks about; see `address_of`.
 
-    What had a path before is looked for in the explanations of the stored runs. A run whose
+    Objects that had the path before are looked up in the explanations of stored runs. A run whose
     explanations were pruned or are damaged is passed over.
 
     Args:
@@ -76,11 +76,11 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
         wanted: As for `address_of`.
 
     Returns:
-        The address; for a path first that which its ref has, then those of all objects whose newest
-        path it was when they were let go, the last one first.
+        For an address: itself. For a path: the address that the ref has there now, then those of
+        objects that had it as their newest path when a run let them go, newest first.
 
     Raises:
-        LakegcError: As `address_of`; NotFoundError only if no stored run knows the path, either.
+        LakegcError: As `address_of`; NotFoundError only if no stored run knows the path either.
     """
     if not wanted.startswith(_SCHEME):
         return [address_of(run, wanted)]
@@ -106,7 +106,7 @@ def addresses_of(run: Run, wanted: str) -> list[str]:
 
 
 def _known_to_no_run(unknown: NotFoundError, unread: int) -> NotFoundError:
-    found = f"{unknown.found}, and no stored run let an object of that path go"
+    found = f"{unknown.found}, and no stored run let an object with that path go"
     if unread:
         found += f", as far as is known: the explanations of {unread} runs are pruned or damaged"
     return NotFoundError(found, unknown.next_step)
@@ -121,8 +121,8 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
             `lakefs://REPOSITORY/REF/PATH`; a path that ends in a slash names everything below it.
 
     Returns:
-        The address; for a path, that which REF has if the run let it go, else those of all objects
-        that the run let go under the path.
+        For an address: itself. For a path: the address that REF has there, if the run let it go;
+        else those of all objects that the run let go under it.
 
     Raises:
         LakegcError: As `address_of`; NotFoundError if the run let nothing go under the path, or if
@@ -159,7 +159,7 @@ def deleted_addresses(run: Run, wanted: str) -> list[str]:
 
 
 def _explained_before(run: Run, path: str) -> tuple[list[str], int]:
-    """Return what an optimized run let go that an earlier one had explained under a path.
+    """Return the objects that an optimized run let go and an earlier run explained under a path.
 
     An object that nobody deleted is explained by the first run that let it go.
 
@@ -167,7 +167,7 @@ def _explained_before(run: Run, path: str) -> tuple[list[str], int]:
         Relative addresses; and how many earlier runs have explanations that cannot be read.
     """
     named, unread = list[str](), 0
-    # A run whose first manifest cannot be read names no others.
+    # A run whose first manifest cannot be read does not say which runs came before it.
     with suppress(*UNREADABLE):
         for earlier in runs_before(run):
             try:
@@ -197,8 +197,8 @@ def _of_those_let_go(run: Run, named: Sequence[str]) -> list[str]:
 def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
     if not wanted.endswith("/"):
         return NotFoundError(
-            f"{wanted}: run {run.key} let nothing go that {ref} has there, and nothing whose "
-            "newest path it was",
+            f"{wanted}: run {run.key} let go neither the object that {ref} has there nor one "
+            "whose newest path this was",
             f"`lakegc explain {run.repository.id} {wanted}` says what became of it.",
         )
     found = f"{wanted}: run {run.key} let nothing go whose newest path is below that folder"
@@ -210,7 +210,7 @@ def _nothing_there(run: Run, wanted: str, ref: str) -> NotFoundError:
 
 
 def _let_go(run: Run, address: str) -> bool:
-    """Say whether a run let an object go; a pruned run knows it by its deletion report."""
+    """Say whether a run let an object go; if the table was pruned, the deletion report shows it."""
     for spec in (tables.EXPIRED_ADDRESSES, tables.DELETION_REPORT):
         with suppress(*UNREADABLE):
             return bool(rows_of(run, spec, [address]))
@@ -244,10 +244,10 @@ def _by_address(run: Run) -> str:
 
 
 def not_on_record(run: Run, wanted: str) -> str:
-    """Say what may have lain below a folder although the run's explanations do not know it there.
+    """Say which objects may have lain below a folder although no explanation lists them there.
 
-    Explanations have one path of an object, the newest, and none of what no commit had or of what
-    was not explained.
+    Explanations hold only the newest path of an object, and nothing of objects that no commit had
+    or that were not explained.
 
     Args:
         run: A run with explanations, or an optimized one.
@@ -281,7 +281,8 @@ def not_on_record(run: Run, wanted: str) -> str:
         clauses.append(f"{_objects(unnamed)} that run {run.key} let go {has} no path on record")
     if elsewhere:
         clauses.append(
-            f"{_objects(elsewhere)} that it let go had other paths before a newer one elsewhere"
+            f"{_objects(elsewhere)} that it let go also had other paths, and "
+            f"{'its' if elsewhere == 1 else 'their'} newest one is in another folder"
         )
     if not clauses:
         return ""
@@ -294,7 +295,7 @@ def _objects(count: int) -> str:
 
 @surfacing_errors()
 def _elsewhere(run: Run, folder: str) -> int:
-    """Count the objects of several paths whose newest one is not below a folder."""
+    """Count the objects with several paths whose newest one is outside a folder."""
     stored, columns = run.load(tables.EXPLANATIONS), ["path", "other_paths"]
     if not stored.is_small:
         outside = ~sf.col("path").startswith(folder) & (sf.col("other_paths") > 0)

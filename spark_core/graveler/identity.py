@@ -45,7 +45,7 @@ def tagged_map(values: Mapping[str, str]) -> bytes:
 
 
 def tagged_identity(identity: bytes) -> bytes:
-    """Encode the identity of an embedded value."""
+    """Encode the hash of a nested value, such as a commit's parents."""
     return b"\x05" + tagged_bytes(identity)
 
 
@@ -86,8 +86,8 @@ class TableHash:
     """Computes the id of a table as its records are added.
 
     Args:
-        properties: Those set before the first record (`type`, and more for a refs
-            dump), without the keys and counts that are set at closing.
+        properties: The properties set before the first record (`type`, and more for a refs dump).
+            Keys and counts, set at closing, are not hashed.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:

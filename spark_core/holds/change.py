@@ -101,9 +101,9 @@ def remove(run: Run, name: str) -> Hold:
     (outcome,) = run.store.delete([lakegc_keys.hold_key(name)])
     if outcome.outcome not in ("deleted", "already_gone"):
         raise TransientError(
-            f"hold {name} of {run.repository.id} could not be taken away ({outcome.error}), so it "
-            f"holds on. Allow {run.store.delete_permission} on {run.store.root}{lakegc_keys.ROOT}, "
-            "and try again."
+            f"hold {name} of {run.repository.id} could not be removed ({outcome.error}), so it "
+            f"still applies. Allow {run.store.delete_permission} on "
+            f"{run.store.root}{lakegc_keys.ROOT}, and try again."
         )
     return hold
 

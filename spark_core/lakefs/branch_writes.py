@@ -1,4 +1,4 @@
-"""Make and delete branches: the calls that change a repository's refs."""
+"""Make and delete branches for branch retention; entry removal has its own calls in `writes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Change a repository through the API: branches, entries, commits, merges and reverts.
+"""Change a repository for entry removal: branches, entries, commits, merges and reverts.
+
+Branch retention has its own calls in `branch_writes`.
 
 Only what can be sent twice without harm is repeated. After a lost answer to any other call nobody
 knows whether it took effect: it ends with a `TransientError`, and the caller looks. Bodies are

@@ -7,7 +7,7 @@ decides who wrote it:
 * `held`: the holder, and until when its lease is good. Every heartbeat is the next place.
 * `released`: the holder ended. Anybody may begin the next epoch.
 * `failed`: the holder ended while executors may still have been at work on what it had sent. They
-  are until the lease would have run out at the latest.
+  may be, until the lease would have run out.
 * `taken`: somebody else ended the lease of a dead holder, at the place of that holder's next
   heartbeat.
 
@@ -16,7 +16,7 @@ a take-over want the same place, so one of them learns that it came too late. Af
 writer checks whether there is a higher epoch. If there is, it wrote into a log that others had left
 behind, and it is no holder. (Old logs are pruned, the two newest never.)
 
-A holder deletes nothing after `Lease.expires_at`, by whatever clock. Who takes over waits
+A holder deletes nothing after `Lease.expires_at`, by whatever clock. Whoever takes over waits
 `MAX_CLOCK_SKEW` longer by its own clock. So the two never overlap as long as clocks agree to 5
 minutes. Before a lease is taken, this machine's clock is compared with the store's. A clock that is
 ahead would keep everybody waiting until then, or end a lease that is still good.
@@ -83,7 +83,7 @@ class Lease:
 
     Attributes:
         sent_until: Until when executors may send what they were given under it; None if each of
-            them has answered. Who gives work to executors sets it before, and sets it back after.
+            them has answered. Whoever gives work to executors sets it before and clears it after.
     """
 
     def __init__(self, run: Run, first: Record) -> None:
@@ -216,8 +216,7 @@ def acquire(run: Run, *, take_over: str | None = None, work: Work = "sweep") -> 
     Raises:
         LeaseHeldError: If another collector has it or died with it. The text says who, since and
             until when, and what to do.
-        SameWorkError: The same, if the holder does this work of this run and will have ended some
-            time.
+        SameWorkError: The same, if the holder does this work of this run and will end.
         CorruptTableError: If a record cannot be read, so that nobody knows who holds it.
     """
     owner = Owner.here(run, work)
@@ -311,7 +310,7 @@ def _keep_beating(lease: Lease, ended: threading.Event, pause: float) -> None:
         try:
             lease.beat()
         except LeaseLostError:
-            return  # the next `beat` of who works under it says so
+            return  # the worker's next `beat` raises it
         except LakegcError:
             # Not renewed: a later beat renews it, or it runs out, which `expires_at` shows.
             continue

@@ -1,6 +1,4 @@
-"""The moment before which nothing that is staged can hide on a branch (safety 14, 35).
-
-It is the moment since which the branch stands on its head.
+"""Since when each branch stands on its head: nothing staged earlier can hide there (safety 14, 35).
 
 An operation that moves a branch's head begins by sealing the branch's staging area, and ends by
 dropping what was sealed. So what is staged on a branch now was staged after the operation began

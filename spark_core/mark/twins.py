@@ -1,4 +1,4 @@
-"""Find staged entries that the server's scan cannot see (safety 14, 34).
+"""Find twins: staged entries that the server's scan cannot see (safety 14, 34).
 
 Such an entry is identical content that was uploaded again.
 

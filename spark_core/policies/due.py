@@ -1,4 +1,7 @@
-"""Decide whether the rules of a policy let an object go, from all its names; plain values only."""
+"""Match the names of an object (branch and path) with the rules of a policy: are all due?
+
+Plain values only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a stored table: its manifest, and its Parquet parts, each compared with its hash first."""
+"""Read a stored table: its manifest, and its Parquet parts, each compared with its hash first."""
 
 from __future__ import annotations
 

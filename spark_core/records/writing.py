@@ -1,4 +1,4 @@
-"""Stores a table: its rows as Parquet parts, and after the last of them its manifest."""
+"""Store a table: its rows as Parquet parts, and after the last of them its manifest."""
 
 from __future__ import annotations
 

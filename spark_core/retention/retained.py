@@ -259,7 +259,7 @@ class _Reached:
         return _EPOCH + timedelta(microseconds=min(self._until_us[at] or 0, _LAST_US))
 
     def expiry(self, at: int, commit_id: str) -> Expiry:
-        """Say which line kept an expired commit longest, and since when that line does without."""
+        """Say which line kept an expired commit longest, and since when it no longer has it."""
         line = self._lines[self._keeper[at]]
         replaced_us = (self._until_us[at] or 0) - self._margin_us - line.days * _DAY_US
         return Expiry(

@@ -1,4 +1,4 @@
-"""Rows that the driver holds if they are few, and that stay with the executors else.
+"""Rows that the driver holds if they are few, and that otherwise stay with the executors.
 
 Spark needs a second for the first query, however few rows it has. What is asked of few rows is
 therefore answered by Arrow, and such a run need not start Spark.

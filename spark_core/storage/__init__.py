@@ -1,14 +1,17 @@
 """Object stores: open one for a namespace; list, read, write, delete in it.
 
-contract   what every store can do; objects: what a store tells of one object
+contract   what every store can do; objects: what a store says of one object
 local      files
 s3         S3 and stores that speak like it
 azure      Azure Blob Storage
 gcs        Google Cloud Storage (needs `lakegc[gcs]`)
-remote     shared by S3, Azure and GCS; pages and failures are their answers, obstore_reads reads
+remote     shared by S3, Azure and GCS; `listing_pages` and `failures` read their answers,
+           `obstore_reads` reads their objects
 deletion   the steps of a deletion that all kinds share
-copies     copies that are proved before anybody relies on them; undo brings deleted objects back
-listings   listings of many prefixes at once, long ones from several names on; order watches them
+copies     copies that are proved before anybody relies on them
+undelete   brings deleted objects back
+listings   listings of many prefixes at once, long ones starting at several names;
+           `listing_order` checks that the names come in order
 probes     questions that are answered by trying
 parquet    Parquet files on a store's streams
 inventory  objects as S3 Inventory writes them down, instead of a listing

@@ -1,4 +1,4 @@
-"""Listings in order: the property that reveals a repeated page or a jump back.
+"""Check that a listing's names come in order; a repeated page or a jump back shows itself so.
 
 S3, Azure Blob and GCS list by the bytes of the name. So a listing that goes backwards cannot be
 whole: a cache before the store answered for another page, or the store lost its place. Nobody would

@@ -81,7 +81,7 @@ def brought_back(
         dry_run: Whether finding it is enough.
     """
     try:
-        there = _standing(store, lost)
+        there = _in_its_place(store, lost)
         if there is not None:
             return there
         bring_back = _found(find)
@@ -102,7 +102,7 @@ def _brought(store: KeepingStore, lost: Lost, bring_back: BringBack) -> Undelete
     except ObjectExistsError:
         # Another writer wrote there meanwhile, unless the client sent the request twice: then it is
         # ours.
-        there = _standing(store, lost)
+        there = _in_its_place(store, lost)
         return there or UndeleteOutcome(
             lost.key, "failed", "an object appeared in its place and vanished: run again"
         )
@@ -115,7 +115,7 @@ def _brought(store: KeepingStore, lost: Lost, bring_back: BringBack) -> Undelete
     )
 
 
-def _standing(store: KeepingStore, lost: Lost) -> UndeleteOutcome | None:
+def _in_its_place(store: KeepingStore, lost: Lost) -> UndeleteOutcome | None:
     try:
         found = store.content(lost.key)
     except NotFoundError:

@@ -394,7 +394,7 @@ def _gathered(answers: Iterator[dict[str, _Answer]]) -> tuple[dict[str, _Answer]
     try:
         for answer in answers:
             known |= answer
-    except Exception as error:  # noqa: BLE001 - raised again, behind what was answered before
+    except Exception as error:  # noqa: BLE001 - raised again, after the answers so far are written down
         return known, error
     return known, None
 

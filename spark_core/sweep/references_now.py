@@ -219,8 +219,8 @@ def read_again(
         staged = reading.read_staged(held)
         if by_policy is not None and by_policy.any_staged:
             reading.read_names(plan, by_policy)
-        # Behind the last staged part, always: what was committed in between was in no part of
-        # either kind before.
+        # Always after the last staged part: what was committed in between was in neither kind
+        # before.
         committed = reading.read_committed()
         reading.keep(reading.referenced(staged, committed, plan, by_policy))
         parts.turn()
@@ -316,7 +316,7 @@ class _Reading:
         if named is not None:
             left = _without(left, named.committed)
         if taken is not None:
-            # That it is staged is known, and no commit may have it.
+            # These are known to be staged; they may go only if no commit has them.
             found.append(_referenced([], committed, own.join(taken, on="address", how="left_semi")))
             left, own = _without(left, taken), _without(own, taken)
         uncommitted = replace(committed, known=replace(committed.known, addresses=None))
@@ -328,8 +328,8 @@ class _Reading:
     ) -> DataFrame | None:
         """Find what goes although it is staged: in no commit, and due under each of its names.
 
-        Of an object with more staged entries than names nobody knows them all: one of the readings
-        lost some (safety 30).
+        If an object has more staged entries than names, one reading lost names (safety 30), so it
+        is kept.
 
         Returns:
             Column address; None for nothing.
@@ -381,9 +381,9 @@ class _Reading:
         return self.named.named, f"the retention policy does not name it{why}"
 
     def _dated(self, own: DataFrame) -> DataFrame:
-        """Return objects with their dates; those of their entries alone count where it has none.
+        """Return objects with their dates; where the plan has none, only their entries' count.
 
-        Such an object was due with its date when a sweep took it.
+        Such an object was due by its own date when a sweep took it.
         """
         return own if self.is_dated else own.withColumn("last_modified", sf.lit(_EPOCH))
 

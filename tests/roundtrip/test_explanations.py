@@ -205,7 +205,7 @@ def test_explain_tells_why_each_object_of_the_story_is_kept_or_went(
     experiment = [file.address for file in story.deleted if file.path.startswith("trials/")]
     assert sorted(let_go_under(run, "trials/")) == sorted(experiment)
     assert let_go_under(run, "trials") == []
-    with pytest.raises(NotFoundError, match="no stored run let an object of that path go"):
+    with pytest.raises(NotFoundError, match="no stored run let an object with that path go"):
         addresses_of(later, "lakefs://repo/main/never/was")
 
     # Executors read large explanations, and meet as the driver does that they were pruned.

@@ -164,7 +164,7 @@ def test_an_inventory_of_another_prefix_fails_the_check_of_live_objects(lake, sp
     assert not verdict.passed
     check = next(each for each in results if each.name == "live_objects_are_listed")
     assert "is empty" in check.summary
-    assert "look whether it covers all of data/" in check.summary
+    assert "check whether it covers all of data/" in check.summary
 
 
 @pytest.mark.parametrize("minutes", [-6, -4, 0, 60])

@@ -94,7 +94,7 @@ class Base:
         return found
 
     def expired(self) -> StoredTable:
-        """Read what it let go, and beside that what it kept for another cause.
+        """Read the objects that it let go, and beside them those kept for another reason.
 
         Raises:
             ChainError: If it is not the table that names what it saved.

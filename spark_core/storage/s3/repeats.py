@@ -1,4 +1,7 @@
-"""The pace of deletions, kept also by the requests that boto3 itself repeats minutes later."""
+"""Ask before each request that boto3 repeats by itself whether a deletion may still be sent.
+
+boto3 may repeat a request minutes later. The repeated requests keep the pace of deletions, too.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_repository_in_order_passes_with_exit_code_0(place):
     assert answer.exit_code == 0, answer.output
     assert "✗" not in answer.stdout
     assert "mode sweep" in answer.stdout
-    assert "looked at, nothing failed; 1 could not be told" in answer.stdout
+    assert "checks, none failed; 1 could not be checked" in answer.stdout
     assert "objects under data/ may be deleted" in " ".join(answer.stdout.split())
     left = {
         path.name
@@ -70,7 +70,7 @@ def test_every_repository_of_the_settings_is_looked_at_and_each_failure_has_a_ne
     text = " ".join(answer.stdout.split())
     assert "repository frozen is read-only" in text
     assert "Make it writable, or leave it out" in text
-    assert re.search(r"absent: \d\d looked at, 1 failed: mend the first one first", text)
+    assert re.search(r"absent: \d\d checks, 1 failed: fix the first one first", text)
     assert "not looked at: the server does not describe the repository" in text
 
 

@@ -134,7 +134,7 @@ def test_what_a_path_named_when_it_was_let_go_comes_back_and_nothing_else(place)
     assert "no path on record" not in below.stdout
     wrong = place.restore("--address", "lakefs://repo/main/tables")
     assert wrong.exit_code == 1
-    assert "let nothing go that main has there" in " ".join(wrong.stderr.split())
+    assert "let go neither the object that main has there nor one" in " ".join(wrong.stderr.split())
 
 
 def test_a_folder_tells_what_else_may_have_lain_below_it(place):

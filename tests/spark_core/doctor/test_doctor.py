@@ -310,7 +310,7 @@ def test_a_local_path_that_is_not_the_servers_is_found(examine_repo, lakefs, blo
     )
     assert "Look at local_path" in probes["store: read"].next_step
     assert probes["store: write"].found.endswith(
-        "nothing was written to what may be the wrong place"
+        "so it may be the wrong one; nothing was written to it"
     )
     assert not (blockstore / "repo/_lakefs/retention").exists()
     (blockstore / f"repo/_lakefs/{table}").write_bytes(b"a table")

@@ -209,7 +209,7 @@ def test_a_hold_that_the_store_does_not_let_go_of_holds_on(run, monkeypatch):
         "delete",
         lambda keys: [DeleteOutcome(key, "refused", "HTTP 403") for key in keys],
     )
-    with pytest.raises(TransientError, match=r"HTTP 403.*so it holds on"):
+    with pytest.raises(TransientError, match=r"HTTP 403.*so it still applies"):
         holds.remove(run, "audit")
 
 

@@ -475,7 +475,7 @@ def test_paths_that_are_no_utf8_and_hold_the_listing_up_keep_what_may_hide_there
     assert found.figures.is_held_up
     words = waiting_words(found.figures)
     assert words.endswith(
-        "paths that are no UTF-8 hold up its listing: rename those paths and mark under a new run "
+        "paths that are not UTF-8 block its listing: rename those paths and mark under a new run "
         "key"
     )
     assert "raise twin_calls and rename those paths" in waiting_words(
