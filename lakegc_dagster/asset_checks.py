@@ -80,7 +80,7 @@ def as_dagster(result: CheckResult) -> dg.AssetCheckResult:
 def _shown(partition_key: str, results: Sequence[CheckResult]) -> Iterator[dg.AssetCheckResult]:
     """Show results, and end the step with the refusal's sentence if one of them blocks.
 
-    Dagster would end it with the names of the checks alone.
+    Dagster would end it with only the names of the checks.
     """
     yield from map(as_dagster, results)
     refused = refusal_of(*parse_partition_key(partition_key), results)

@@ -26,7 +26,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     tables.UNCOMMITTED_ADDRESSES.name: {
         "address": "Address of a staged object, relative to the storage namespace. An address may "
-        "stand there twice.",
+        "appear twice.",
         "created_at": "When the server says it was staged.",
         "address_hash": _HASH,
     },
@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "is_head": "Whether a branch stands on it.",
     },
     tables.COMMITTED_ADDRESSES.name: {
-        "address": "Address that a retained commit reaches. An address may stand there twice.",
+        "address": "Address that a retained commit reaches. An address may appear twice.",
         "size_bytes": "Its bytes, as the commit has them.",
         "head_path": "Its path where the head of a branch has it.",
         "checksum": _CHECKSUM,

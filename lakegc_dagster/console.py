@@ -321,7 +321,7 @@ def _show_not_deleted(shown: Console, report: Report) -> None:
 
 
 def _show_reference(shown: Console, found: ReferenceReport) -> None:
-    """Show today's standing of the addresses in a mark of lakeFS's own job; name some kept ones."""
+    """Show what becomes of the addresses in a mark of lakeFS's own job; name some kept ones."""
     shown.print()
     shown.print(
         f"The mark {found.mark_id} of the reference job names {found.addresses:,} addresses; "

@@ -72,7 +72,7 @@ def overview(
         now = clock.now()
         try:
             store = opened(settings, environment, repository_id, now).store
-            # One more tells whether there are older runs.
+            # One more shows whether there are older runs.
             found = past_runs(store, newest=None if newest is None else newest + 1)
         except LakegcError as error:
             yield Past(

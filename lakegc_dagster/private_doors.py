@@ -52,7 +52,7 @@ _STARTED_BY_DAGSTER = frozenset(
 
 
 def started_by_a_person(tags: Mapping[str, str]) -> bool:
-    """Say whether a person started a run and looks at it, as its tags tell.
+    """Say whether a person started a run and looks at it, by its tags.
 
     There is no public list of these tags.
 

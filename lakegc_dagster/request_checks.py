@@ -2,7 +2,7 @@
 
 A request is a repository, a job and a run key. It is wrong where no run at all could do it: the key
 is no instant or lies in the future, the mode forbids the sweep, there is no such mark, or the work
-was done. Whatever else ends a run is about the repository, and its run tells it.
+was done. Whatever else ends a run is about the repository, and its run shows it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def wrong_request(
     *,
     now: datetime,
 ) -> LakegcError | None:
-    """Return what is wrong with a request; None if nothing is, or if its run will tell.
+    """Return what is wrong with a request; None if nothing is, or if only its run can show it.
 
     Args:
         settings: The settings.

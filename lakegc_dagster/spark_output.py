@@ -19,7 +19,7 @@ class SparkOutput:
     """What this process does with Spark's own lines.
 
     Attributes:
-        is_shown: Whether they go to the terminal, too.
+        is_shown: Whether they also go to the terminal.
         log: The file with them; None before Java was started.
         kept_in: The file for them if a run starts Java; None lets them go where this process's
             lines go.

@@ -31,7 +31,7 @@ def policy_expirations(context: dg.AssetExecutionContext, runs: Runs) -> dg.Mate
 
     Where the settings say `policies = "sweep"`, `expired_addresses` has those that do not wait;
     `policies = "mark"` only shows them, and `policies = "off"` does not look at the policy. What
-    waits is a warning of the run, and stands in the metadata.
+    waits is shown as a warning of the run and in the metadata.
     """
     with runs.opened(context.partition_key, _NAME) as run:
         facts = engine.policies.store_if_asked(run)

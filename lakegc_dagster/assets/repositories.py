@@ -14,7 +14,7 @@ from spark_core.phases import NOTHING_DELETED, phase
 
 NAME = "repositories"
 # Enough for the sums of the last 30 days where a night has a run, and few enough to be read every
-# hour. Where there are more, the words say so.
+# hour. If there are more, the text says so.
 _NEWEST = 60
 
 
@@ -23,7 +23,7 @@ def build_repositories(
 ) -> tuple[Sequence[dg.AssetsDefinition], Sequence[dg.ScheduleDefinition]]:
     """Make the asset, and the schedule with its job; neither while there are no settings.
 
-    The schedule is on where that of the nights is.
+    The schedule is on if the nightly one is.
     """
     if settings is None:
         return [], []
@@ -40,8 +40,8 @@ def build_repositories(
     def repositories() -> dg.MaterializeResult[Any]:
         """How each repository of the settings stands: last good runs, what waits, what is late.
 
-        It is read from the stores, so runs of every machine are in it. The plots have the figures
-        of each repository by itself.
+        It is read from the stores, so runs of every machine are in it. The plots show the figures
+        of each repository apart.
         """
         from lakegc_dagster.overview import overview
 

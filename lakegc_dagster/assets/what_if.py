@@ -21,8 +21,8 @@ from lakegc_dagster.resources import Runs
 def what_if(context: dg.AssetExecutionContext, runs: Runs) -> dg.MaterializeResult[Any]:
     """What would be free if every branch kept 1, 3, 7, ... 90 days, by the listing of a mark.
 
-    It costs about as much as a mark, so no job of the nights makes it. The page of the run shows
-    the curve from then on. It asks for a full run: an optimized one lists only what changed.
+    It costs about as much as a mark, so no nightly job makes it. The page of the run shows
+    the curve from then on. It needs a full run: an optimized one lists only what changed.
     """
     with runs.opened(context.partition_key, "what_if") as run:
         found = engine.explain.what_if(run)

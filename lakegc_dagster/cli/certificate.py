@@ -26,7 +26,7 @@ _NAMED = 20
     "--path",
     "prefix",
     metavar="PREFIX",
-    help="Also state of everything that ever had a path under PREFIX whether it is gone.",
+    help="Also state whether everything that ever had a path under PREFIX is gone.",
 )
 @click.option(
     "--key",
@@ -53,7 +53,8 @@ def certificate(
     The certificate holds the verdict, the hashes of every table and the manifest of the deletion
     report. It says "gone" only if quarantine holds none of it, nothing was restored, and versions
     and soft delete were read as off; otherwise it names what still holds the bytes. With --path it
-    reads every commit of the repository and every branch, and says so of each object under PREFIX.
+    reads every commit of the repository and every branch, and says the same of each object under
+    PREFIX.
 
     The exit code is 0 only if all that is certified is gone.
 
@@ -70,7 +71,7 @@ def certificate(
     if prefix == "":
         raise click.UsageError("--path needs a prefix; without --path the whole run is certified.")
     shown = console.console()
-    # A wrong key is told before anything is read.
+    # A wrong key is refused before anything is read.
     signing = None if key is None else seal_and_signature.private_key(key)
     with ExitStack() as stack:
         opened = open_known(read_settings(config, stack), repository, run)

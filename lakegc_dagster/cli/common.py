@@ -49,7 +49,7 @@ INTERRUPTED_WORDS = {
     "undo` reverts them",
     "retention undo": "what was reverted stands; the same command goes on with the rest",
     "metrics": "a file is replaced in one step or stays as it was",
-    "notify": "some may have been told",
+    "notify": "some people may have been told",
     "certificate": "no certificate was written",
 }
 
@@ -122,7 +122,7 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command `--verbose` and `--debug`."""
     debug = click.option("--debug", is_flag=True, help="Show the traceback of an error.")
     verbose = click.option(
-        "--verbose", is_flag=True, help="Show Spark's own lines, which else go to a file alone."
+        "--verbose", is_flag=True, help="Show Spark's own lines, which otherwise only go to a file."
     )
     return verbose(debug(command))
 

@@ -34,7 +34,7 @@ def confirm(config: Path | None, repository: str, check: str, key: RunKey) -> in
     The checks `expired_share_is_plausible` (more than half of the objects would go) and
     `nothing_changed_suddenly` stop an unusual run. The first run over an old repository may be
     unusual and right. Read the report, then confirm. The confirmation is stored beside the verdict,
-    with its author and time, and is valid for this run alone. No other check can be confirmed.
+    with its author and time, and is valid only for this run. No other check can be confirmed.
 
     `policy_is_confirmed` confirms the retention policy that the mark looked at: later marks let go
     what it names, as long as its document says the same.

@@ -37,9 +37,10 @@ def explain(
     """Say why an object is kept or may go, or which run deleted it.
 
     The object is named by its physical address, full or relative to the namespace, or by a path as
-    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now, and where REF has
-    it no longer, among what the stored runs let go; the rest is what the run saw. For a kept object
-    every retained commit that has it is looked for, which reads lakeFS's tables as a mark does.
+    lakefs://REPOSITORY/REF/PATH. A path is looked up on the server as it is now. If REF no longer
+    has it, it is looked up among what the stored runs let go. Everything else is what the run saw.
+    For a kept object, lakeFS's tables are read as in a mark, to find every retained commit that has
+    it.
 
     \b
     Examples:

@@ -114,7 +114,7 @@ def hold_list(config: Path | None, repository: str) -> int:
         shown = console.console()
         if not found:
             shown.print(
-                f"{repository} has no holds: its rules alone say what is kept.",
+                f"{repository} has no holds: only its rules say what is kept.",
                 markup=False,
                 soft_wrap=True,
             )
@@ -136,7 +136,7 @@ def hold_list(config: Path | None, repository: str) -> int:
 @_name
 @command_body
 def hold_remove(config: Path | None, repository: str, name: str) -> int:
-    """Remove the hold NAME: from then on the rules alone decide about its objects.
+    """Remove the hold NAME: from then on only the rules decide about its objects.
 
     \b
     Example:

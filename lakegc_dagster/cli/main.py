@@ -221,7 +221,7 @@ def run(
 @_key
 @command_body
 def expire(config: Path | None, repositories: Sequence[str], key: RunKey | None) -> int:
-    """Mark what retention policies name, and sweep that alone where the mode is `sweep`.
+    """Mark what retention policies name, and sweep only that if the mode is `sweep`.
 
     What nothing reaches stays for `lakegc run`. The settings of each repository must say `policies
     = "mark"` or `policies = "sweep"`. A sweep takes nothing before somebody has confirmed the

@@ -30,7 +30,7 @@ def metrics(config: Path | None, file: Path | None, *, show: bool) -> int:
 
     They go to `[metrics] file` (in node exporter's folder) and `[metrics] push_gateway`; without
     either they are printed. They are read from the runs in the store; Spark does not start. Each
-    command that runs writes them at its end, too.
+    command that runs also writes them at its end.
 
     \b
     Examples:

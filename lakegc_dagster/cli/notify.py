@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @click.option("--test", is_flag=True, help="Only send a test message to everybody in [notify].")
 @command_body
 def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> int:
-    """Tell those whom [notify] names of repositories that are overdue or wait for a confirmation.
+    """Tell everybody in [notify] of repositories that are overdue or wait for a confirmation.
 
-    Without names: every repository of the settings. `lakegc run`, `mark` and `sweep` tell of a run
-    that failed or was refused by themselves, and Dagster's sensors tell of all four. This command
-    is for a timer beside `lakegc run`, where no Dagster daemon runs.
+    Without names: every repository of the settings. `lakegc run`, `mark` and `sweep`
+    themselves tell of a run that failed or was refused, and Dagster's sensors tell of all four.
+    This command is for a timer beside `lakegc run`, where no Dagster daemon runs.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def notify(config: Path | None, repositories: Sequence[str], *, test: bool) -> i
 def tell_of_failure(
     settings: Settings, repository_id: str, key: RunKey, error: LakegcError
 ) -> None:
-    """Tell those whom [notify] names of a run of the command line that did not end well.
+    """Tell everybody in [notify] of a run of the command line that did not end well.
 
     The run's own error is shown beside this, so an error here is only shown.
     """

@@ -39,9 +39,9 @@ def retention_remove(config: Path | None, repository: str, *, dry_run: bool) -> 
     """Remove what the rules with `effect: remove` name, by a commit on each rule's branch.
 
     Deletes no object: `lakegc retention undo` reverts the commits as long as the garbage collection
-    rules keep what was there before. Staged entries are reset only if that was confirmed apart;
-    they cannot come back. A branch that cannot be written to is named, stays as it was, and is
-    tried again by the next removal.
+    rules keep what was there before. Staged entries cannot come back, so they are reset only if
+    that was confirmed separately. A branch that cannot be written to is named, stays as it was, and
+    is tried again by the next removal.
 
     \b
     Examples:

@@ -205,15 +205,15 @@ def retention_history(config: Path | None, repository: str) -> int:
     "key",
     type=RunKeyType(),
     metavar="KEY",
-    help="Run key of the mark that it is told by; default: the newest one.",
+    help="Run key of the mark whose tables are read; default: the newest one.",
 )
 @command_body
 def retention_what_if(config: Path | None, repository: str, file: Path, key: RunKey | None) -> int:
     """Show what a policy would take, per rule and branch; neither sets it nor deletes anything.
 
-    What expires is told by the tables of a mark, so mark first; what rules with `effect: remove`
-    would remove, by the branches as they are now. The lists name the ten largest and the ten newest
-    of each rule.
+    What expires is read from the tables of a mark, so mark first; what rules with `effect: remove`
+    would remove is read from the branches as they are now. The lists name the ten largest and the
+    ten newest of each rule.
 
     \b
     Examples:
@@ -330,7 +330,7 @@ def _what_goes(facts: Mapping[str, Any]) -> str:
     if waits:
         return f"None of this goes: {waits}."
     if not facts.get("takes_rules"):
-        return "None of this goes by this answer."
+        return "This answer lets nothing go."
     share = (
         f" Rule {', '.join(map(str, above))} names more than `max_policy_share` and waits."
         if above

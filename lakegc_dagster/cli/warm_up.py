@@ -36,7 +36,7 @@ def run_warm_up(shown: Console, *, again: bool = False) -> int:
         0.
 
     Raises:
-        SettingsError: If there is no Java, or no place for the archive that is the user's alone.
+        SettingsError: If there is no Java, or no place of the user's own for the archive.
         LakegcError: If the collection failed.
     """
     version = check_java()

@@ -82,8 +82,8 @@ def what_if(
 
     One pass over the repository's tables answers for all of them, with the listing of the newest
     full mark; what a sweep has deleted since is not counted. Every number is an upper bound:
-    content that was uploaded again, and that a branch may read unseen, is looked for by a mark
-    alone.
+    content that was uploaded again, and that a branch may read unseen, is looked for only by
+    a mark.
 
     An object counts for the branch whose commits keep it longest under the rules of now.
 

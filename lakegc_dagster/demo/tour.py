@@ -182,8 +182,8 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     shown.print()
     shown.print(console.table("What it names", ("rule", "prefix", "objects", "bytes"), rows))
     shown.print(
-        f"\n  {found.expired.objects} of {found.listed.objects} objects may go without it; of the "
-        f"policy nothing does, because {facts['waits']}",
+        f"\n  {found.expired.objects} of {found.listed.objects} objects may go without it; by the "
+        f"policy nothing goes yet, because {facts['waits']}",
         markup=False,
     )
     _heading(shown, next(headings), f"Confirm: lakegc confirm {REPOSITORY_ID} {CHECK} --run {key}")
@@ -290,7 +290,7 @@ def _paths(some: Sequence[Explanation]) -> str:
 
 
 def _address(some: Sequence[Explanation]) -> str:
-    """Return what tells the first object: the xid of its address, without a link's signature."""
+    """Return what identifies the first object: its address's xid, without a link's signature."""
     more = "" if len(some) == 1 else ", ..."
     return f"{some[0].address.rpartition('/')[2].partition(',')[0]}{more}"
 

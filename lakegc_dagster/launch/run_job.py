@@ -58,7 +58,7 @@ class LaunchResult:
 
 @dataclass
 class _Recorder(Observer):
-    """Keeps what a run tells, and passes it on."""
+    """Keeps the events of a run, and passes them on."""
 
     on_event: OnEvent
     manifests: dict[str, Manifest] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def launch(
             resources=build_resources(wiring),
             run_config={
                 "ops": ops_config(set(definition.graph.node_dict), asked),
-                # `on_event` tells what a person should see. Dagster's own lines are in its event
+                # `on_event` shows what a person should see. Dagster's own lines are in its event
                 # log.
                 "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
             },

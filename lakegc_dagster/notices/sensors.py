@@ -42,7 +42,7 @@ def _failed_and_refused(settings: Settings) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name="tell_of_failed_and_refused_runs",
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells those whom [notify] names of each run that failed or was refused.",
+        description="Tells everybody in [notify] of each run that failed or was refused.",
     )
     def tell_of_failed_and_refused_runs(context: dg.RunFailureSensorContext) -> None:
         from lakegc_dagster.notices.messages import tell
@@ -115,7 +115,7 @@ def _overdue_and_waiting(settings: Settings) -> dg.SensorDefinition:
         name="tell_of_overdue_and_waiting_repositories",
         minimum_interval_seconds=round(settings.notify.check_minutes * 60),
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Tells those whom [notify] names of repositories whose last good mark is too "
+        description="Tells everybody in [notify] of repositories whose last good mark is too "
         "long ago (once a day), and of objects that wait for a confirmation (once for a run).",
     )
     def tell_of_overdue_and_waiting_repositories(

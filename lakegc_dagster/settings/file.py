@@ -1,4 +1,4 @@
-"""Read `lakegc.toml` under the environment's overrides, and tell where a wrong word stands."""
+"""Read `lakegc.toml` under the environment's overrides, and say where a wrong word stands."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _line_of(text: str, loc: Place) -> int | None:
         if not header and "=" not in written:
             continue
         try:
-            # The parser itself tells what a header or a key names, with quotes, dots and spaces.
+            # The parser itself shows what a header or a key names, with quotes, dots and spaces.
             named = _only_path(
                 tomllib.loads(written if header else f"{written.partition('=')[0]} = 0")
             )

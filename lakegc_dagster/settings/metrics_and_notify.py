@@ -17,7 +17,7 @@ class MetricsSettings(Section):
     Attributes:
         file: File for node exporter's folder; its name must end in `.prom`. Written at the end of
             each command that runs, and by `lakegc metrics`.
-        push_gateway: URL of a Prometheus push gateway, told at the same times.
+        push_gateway: URL of a Prometheus push gateway that gets them at the same times.
         push_user: User name for the gateway.
         push_password_env: Name of the environment variable with the user's password.
         push_timeout_seconds: For one request.
@@ -38,9 +38,9 @@ class NotifySettings(Section):
     """The `[notify]` table: who is told of what.
 
     Attributes:
-        events: What is told: `failed` a run that an error ended, `refused` a run that a check or a
-            doubt ended, `overdue` a repository whose last good mark is too long ago, `waiting`
-            objects that wait for a confirmation.
+        events: What people are told of: `failed` a run that an error ended, `refused` a run that a
+            check or a doubt ended, `overdue` a repository whose last good mark is too long ago,
+            `waiting` objects that wait for a confirmation.
         slack_webhook_env: Name of the environment variable with the URL of a Slack webhook.
         webhook_env: Name of the environment variable with a URL that gets each message as JSON by
             POST.

@@ -85,8 +85,8 @@ class StorageSettings(Section):
         server_path: Where the server sees it, when that differs.
         s3_endpoint: URL of MinIO, Ceph, a VPC endpoint; left out, `AWS_ENDPOINT_URL_S3` or
             `AWS_ENDPOINT_URL`, else AWS.
-        s3_region: Region of the bucket; left out, the bucket is asked. A wrong one is told with the
-            right one.
+        s3_region: Region of the bucket; left out, the bucket is asked. If it is
+            wrong, the error names the right one.
         s3_profile: Profile of the AWS configuration files; left out, `AWS_PROFILE`.
         s3_path_style: Whether the bucket stands in the path of the URL; false puts it into the host
             (`BUCKET.HOST`).
@@ -170,7 +170,7 @@ class ScheduleSettings(Section):
 
     Attributes:
         cron: When.
-        timezone: Whose hours `cron` means.
+        timezone: Time zone of the hours in `cron`.
         run: Whether the schedule is on without anybody switching it on in the UI.
     """
 

@@ -115,7 +115,7 @@ def read_job(arguments: Sequence[str], keys: Mapping[str, str]) -> Job:
     stores = read_store_keys(keys, arguments[1] if len(arguments) > 1 else None)
     ignored |= stores.ignored
     variables = {f"{settings_file.PREFIX}{name}": value for name, value in stores.settings.items()}
-    # Last, because lakegc's own words are meant for lakegc alone and win.
+    # Last, because lakegc's own words are meant only for lakegc and win.
     variables |= _variables(keys, notes)
     settings = _settings(arguments[0], variables, sweep=do_sweep, keys=keys)
     take_over = str(RunKey.parse(keys[TAKE_OVER].strip())) if TAKE_OVER in keys else None

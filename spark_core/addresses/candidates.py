@@ -1,8 +1,8 @@
 """Decide by name and age which listed objects are candidates, and why the others are not.
 
-The rule stands twice, for one object and for a column. The mark decides by it, the sweep applies it
-again to every row of its plan, and the reports count by it. It does not look at what refers to an
-object.
+The rule is written twice, for one object and for a column. The mark decides by it, the sweep
+applies it again to every row of its plan, and the reports count by it. It does not look at what
+refers to an object.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Limits:
             `cutoff`.
         created: Objects whose name or date is before this instant are older than the repository.
         flat: Whether flat names of old versions, at the namespace's root, are considered too.
-        strangers: Whether objects are kept or collected whose names lakeFS did not give.
-        inherited: Whether objects are kept or collected that are older than the repository.
+        strangers: Whether objects whose names lakeFS did not give are kept or collected.
+        inherited: Whether objects that are older than the repository are kept or collected.
     """
 
     cutoff: datetime
@@ -71,7 +71,7 @@ class Limits:
 
 
 def standing(address: str, modified: datetime, limits: Limits) -> str:
-    """Say how an object stands, by its name and its age alone.
+    """Say by the name and the age of an object whether it is a candidate, or else why not.
 
     An object has two times: the store's date, and the time in its name, when the address was given
     out. An upload in flight has no reference yet, so the later of the two must be before the

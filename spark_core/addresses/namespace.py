@@ -377,7 +377,7 @@ class Namespace:
 
         With a wrong `server_path`, for instance a parent of the right one, every linked object
         would lie outside and so be expired. An import from a folder that ends like the namespace
-        cannot be told from that. The other path may also be a relative one.
+        looks the same, so it is refused as well. The other path may also be a relative one.
         """
         if self._kind != "local":
             return

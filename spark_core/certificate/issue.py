@@ -20,13 +20,13 @@ from spark_core.run import Run
 from spark_core.storage.after_deletion import AfterDeletion
 from spark_core.sweep import quarantine
 
-# Objects of a run that are each looked for once more. Of a larger run the report's word counts.
+# Objects of a run that are each looked for once more. For a larger run the report counts.
 LOOKED_FOR = 10_000
 _AT_ONCE = 16
 
 LIMITS = (
     "Versions and soft delete are stated as they were read when this was issued. Copies outside "
-    "the bucket, replicas, backups and snapshots, and what a client downloaded, are not known to "
+    "the bucket, replicas, backups and snapshots, and what a client downloaded, are unknown to "
     "lakegc."
 )
 PATH_LIMITS = (
@@ -189,7 +189,7 @@ def _existing(run: Run, keys: Sequence[str]) -> set[str]:
 def path_statement(
     run: Run, prefix: str, report: StoredTable, after: AfterDeletion
 ) -> dict[str, Any]:
-    """State of everything that ever had a path under a prefix whether it is gone.
+    """State whether everything that ever had a path under a prefix is gone.
 
     Args:
         run: The run that is certified.

@@ -36,7 +36,7 @@ _SEALS = ("sha256", "signature")
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """Return the bytes that seal and signature are of: JSON with sorted keys, no spaces."""
+    """Return the bytes that are sealed and signed: JSON with sorted keys, no spaces."""
     content = {name: value for name, value in document.items() if name not in _SEALS}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
@@ -86,7 +86,7 @@ def public_key(data: bytes, name: str) -> Ed25519PublicKey:
     """Read a public key in PEM.
 
     Raises:
-        SettingsError: If it is none of ed25519.
+        SettingsError: If it is not an ed25519 public key.
     """
     try:
         key = load_pem_public_key(data)
@@ -95,7 +95,7 @@ def public_key(data: bytes, name: str) -> Ed25519PublicKey:
     if not isinstance(key, Ed25519PublicKey):
         raise SettingsError(
             f"{name} is not an ed25519 public key in PEM",
-            "Make it of the private key: openssl pkey -in key.pem -pubout",
+            "Make it from the private key: openssl pkey -in key.pem -pubout",
         )
     return key
 
@@ -104,7 +104,7 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     """Read a certificate.
 
     Raises:
-        VerdictError: If it is none, or of another format.
+        VerdictError: If it is not a certificate, or of another format.
     """
     try:
         document: dict[str, Any] = json.loads(data)
@@ -176,7 +176,7 @@ def _chain_faults(document: Mapping[str, Any]) -> list[str]:
     if (report.repository, report.run, report.instance) != same:
         found.append("its deletion report is of another run or repository")
     if report.parents.get("expired_addresses") != verdict.tables["expired_addresses"]["manifest"]:
-        found.append("its deletion report was not made of the mark that its verdict speaks of")
+        found.append("its deletion report was not made from the mark that its verdict names")
     stated = {name: list(figures) for name, figures in document["outcomes"].items()}
     if stated != {name: list(figures) for name, figures in _outcomes(report).items()}:
         found.append("its figures are not those of its deletion report")

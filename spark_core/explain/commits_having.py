@@ -1,4 +1,4 @@
-"""Which retained commits have an object: lakeFS's own tables are read for it, for many at once."""
+"""Find in lakeFS's own tables which retained commits have some objects; many objects at once."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def base_of(run: Run) -> RunKey | None:
 
 
 def full_run(run: Run) -> RunKey:
-    """Return the last full run before an optimized one; of a full run itself.
+    """Return the full run that an optimized one goes back to; a full run itself.
 
     Raises:
         NotFoundError: If what its base saved is gone.

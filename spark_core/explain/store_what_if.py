@@ -1,4 +1,4 @@
-"""The answer of `what_if`, kept beside its run for the report's page."""
+"""Store the answer of `what_if` beside its run, for the report's page."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """What other rules would let go: one pass over lakeFS's tables answers for all of them.
 
 For each object it finds under how many of the rules asked about some retained commit has it. The
-objects are those of a stored mark's listing that its names and ages let go, without those that a
-sweep has deleted since; entries that hide (`hidden_entries`) are not asked for, so the answers are
-upper bounds.
+objects are those of a stored mark's listing whose names and ages let them go, and that no sweep has
+deleted since. Hidden entries (`hidden_entries`) are not looked for, so answers are upper bounds.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ AHEAD = (7, 30)
 TOP = 10
 
 _METARANGES_OF_A_TASK = 32
-# Sums that the driver takes: folders at the top times answers. Beyond them folders are not told.
-_MOST_SUMS, _TOO_MANY = 200_000, "(more than can be told)"
+# Sums that the driver takes: folders at the top times answers. Beyond that, no folders are shown.
+_MOST_SUMS, _TOO_MANY = 200_000, "(more than can be shown)"
 NEVER_COMMITTED = "(never committed)"
 
 _KEEPER, _FOLDER, _BRANCH = "keeper", "folder", "branch"
@@ -58,8 +57,8 @@ class Freed:
         objects: Number of objects.
         size_bytes: Their bytes.
         by_prefix: Name, objects and bytes of the folders at the top with most bytes.
-        by_branch: Name, objects and bytes of the branches with most bytes; an object is its whose
-            commits keep it longest under the rules of now.
+        by_branch: Name, objects and bytes of the branches with most bytes; an object counts for the
+            branch whose commits keep it longest under the rules of now.
     """
 
     name: str
@@ -334,7 +333,7 @@ def _read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     def read(row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         entries = resolved(reader.namespace, read_whole(reader, row), is_head=True)
-        # Paths that are no UTF-8 are told by what of them is.
+        # Of a path that is not UTF-8, the rest is shown.
         paths = entries.column("head_path").to_pylist()
         folders = [path.partition(b"/") for path in paths]
         names = [
@@ -418,7 +417,7 @@ def _answers(
 
 
 def _free(sums: pa.Table, level: str, number: int) -> pa.Table:
-    """Choose what the rules of a number do not retain: they retain what has a higher level."""
+    """Choose what these rules do not retain: a higher level than their number is retained."""
     return sums.filter(pc.less_equal(pc.fill_null(sums[level], 0), number))
 
 

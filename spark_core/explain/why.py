@@ -83,7 +83,7 @@ class Explanation:
         repository: Repository id.
         address: Relative address.
         run: The run whose tables say so.
-        state: `kept`, `may go`, `deleted`, `gone` if the store has it no more and no report tells
+        state: `kept`, `may go`, `deleted`, `gone` if the store no longer has it and no report says
             why, or `unknown` if no stored run saw the object.
         sentence: The answer in one sentence.
         reasons: All reasons; commits beyond `NAMED` are one reason together.
@@ -130,7 +130,7 @@ def explain_each(run: Run, addresses: Sequence[str]) -> list[Explanation]:
     """Say why objects are kept or may go, or when they were deleted.
 
     Each table is read once, however many objects are asked about. An optimized run knows all
-    references, and not the objects of all slices: these are as the last run listed them that did.
+    references, but not the objects of all slices. Those are as the last run listed them that did.
 
     Args:
         run: The run whose tables are read; if its listing lacks an object, the deletion reports of
@@ -197,7 +197,7 @@ def _pruned(run: Run, earlier: Run, address: str) -> Explanation:
         str(run.key),
         "unknown",
         f"run {run.key} read only what changed, and the tables of run {earlier.key}, which may "
-        "have listed the object, were pruned or are damaged; a full mark tells "
+        "have listed the object, were pruned or are damaged; a full mark finds out "
         f"(`lakegc mark {run.repository.id} --full`)",
         (),
     )
@@ -312,7 +312,7 @@ def _going(run: Run, short: Mapping[str, str]) -> dict[str, Explanation]:
 
 
 def _by_policy(run: Run, addresses: Sequence[str]) -> dict[str, Explanation]:
-    """Say of the objects that the retention policy lets go by which rule, and under which name."""
+    """Say which rule of the retention policy lets each object go, and under which name."""
     try:
         if ExpiredFigures.of(run.load(tables.EXPIRED_ADDRESSES).manifest).policy is None:
             return {}
@@ -366,7 +366,7 @@ def _was(run: Run, address: str, row: Mapping[str, Any] | None, short: str) -> E
 
 
 def instant_in_words(text: str) -> str:
-    """Print an ISO instant for people, to the minute."""
+    """Print an ISO instant to the minute."""
     return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -465,7 +465,7 @@ def _explanations(run: Run, addresses: Sequence[str]) -> dict[str, dict[str, Any
         for earlier in runs_before(run) if left else ():
             rows = _own_explanations(earlier, left)
             for row in rows.values():
-                row["explanation"] = f"{row['explanation']} (told by run {earlier.key})"
+                row["explanation"] = f"{row['explanation']} (explained by run {earlier.key})"
             found |= rows
             left = [address for address in left if address not in rows]
     return found
@@ -510,7 +510,7 @@ def _outcomes(run: Run, addresses: Sequence[str]) -> dict[str, _Outcome]:
     rows = rows_of(run, tables.DELETION_REPORT, addresses)
     back = undo_words(run, run.load(tables.DELETION_REPORT).manifest) or (
         "Only what the store itself keeps (versions, soft delete) can bring it back: `lakegc "
-        f"restore {run.repository.id} {run.key} --dry-run` tells."
+        f"restore {run.repository.id} {run.key} --dry-run` shows whether it can."
     )
     return {address: _outcome(run, address, row, back) for address, row in rows.items()}
 

@@ -87,7 +87,7 @@ class TableHash:
 
     Args:
         properties: The properties set before the first record (`type`, and more for a refs dump).
-            Keys and counts, set at closing, are not hashed.
+            Those set at closing, such as counts, are not hashed.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:

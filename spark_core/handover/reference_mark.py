@@ -63,8 +63,8 @@ def write_if_asked(run: Run, found: Verdict) -> str | None:
 def write(run: Run) -> str:
     """Write the mark of a run under `unified/`, its summary last; a second write changes nothing.
 
-    The verdict is read and every check made again, as before a sweep: a program that does not look
-    deletes what is written here.
+    The verdict is read and every check made again, as before a sweep: the job deletes what is
+    written here without looking again.
 
     Args:
         run: The run; its verdict must have passed.
@@ -181,7 +181,7 @@ def _clear_own_leftovers(run: Run, target: _Target) -> None:
 def _write_addresses(
     run: Run, target: _Target, expired: StoredTable, by_policy: PolicyRows | None, going: int
 ) -> None:
-    """Write what may go but what only a retention policy names: entries lead to that."""
+    """Write what may go, except what only a retention policy names: entries lead to that."""
     if going:
         frame = expired.frame(run.spark, ["address"])
         if by_policy is not None:

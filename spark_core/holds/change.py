@@ -1,4 +1,4 @@
-"""Make and remove holds: what is to be kept is looked for first."""
+"""Make and remove holds; a hold is made only for something that is there."""
 
 from __future__ import annotations
 

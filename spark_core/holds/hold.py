@@ -24,8 +24,8 @@ from spark_core.records.figures import HoldFigures
 from spark_core.storage import ObjectStore
 
 _WAY_ON = (
-    "This is a file of lakegc's own, not of the server, and what it keeps cannot be told without "
-    "it. Bring it back as it was, or delete it and make the hold again (`lakegc hold add`)."
+    "This is a file of lakegc's own, not of the server, and only it says what is kept. Bring it "
+    "back as it was, or delete it and make the hold again (`lakegc hold add`)."
 )
 
 Kind = Literal["address", "prefix", "commit", "branch", "tag"]

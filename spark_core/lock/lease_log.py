@@ -1,6 +1,6 @@
 """The logs of the lease in the store: their records, written and read.
 
-A log tells who held the lease, place by place. Each place is written once.
+A log shows who held the lease, place by place. Each place is written once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Owner:
         host: Name of its machine, for people.
         boot: None; records of earlier versions name the machine's boot.
         pid: Its process on that machine, for people.
-        started: None; records of earlier versions tell when the process began.
+        started: None; records of earlier versions say when the process began.
     """
 
     id: str

@@ -15,15 +15,15 @@ from spark_core.report.trend import Point
 from spark_core.report.values import NO_COMMIT, NOT_KNOWN, Group, Named, Report, bytes_text
 from spark_core.report.what_if import WhatIfCurve
 
-# Characters of a commit's id that tell it from the others for a reader.
+# Characters of a commit's id that are enough for a reader.
 _ID_SHOWN = 12
 # Stands for bytes of a path that are no UTF-8: no link leads to such a path.
 _NO_UTF8 = "\N{REPLACEMENT CHARACTER}"
 
 _OF_THE_LAST_COMMIT = "Folder and branch are those of the last commit that had the object."
 _WHY_NOT_KNOWN = (
-    "Not known is what no commit has that was read for its path; <code>explain = &quot;full&quot;"
-    "</code> in the settings reads the most."
+    "They are not known for an object that is in none of the commits that were read for paths; "
+    "<code>explain = &quot;full&quot;</code> in the settings reads the most."
 )
 
 
@@ -260,8 +260,8 @@ def _what_if(
     command = escape(f"lakegc what-if {report.repository} --run {report.run}")
     if curve is None:
         return (
-            f'{title}<p class="soft">Nobody asked of this run. It costs about as much as a mark: '
-            f"<code>{command}</code></p>"
+            f'{title}<p class="soft">Nobody asked about this run. An answer costs about as much as '
+            f"a mark: <code>{command}</code></p>"
         )
     before = (
         "<p>This was asked before the sweep of this run ended, so what the sweep deleted may be "

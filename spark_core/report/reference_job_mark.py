@@ -1,4 +1,4 @@
-"""Today's standing of each address in a mark of lakeFS's own job: may go, or why it is kept."""
+"""What becomes today of each address in a mark of lakeFS's own job: may go, or why it is kept."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LISTED = pa.schema(
 
 
 def reference_addresses(run: Run, stored: Mapping[str, StoredTable]) -> Draft:
-    """Say how each address of the verified mark stands, by the tables of the run alone.
+    """Say of each address of the verified mark whether it may go, from the run's tables only.
 
     Args:
         run: The run.
@@ -138,7 +138,7 @@ def _addresses(run: Run, verified: ReferenceFigures) -> DataFrame:
 
 
 def _map_form(batches: Iterator[pa.RecordBatch], *, flat: bool) -> Iterator[pa.RecordBatch]:
-    """Add what the form of an address alone says against deleting it; null if it says nothing."""
+    """Add why the form of an address forbids deleting it; null if it does not."""
     for batch in batches:
         addresses = batch.column("address").cast(pa.string())
         choices = pa.StructArray.from_arrays(

@@ -27,8 +27,8 @@ class Point:
     Attributes:
         run: Run key.
         listed: Everything in the namespace.
-        live: What a retained commit or a staged entry reaches; of an optimized run also what it did
-            not read, of which little is anything else.
+        live: What a retained commit or a staged entry reaches; for an optimized run also what it
+            did not read, nearly all of which is live.
         garbage: What may go.
         reclaimed: What a sweep of the run deleted; 0 without one.
     """

@@ -17,7 +17,7 @@ def undo_words(run: Run, swept: Manifest, *, just_swept: bool = False) -> str:
         run: The run.
         swept: Manifest of its deletion report.
         just_swept: The sweep ended a moment ago, so what the store says now was true of the sweep.
-            Asked later, the store says nothing of objects that were deleted before somebody changed
+            Later its answer says nothing about objects that were deleted before somebody changed
             its settings.
 
     Returns:

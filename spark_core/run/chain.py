@@ -80,7 +80,7 @@ def require_same_options(run: Run, slices: Manifest) -> None:
 
 
 def other_options(run: Run, marked: object) -> str:
-    """Tell in which options a run differs from its mark; empty when in none.
+    """Name the options in which a run differs from its mark; empty if there are none.
 
     Args:
         run: The run, with its current options.

@@ -107,8 +107,8 @@ class RunOptions:
             than this share than at the last run that passed ...
         max_expired_rise: ... or when this much more of the objects would go than then (0.25 means
             25 points of a hundred).
-        max_clock_skew: Refuse when the clock of server or store is further from this machine's; it
-            cannot be raised.
+        max_clock_skew: Refuse when the clock of server or store is further than this from this
+            machine's; it cannot be raised.
         max_mark_age: A mark whose reading began longer ago than this is not swept.
         max_deletes_per_second: Objects that a sweep deletes in a second at most, all tasks
             together; left out, as fast as the store takes it.
@@ -122,19 +122,19 @@ class RunOptions:
             deleted.
         range_partitions: Tasks of Spark for reading metaranges, ranges and slices, at most.
         read_threads: Reads that one Spark task keeps under way.
-        write_reference_mark: Also write a mark whose verdict passed as lakeFS's own job does; that
-            job sweeps it unseen.
-        exclusive: Nobody else ever collects this namespace: sweep on a store that does not honour
-            create-if-absent, too.
+        write_reference_mark: Also write a mark whose verdict passed in the form of lakeFS's own
+            job; that job sweeps it without looking again.
+        exclusive: Nobody else ever collects this namespace, so sweep even on a store that does not
+            honour create-if-absent.
         lease_ttl: How long the lease of a sweep is good for without a sign of life of its holder;
             it is renewed three times in that time.
         price_per_gb_month: What a GB (1,000,000,000 bytes) costs in a month; `report`, `runs` and
-            `status` then also say money.
+            `status` then also show
+            costs.
         optimized: Read only what changed since the last mark that passed; the first mark, and each
             `full_every`-th, reads everything.
-        full_every: The number of marks of which one reads everything, and compares itself with the
-            others.
-        max_base_age: A mark that is older than this is nothing to begin from.
+        full_every: One of so many marks reads everything, and compares itself with the others.
+        max_base_age: An optimized mark never begins from one that is older than this.
         keep_runs: Runs whose tables are kept; of older ones only verdicts, manifests and reports
             stay.
     """

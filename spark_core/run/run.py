@@ -97,20 +97,20 @@ class Environment:
     start_spark: Callable[[], None] = lambda: None
 
     def storage_of(self, repository: Repository) -> Storage:
-        """Tell how the storage of a repository is reached."""
+        """Return how the storage of a repository is reached."""
         return self.storages.get(repository.storage_id) or Storage(
             self.store_options, self.server_path
         )
 
     def endpoint_of(self, repository: Repository) -> str | None:
-        """Tell the S3 endpoint of a repository's storage; see `known_endpoint`."""
+        """Return the S3 endpoint of a repository's storage; see `known_endpoint`."""
         return known_endpoint(repository, self.store_options, self.storages)
 
 
 def known_endpoint(
     repository: Repository, usual: StoreOptions, storages: Mapping[str, Storage]
 ) -> str | None:
-    """Tell the S3 endpoint that the settings give for a repository's storage.
+    """Return the S3 endpoint that the settings give for a repository's storage.
 
     Args:
         repository: As the server describes it.
@@ -396,7 +396,7 @@ def preflight(run: Run) -> PreflightFigures:
     """
     repository, server = run.repository, run.server
     if run.reference_mark is not None:
-        # An error in that mark is told before this run's own long mark, not after it.
+        # An error in that mark is shown before this run's own long mark, not after it.
         marks.load(run.store, run.reference_mark)
     require_writable(repository)
     blockstore_type = ask_kind_of_store(server, repository, run.namespace)

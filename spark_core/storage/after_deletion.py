@@ -1,4 +1,4 @@
-"""What a store keeps of the objects that are deleted in it, as far as it tells."""
+"""What a store keeps of the objects that are deleted in it, as far as it says."""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ class LocalStore(ObjectStore):
             os.close(directory)
 
     def after_deletion(self) -> AfterDeletion:
-        """Say that a file system keeps nothing; of snapshots under it nobody here knows."""
+        """Say that a file system keeps nothing; lakegc knows nothing of snapshots under it."""
         return AfterDeletion(False, f"{self.root} is a folder, which keeps no deleted files")
 
     def probe_delete(self, key: str) -> DeleteOutcome:

@@ -51,7 +51,7 @@ def unused_name() -> str:
 
 
 def require_deletable(store: ObjectStore) -> None:
-    """Refuse if the store would refuse to delete; no object of anybody is touched.
+    """Refuse if the store would refuse to delete; no object is touched.
 
     This is asked before a sweep. Otherwise a missing permission would show object by object.
 

@@ -141,6 +141,6 @@ def _reading(store: ObjectStore, clocks: Clocks, whose: str) -> ClockReading:
             return reading
     raise TransientError(
         f"the clock of {store.root} could not be read from {whose} in {_READINGS} attempts (each "
-        "took longer than a minute): until when may be deleted cannot be told there",
+        "took longer than a minute): no deadline for deletions can be set there",
         "Look at the store's latency, and run again.",
     )

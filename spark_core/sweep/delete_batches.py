@@ -28,7 +28,7 @@ from spark_core.sweep.pacing import Pacer
 from spark_core.sweep.plan import require_allowed
 from spark_core.sweep.recheck import SEEN_SECONDS, Examiner, Row, Seen
 
-# How the cause begins for which an object is kept that the retention policy let go at the mark.
+# The cause begins so for an object that the policy let go at the mark and the sweep keeps.
 NOT_LET_GO = "not let go any more: "
 
 # Rows that are looked at together.

@@ -67,8 +67,8 @@ def require_same_mark(run: Run, earlier: StoredTable, expired: StoredTable) -> N
     if swept != expired.manifest.sha256:
         raise ChainError(
             f"run {run.key} of {run.repository.id} was swept by another plan (manifest "
-            f"{str(swept)[:12]}, stored is {expired.manifest.sha256[:12]}): what is gone cannot be "
-            "told from its report",
+            f"{str(swept)[:12]}, stored is {expired.manifest.sha256[:12]}): its report does not "
+            "show what is gone",
             "Mark again under a new run key.",
         )
 

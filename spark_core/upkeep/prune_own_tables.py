@@ -110,7 +110,7 @@ class Left:
         list_bytes: Their bytes.
         scans: Files of scans of staged entries.
         scan_bytes: Their bytes.
-        dump_files: Tables of this run's dump of refs; they cannot be told from a repository's own
+        dump_files: Tables of this run's dump of refs; they look like a repository's own
             tables.
         dump_bytes: Their bytes.
     """
@@ -148,7 +148,7 @@ class _Files:
 
     @property
     def newest(self) -> datetime | None:
-        """When the newest file was written, but those that are made anew for readers."""
+        """When the newest file was written, except files that are made anew for readers."""
         written = (at for key, at in self.modified.items() if not _FOR_READERS.search(key))
         return max(written, default=None)
 
@@ -328,7 +328,7 @@ class House:
 
     @property
     def words(self) -> str:
-        """One line for people."""
+        """The line that a run shows."""
         clauses = (
             []
             if self.left is None
@@ -420,7 +420,7 @@ def _cause(problem: Exception) -> str:
 def after_run(run: Run) -> House:
     """Keep house if this run has done its work; else do nothing, and say why.
 
-    The caller may have chosen this step alone, for any run. A run whose mark did not pass knows
+    The caller may have chosen only this step, for any run. A run whose mark did not pass knows
     nothing that may be acted on. A run that is still to be swept has not ended.
 
     Args:
@@ -499,7 +499,7 @@ def _base(
 def _needed(
     store: ObjectStore, staying: Sequence[RunKey], files: Mapping[RunKey, _Files]
 ) -> frozenset[str]:
-    """Return the files that the retained ranges of runs name which stay.
+    """Return the files that the retained ranges of the runs that stay name.
 
     The sketch of a range is written once. So it may lie in the folder of an earlier run.
     """

@@ -128,7 +128,7 @@ class _Task:
             yield rows_of([(row, "in_use") for row in rows], self.gate.now())
 
     def _told_same(self, rows: Sequence[_Row], unsure: list[_Row]) -> Iterator[pa.RecordBatch]:
-        """Delete what the store tells to be back in place; add to `unsure` what needs its bytes."""
+        """Delete what the store shows to be back in place; add to `unsure` what needs its bytes."""
         back: list[_Row] = []
         other: list[_Row] = []
         gone: list[_Row] = []
@@ -220,7 +220,7 @@ def rows_of(outcomes: Sequence[tuple[_Row, str]], at: datetime) -> pa.RecordBatc
 def _sights(
     store: ObjectStore, row: _Row
 ) -> tuple[Description, Description] | Literal["no copy"] | None:
-    """Return what the store tells of an object's place and of its copy; None if it does not tell.
+    """Return what the store says of an object's place and of its copy; None if it does not answer.
 
     A copy may be gone: Spark begins a task again if it lost its executor after its deletions.
     """

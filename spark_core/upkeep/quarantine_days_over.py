@@ -198,5 +198,5 @@ def _level(store: ObjectStore, where: str, place: _Place) -> Iterator[pa.RecordB
 
 
 def _second(instant: datetime) -> datetime:
-    """Cut a time of the store to seconds: a listing tells it finer than a single answer does."""
+    """Cut a time of the store to seconds: a listing gives it more finely than a single answer."""
     return instant.replace(microsecond=0)

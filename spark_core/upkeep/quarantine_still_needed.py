@@ -1,8 +1,8 @@
 """Which objects in quarantine something refers to: they stay when their days are over.
 
-Commits reach what a sweep took by a retention policy, or it is staged. Such an object stays if it
-is held or hidden, or if the policy does not name it any more. What commits reach also stays if it
-is staged. What neither has any more is garbage like any other.
+An object that a sweep took by a retention policy is still reached by commits, or staged. It stays
+if it is held or hidden, or if the policy no longer names it. If commits reach it, it also stays if
+it is staged. Once no commit reaches it and it is not staged, it is garbage like any other object.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_unknown(run: Run) -> bool:
     """Say whether the mark of a run cannot tell what is needed.
 
     An optimized mark compared its candidates with all retained ranges, and read only those that may
-    have one. What is in quarantine is no candidate of it.
+    have one. Objects in quarantine are not among its candidates.
     """
     return ListedFigures.of(run.load(tables.NAMESPACE_SLICES).manifest).base is not None
 
@@ -92,8 +92,8 @@ def needed_finder(run: Run) -> FindNeeded:
             # Nobody would find that an object is needed if it were missing from this frame.
             if (held := names.count()) != 2 * count:
                 raise IncompleteReadError(
-                    f"repository {run.repository.id}: of {2 * count} names of objects in "
-                    f"quarantine, about which was to be asked, Spark holds {held}",
+                    f"repository {run.repository.id}: Spark holds {held} of the {2 * count} names "
+                    "of objects in quarantine that were to be looked for",
                     "Run again; if it stays, report it with this text and Spark's version.",
                 )
             # One address may have copies of several runs.
@@ -151,11 +151,11 @@ class _Looks:
         """Return what the mark reached, without what the policy still names.
 
         Args:
-            found: Column address of what must be kept by a look just now.
+            found: Column address: what must be kept, as a look just now found.
         """
         reached = self.committed.unionByName(self.staged)
         if self.by_policy is not None:
-            # Found is what is staged now, too, unless a rule takes each of its staged names.
+            # `found` also has what is staged now, unless a rule takes each of its staged names.
             let_go = self.by_policy.join(found, on="address", how="left_anti")
             reached = reached.join(let_go, on="address", how="left_anti")
         return reached

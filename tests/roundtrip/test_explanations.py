@@ -271,7 +271,7 @@ def test_an_object_that_an_optimized_run_let_go_is_explained_by_it(sandbox, spar
     committed = {file.address: file.path for file in story.deleted if file.ref is not None}
     for found in explain_each(later, list(committed)):
         assert found.path == committed[found.address]
-        assert f"(told by run {base.key})" in found.sentence
+        assert f"(explained by run {base.key})" in found.sentence
     sweep_only(later)
     certified = certificate(later)["mark"]
     assert (certified["kind"], certified["base"]) == ("optimized", str(base.key))

@@ -316,7 +316,7 @@ class GcsStore(OrderedRemoteStore[Clients]):
         if hint is not None:
             return AfterDeletion(True, hint)
         if "softDeletePolicy" not in properties:
-            return AfterDeletion(None, f"the bucket of {self.root} does not tell its soft delete")
+            return AfterDeletion(None, f"the bucket of {self.root} does not show its soft delete")
         return AfterDeletion(
             False, f"soft delete and versioning of the bucket of {self.root} are off"
         )

@@ -59,7 +59,7 @@ def test_a_hold_is_made_listed_and_removed(hold):
     gone = hold("remove", "repo", "audit")
     assert gone.exit_code == 0
     assert "hold audit: branch main was removed from repo" in gone.stdout
-    assert hold("list", "repo").stdout == "repo has no holds: its rules alone say what is kept.\n"
+    assert hold("list", "repo").stdout == "repo has no holds: only its rules say what is kept.\n"
 
 
 def test_the_commit_of_a_branch_can_be_held_by_its_id(hold, run):

@@ -220,7 +220,7 @@ def test_the_story_of_policies_ends_with_a_proof_that_holds(spark, tmp_path):
     code = tour.run_demo(tmp_path / ".sandbox", story="policies", shown=_console(stream))
     text = stream.getvalue()
     assert code == 0, text
-    assert "of the policy nothing does, because version 1 of the policy is not confirmed" in (
+    assert "by the policy nothing goes yet, because version 1 of the policy is not confirmed" in (
         " ".join(text.split())
     )
     for words in (

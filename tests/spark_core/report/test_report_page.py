@@ -207,7 +207,7 @@ def test_what_may_go_is_drawn_by_folder_and_by_branch_with_what_is_not_known_of_
     page = report.page(told)
     assert "<figcaption>What may go, by folder</figcaption>" in page
     assert '<span>&lt;b&gt;dev</span><span class="n">6 objects, 600 bytes</span>' in page
-    assert "those of the last commit that had the object. Not known is" in page
+    assert "those of the last commit that had the object. They are not known for" in page
 
 
 def test_where_nothing_was_explained_the_page_says_what_no_commit_had_and_what_is_not_known():
@@ -215,8 +215,8 @@ def test_where_nothing_was_explained_the_page_says_what_no_commit_had_and_what_i
     assert unknown == (Group("(never committed)", 3, 200), Group("(not known)", 9, 800))
     page = report.page(replace(REPORT, by_prefix=unknown, by_branch=unknown))
     assert "last commit that had" not in page
-    assert "Not known is" in page
-    assert "Not known is" not in report.page(replace(REPORT, by_prefix=unknown[:1]))
+    assert "They are not known for" in page
+    assert "They are not known for" not in report.page(replace(REPORT, by_prefix=unknown[:1]))
     earlier = json.loads(REPORT.to_json())
     del earlier["by_prefix"], earlier["by_branch"]
     assert "by folder" not in report.page(Report.from_json(json.dumps(earlier).encode(), name="r"))
