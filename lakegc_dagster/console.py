@@ -68,7 +68,7 @@ def console(stream: TextIO | None = None) -> Console:
 
 
 def bytes_text(size_bytes: int) -> str:
-    """Format bytes for people."""
+    """Format bytes in a unit that suits them."""
     from spark_core.report.values import bytes_text as text
 
     return text(size_bytes)

@@ -44,7 +44,7 @@ class SparkOutput:
         return writing
 
 
-# Java is one process for each Python process, so its output is, too.
+# Java is one process for each Python process, so there is one output as well.
 OUTPUT = SparkOutput()
 
 

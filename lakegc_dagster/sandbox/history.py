@@ -89,7 +89,7 @@ def _main_until_dev(teller: Teller) -> list[ToldFile]:
 
 
 def _dev(teller: Teller) -> None:
-    expired = "older than dev's 7 days, and dev's head is, too"
+    expired = "older than dev's 7 days, and so is dev's head"
     with teller.ago(days=17):
         teller.upload("dev", "d_0314").keep("on dev's head, and merged to main", "dev")
         overwritten = teller.upload("dev", "d_overwritten")

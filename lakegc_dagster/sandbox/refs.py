@@ -226,7 +226,7 @@ def log(
         core: The sandbox.
         repository: The repository.
         ref: The ref.
-        first_parent: Follow main parents alone.
+        first_parent: Follow only main parents.
     """
     start = resolve(core, repository, ref).commit
     seen = {start.id}

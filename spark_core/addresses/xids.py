@@ -44,7 +44,7 @@ def xid_seconds(name: str) -> int | None:
     """Return the time in the name of an object, in unix seconds; None when the name is no id.
 
     Args:
-        name: The last segment alone. Up to the comma that separates a signature it must be an id.
+        name: Only the last segment. Up to the comma that separates a signature it must be an id.
     """
     return _seconds(name.partition(",")[0])
 

@@ -23,7 +23,7 @@ class CheckResult:
         name: Name of the check.
         table: Table that the check belongs to.
         passed: Whether this check allows a sweep of the mark.
-        summary: One sentence for people: what was found, what was wanted, what to do.
+        summary: The sentence that is shown: what was found, what was wanted, what to do.
         figures: The numbers and names behind it; JSON values only.
         limit: The condition for passing, in words. Numbers that settings decide are among the
             figures too.

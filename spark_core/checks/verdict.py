@@ -185,8 +185,8 @@ def require_sweepable(run: Run) -> tuple[Verdict, StoredTable]:
 def confirm(run: Run, check: str, *, who: str) -> Confirmation:
     """Record that a finding of a check is right, so that the mark may be swept all the same.
 
-    The verdict does not change. The confirmation names the verdict's digest, so it holds for this
-    mark alone. If the finding was confirmed before, the first confirmation stands.
+    The verdict does not change. The confirmation names the verdict's digest, so it holds only for
+    this mark. If the finding was confirmed before, the first confirmation stands.
 
     Args:
         run: The run; it must have a verdict.
@@ -294,8 +294,8 @@ def require_recent(run: Run, verdict: Verdict) -> None:
         raise VerdictError(
             f"the verdict of run {run.key} was concluded at {verdict.concluded_at.isoformat()}, "
             f"which is {span_text(ahead)} ahead of this machine's clock (at most "
-            f"{span_text(run.options.max_clock_skew)} is accepted): how old the mark is cannot be "
-            "told",
+            f"{span_text(run.options.max_clock_skew)} is accepted): the age of the mark is "
+            "unknown",
             "Set the clocks of the machines that mark and sweep, then mark again under a new run "
             "key.",
         )

@@ -44,9 +44,9 @@ class Owner:
         run: Run key.
         repository: Repository name.
         work: What it does under the lease.
-        host: Name of its machine, for people.
+        host: Name of its machine, to be shown.
         boot: None; records of earlier versions name the machine's boot.
-        pid: Its process on that machine, for people.
+        pid: Its process on that machine, to be shown.
         started: None; records of earlier versions say when the process began.
     """
 

@@ -55,7 +55,7 @@ def trend(store: ObjectStore, report: Report) -> Sequence[Point]:
     """Return the runs of a repository up to one of them, oldest first.
 
     A report that is missing or cannot be read costs its own point. Where the store does not answer,
-    the older ones are left out, too: no page has to wait for them.
+    the older ones are also left out: no page has to wait for them.
 
     Args:
         store: Rooted at the namespace.

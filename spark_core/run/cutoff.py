@@ -1,6 +1,6 @@
 """The cutoff of a run: the instant before which an object must have been written to be considered.
 
-It follows from the run key and the options alone, so it is fixed before anything is read.
+It follows only from the run key and the options, so it is fixed before anything is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def uploads_cutoff_of(options: RunOptions, key: RunKey) -> datetime:
 def before(key: RunKey, age: timedelta) -> datetime:
     """Return the instant that lies so long before a run key, in whole seconds.
 
-    The times of object stores and addresses are cut to whole seconds, too. An object written at
+    The times of object stores and addresses are also cut to whole seconds. An object written at
     12:00:00.9 shows 12:00:00, and must not count as older than a cutoff at 12:00:00.5, which a
     minimum age with fractions would give.
     """

@@ -204,7 +204,7 @@ class ObjectStore(ABC):
 
     @property
     def root(self) -> str:
-        """Absolute URI of the namespace, for people."""
+        """Absolute URI of the namespace, to be shown."""
         return self.namespace.root
 
     def __repr__(self) -> str:
@@ -258,7 +258,7 @@ class ObjectStore(ABC):
 
         Raises:
             IncompleteReadError: If the listing cannot be read to its end or holds a key that cannot
-                be told exactly. The caller must then drop what was yielded before.
+                be named exactly. The caller must then drop what was yielded before.
         """
 
     @abstractmethod

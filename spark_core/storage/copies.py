@@ -1,4 +1,4 @@
-"""Copies inside a store that are proved first, and what stores tell of objects for the proof.
+"""Copies inside a store that are proved first, and what stores say of objects for the proof.
 
 A store moves the bytes itself (`ObjectStore.transfer`). Its word is not believed. Source and copy
 are described anew and compared: by checksums of the content if the store keeps the same kind for

@@ -53,7 +53,7 @@ class InOrder:
 
 
 def behind(batch: pa.RecordBatch, after: str) -> pa.RecordBatch:
-    """Return a page's objects with keys greater than `after`; some stores list others, too."""
+    """Return a page's objects with keys greater than `after`; some stores also list others."""
     return batch.filter(pc.greater(batch.column("key"), after)) if after else batch
 
 

@@ -68,7 +68,7 @@ class Listed:
         )
 
     def not_utf8(self, name: object) -> IncompleteReadError:
-        """Return the error for a name that cannot be told."""
+        """Return the error for a key that cannot be named."""
         return IncompleteReadError(
             f"the listing of {self.root}{self.prefix} holds a key that is not UTF-8 ({name!r}); it "
             "cannot be named, "

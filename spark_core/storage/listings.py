@@ -273,7 +273,7 @@ class _Listings:
     def _is_gone(self, stretch: _Stretch, last: str, *, is_past: bool) -> bool:
         """Ask once more if a stretch ended without the object at which the next one begins.
 
-        An object that was deleted meanwhile is gone for this answer, too. An object that was
+        An object that was deleted meanwhile is also gone in this answer. An object that was
         written meanwhile lies after all that there was, so the stretch goes on with this answer.
         """
         prefix, end = stretch.folder.prefix, stretch.end

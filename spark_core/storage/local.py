@@ -2,7 +2,7 @@
 
 obstore is not used here. Its local listing silently leaves out names that end in `#1` and dangling
 links. It also follows links out of the directory, and fails for a newline in a name. `os.scandir`
-tells every name exactly and costs about the same. Directories are entered by descriptor without
+gives every name exactly and costs about the same. Directories are entered by descriptor without
 following links. So nothing outside the namespace can be read or deleted, even while somebody
 changes the tree.
 """

@@ -60,7 +60,7 @@ from spark_core.sweep.committed_now import Committed, TablesRead
 from spark_core.sweep.delete_batches import NOT_LET_GO
 
 # Rows of a result that the driver may hold. A larger result stays with the executors.
-HELD = 10_000
+DRIVER_ROWS = 10_000
 
 STAGED = "staged"
 
@@ -573,10 +573,10 @@ def _referenced(staged: Sequence[DataFrame], committed: Committed, plan: DataFra
         )
         named = plan.select("address", address_hash()).join(causes, on="address_hash", how="inner")
         found.append(named.select("address", "why"))
-    held = committed.commits.holds
-    if held.of_addresses or not found:
+    holds = committed.commits.holds
+    if holds.of_addresses or not found:
         found.append(
-            plan.select("address").mapInArrow(partial(_map_held, held), spark_type(_FOUND))
+            plan.select("address").mapInArrow(partial(_map_held, holds), spark_type(_FOUND))
         )
     return reduce(DataFrame.unionByName, found)
 
@@ -590,9 +590,9 @@ def _union(found: DataFrame | None, more: DataFrame) -> DataFrame:
     return both.groupBy("address").agg(sf.min("why").alias("why"))
 
 
-def _map_held(held: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _map_held(holds: Holds, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        why = held.reasons(batch.column("address"))
+        why = holds.reasons(batch.column("address"))
         found = pa.record_batch(
             [batch.column("address").cast(pa.string()), why], names=_FOUND.names
         )
@@ -608,8 +608,8 @@ def _read_to_end(frame: DataFrame) -> DataFrame:
 
     Any failure then comes now, and nothing is read again for the frame.
     """
-    few = frame.select(*_FOUND.names).limit(HELD + 1).toArrow()
-    if few.num_rows > HELD:
+    few = frame.select(*_FOUND.names).limit(DRIVER_ROWS + 1).toArrow()
+    if few.num_rows > DRIVER_ROWS:
         return frame.localCheckpoint()
     held = frame_of(frame.sparkSession, few.cast(_FOUND))
     if held.count() != few.num_rows:

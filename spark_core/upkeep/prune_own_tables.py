@@ -481,7 +481,7 @@ def _base(
     """Return the newest run that passed, if it saved something; it costs a request or a few.
 
     An optimized run begins from no other. A verdict that cannot be read is passed over: then an
-    older run is kept, too, until somebody has dealt with that verdict.
+    older run is also kept, until somebody has dealt with that verdict.
     """
     for key in newest:
         where = lakegc_keys.verdict_key(key)

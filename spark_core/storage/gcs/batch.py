@@ -1,6 +1,6 @@
 """Many deletions in one request to GCS: what is sent, and what each part of the answer says.
 
-The client's own batch ties answers to requests by their order alone, and raises the last failure
+The client's own batch ties answers to requests only by their order, and raises the last failure
 for all. Here every part carries the number of its key. So no answer is taken for another key's
 (Google promises no order), and a key without an answer stays unconfirmed.
 

@@ -85,8 +85,8 @@ class GcsStore(OrderedRemoteStore[Clients]):
     def _forget(self) -> None:
         super()._forget()
         self._bucket_seen = False
-        # Unset once the ETag of an object did not prove it: the bucket's other objects would be
-        # read twice, too.
+        # Unset once the ETag of an object did not prove it: the bucket's other objects would
+        # also be read twice.
         self._proving = True
 
     def _carried(self) -> dict[str, Any]:

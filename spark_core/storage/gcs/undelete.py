@@ -78,8 +78,8 @@ def _hidden(
             return found
         asked["pageToken"] = answer["nextPageToken"]
     raise IncompleteReadError(
-        f"the generations of {copies.root}{lost.key} could not be listed to their end, so the one "
-        "that was deleted cannot be told",
+        f"the generations of {copies.root}{lost.key} could not be listed to their end, so it is "
+        "unknown which one was deleted",
         "Look at gcs_endpoint, or bring it back with gcloud.",
     )
 

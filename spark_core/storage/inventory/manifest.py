@@ -56,7 +56,7 @@ class Inventory:
     """What a manifest says.
 
     Attributes:
-        place: Where the manifest lies, for people.
+        place: Where the manifest lies, to be shown.
         source_bucket: The bucket whose objects it names.
         created_at: When S3 began to look at the bucket.
         file_format: Format of the data files: CSV, Parquet or ORC.
@@ -109,7 +109,7 @@ def read_manifest(content: bytes, place: str) -> Inventory:
 
     Args:
         content: Its bytes.
-        place: Where it lies, for people.
+        place: Where it lies, for messages.
 
     Raises:
         CorruptTableError: If it is no manifest of an S3 Inventory, or of columns that do not

@@ -1,6 +1,6 @@
 """Ask before each request that boto3 repeats by itself whether a deletion may still be sent.
 
-boto3 may repeat a request minutes later. The repeated requests keep the pace of deletions, too.
+boto3 may repeat a request minutes later. The repeated requests also keep the pace of deletions.
 """
 
 from __future__ import annotations

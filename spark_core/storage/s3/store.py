@@ -53,8 +53,8 @@ class S3Store(OrderedRemoteStore[Clients]):
         super()._forget()
         self._bucket_seen = False
         self._region: str | None = None
-        # Set once an answer showed that the store takes keys for other ones: it might delete those,
-        # too.
+        # Set once an answer showed that the store takes keys for other ones: it might also
+        # delete those.
         self._distrust: str | None = None
 
     def _carried(self) -> dict[str, Any]:

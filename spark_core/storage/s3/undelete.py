@@ -114,8 +114,7 @@ def _pages(bucket: Bucket, key: str) -> Iterator[Mapping[str, Any]]:
             asked["VersionIdMarker"] = answer["NextVersionIdMarker"]
     raise IncompleteReadError(
         f"the versions of {bucket.root}{key} do not come to an end ({_MOST_PAGES} pages came), so "
-        "the one that was deleted "
-        "cannot be told",
+        "it is unknown which one was deleted",
         "Bring it back with the store's own tools.",
     )
 
