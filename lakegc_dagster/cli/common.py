@@ -175,9 +175,7 @@ def unforeseen(message: str | None, log: Path, state: str | None = None) -> Lake
     failure = LakegcError(
         f"{first}. What Spark said is in {log}; the run's events are in the UI (`lakegc ui`)."
     )
-    # Dagster shows an error's notes with it, but after a long Java stack. That stack is cut off
-    # here.
-    return failure if state is None or state in first else ended(failure, state)
+    return failure if state is None else ended(failure, state)
 
 
 def chosen_repositories(settings: Settings, named: Sequence[str]) -> tuple[str, ...]:

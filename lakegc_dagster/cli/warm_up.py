@@ -94,5 +94,5 @@ def _mark_and_sweep(directory: Path, options: str) -> None:
         java_process.start_quietly(settings)
         result = launch(settings, "mark_and_sweep", REPOSITORY_ID, key)
         if not result.success:
-            raise result.error or LakegcError(f"the small collection failed: {result.message}")
+            raise result.failure("the small collection failed")
         load_report(settings, REPOSITORY_ID, key)

@@ -30,7 +30,7 @@ from lakegc_dagster.sandbox.story import Story
 from lakegc_dagster.settings import Settings, load_settings
 from lakegc_dagster.stored_runs import explained, load_report, local_path, open_stored
 from spark_core import lakegc_keys
-from spark_core.errors import LakegcError, UnsafePlanError
+from spark_core.errors import UnsafePlanError
 from spark_core.explain import Explanation
 from spark_core.model import RunKey
 from spark_core.phases import SWEEP_STANDS, phase
@@ -201,7 +201,7 @@ def _run(shown: Console, settings: Settings, job: JobName, key: RunKey) -> Launc
     with console.Steps(shown) as steps:
         result = launch(settings, job, REPOSITORY_ID, key, on_event=steps)
     if not result.success:
-        raise result.error or LakegcError(f"the job {job} failed: {result.message}")
+        raise result.failure(f"the job {job} failed")
     return result
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 import dagster as dg
@@ -24,6 +25,7 @@ from spark_core.errors import LakegcError, SameWorkError, TransientError
 from spark_core.events import Event, OnEvent
 from spark_core.lakefs import Clock, SystemClock
 from spark_core.model import RunKey
+from spark_core.phases import ended
 from spark_core.records.manifest import Manifest
 from spark_core.sweep import Progress
 from spark_core.upkeep.prune_own_tables import House
@@ -38,7 +40,8 @@ class LaunchResult:
         dagster_run_id: Where to find it in the UI; empty where the request was wrong, and Dagster
             got no run of it.
         error: The engine's own refusal or failure, if that ended it.
-        message: One text for people when it did not succeed.
+        message: One text for people when it did not succeed; of an error outside the engine without
+            `state`.
         manifests: The tables that this job stored, by name.
         checks: What the checks said, in the order in which they ran.
         house: What house-keeping did and found, in words; None if there was none.
@@ -54,6 +57,17 @@ class LaunchResult:
     checks: Sequence[CheckResult]
     house: str | None = None
     state: str | None = None
+
+    def failure(self, what: str) -> LakegcError:
+        """Return the error of a job that did not succeed; it says once what had been done.
+
+        Args:
+            what: The beginning of the message, where no error of the engine ended the job.
+        """
+        if self.error is not None:
+            return self.error
+        error = LakegcError(f"{what}: {self.message}")
+        return error if self.state is None else ended(error, self.state)
 
 
 @dataclass
@@ -184,7 +198,8 @@ def launch(
         if _was_interrupted(result.all_events):
             raise KeyboardInterrupt
         error = None if result.success else recorder.refusal(repository_id, key)
-        message = None if result.success else str(error or _unforeseen(result.all_events))
+        unforeseen = partial(_unforeseen, result.all_events, recorder.state)
+        message = None if result.success else str(error or unforeseen())
     return LaunchResult(
         result.success,
         result.run_id,
@@ -204,15 +219,18 @@ def _was_interrupted(events: Sequence[Any]) -> bool:
     )
 
 
-def _unforeseen(events: Sequence[Any]) -> str:
-    """Return the first failure of a run that no error of lakegc explains."""
+def _unforeseen(events: Sequence[Any], state: str | None) -> str:
+    """Return the first failure of a run that no error of lakegc explains.
+
+    Dagster shows the note of its phase with it. The result has that apart.
+    """
     for event in events:
         if event.is_step_failure:
             problem = event.step_failure_data.error
             while problem is not None and problem.cause is not None:
                 problem = problem.cause
-            return (
-                f"{event.step_key} failed: "
-                f"{problem.message.strip() if problem else 'no reason is known'}"
-            )
+            words = problem.message.strip() if problem else "no reason is known"
+            if state is not None:
+                words = words.removesuffix(state).rstrip()
+            return f"{event.step_key} failed: {words}"
     return "the run failed before its first step; the UI shows its events"

@@ -2,6 +2,7 @@
 
 import signal
 from datetime import timedelta
+from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakegc_dagster.assets.arguments import POOL
+from lakegc_dagster.cli.common import unforeseen
 from lakegc_dagster.launch.home import CODE_LOCATION
 from lakegc_dagster.launch.run_job import launch
 from lakegc_dagster.settings import Settings
@@ -22,6 +24,7 @@ from spark_core.errors import (
     TransientError,
     VerdictError,
 )
+from spark_core.phases import ended_a_command
 from spark_core.records import reading, tables
 from spark_core.reference_job import marks
 from tests.lakegc_dagster.conftest import new_key
@@ -248,3 +251,9 @@ def test_a_fault_that_is_none_of_ours_is_told_too(home, ground, monkeypatch):
     assert "namespace_slices failed" in result.message
     assert "ZeroDivisionError: a bug" in result.message
     assert result.state == "Nothing was deleted."
+    # As a command shows it.
+    for failure in (
+        result.failure("the small collection failed"),
+        unforeseen(result.message, Path("spark.log"), result.state),
+    ):
+        assert str(ended_a_command(failure)).count("Nothing was deleted.") == 1
