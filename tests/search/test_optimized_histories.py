@@ -4,6 +4,7 @@ full run nothing dead is left.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from contextlib import suppress
@@ -34,7 +35,7 @@ def search_until(
 ) -> Counter[str]:
     """Play a number of histories, and report what was tried."""
     began, tally, missed = time.monotonic(), Histories(wanted=histories), [0]
-    kinds, work = Counter[str](), Counter[str]()
+    kinds, work, back = Counter[str](), Counter[str](), Counter[str]()
     machine = type(
         "Histories",
         (OptimizedMachine,),
@@ -45,6 +46,7 @@ def search_until(
             "kinds": kinds,
             "missed": missed,
             "work": work,
+            "back": back,
             "most_runs": most_runs,
         },
     )
@@ -55,7 +57,8 @@ def search_until(
         "figures",
         f"optimized histories: {tally}; {kinds['optimized']} optimized marks, "
         f"{kinds.total() - kinds['optimized']} full ones; {missed[0]} dead objects were left to "
-        f"the next full run; {dict(work)}; in {time.monotonic() - began:.0f} s",
+        f"the next full run; of objects brought back {dict(back)}; {dict(work)}; "
+        f"in {time.monotonic() - began:.0f} s",
     )
     return kinds
 
@@ -75,7 +78,8 @@ def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_propert
 @pytest.mark.deep
 @pytest.mark.timeout(2 * 3_600)
 def test_many_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
+    histories = int(os.environ.get("LAKEGC_SEARCH_HISTORIES") or DEEP_HISTORIES)
     kinds = search_until(
-        shared_sandbox, spark, DEEP_HISTORIES, shrink=True, record_property=record_property
+        shared_sandbox, spark, histories, shrink=True, record_property=record_property
     )
-    assert kinds["optimized"] > DEEP_HISTORIES
+    assert kinds["optimized"] > histories

@@ -1,7 +1,7 @@
 """Any history of a repository whose runs are optimized or full by turns, compared with plain sets.
 
-What may be optimized is. Between runs everything happens that `HistoryMachine` does, and what runs
-saved is damaged or taken away.
+What may be optimized is. Between runs everything happens that `HistoryMachine` does, what sweeps
+moved comes back from quarantine, and what runs saved is damaged or taken away.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,30 +22,32 @@ from spark_core.model import RunKey
 from spark_core.records import tables
 from spark_core.records.figures import CommittedFigures, ListedFigures
 from spark_core.run import Run
+from tests.support.aside_machine import AsideMachine
 from tests.support.history_actions import NUMBER, action
-from tests.support.history_machine import OLD_ENOUGH, OPTIONS, HistoryMachine, OlderMark
+from tests.support.history_machine import OLD_ENOUGH, OPTIONS, OlderMark
 from tests.support.pipeline import Marked
 from tests.support.search_oracle import Options, young
 from tests.support.telling_store import TellingStore
 
 
-class OptimizedMachine(HistoryMachine):
+class OptimizedMachine(AsideMachine):
     """A repository whose marks begin from each other.
 
     Attributes:
         kinds: How many marks were optimized, and why others were full; of all histories.
         work: What the optimized ones read and looked up; of all histories.
         missed: Dead objects that an optimized mark did not name; of all histories.
+        back: What was brought back from quarantine, and what became of it; of all histories.
     """
 
     kinds: Counter[str]
     work: Counter[str]
     missed: list[int]
+    back: Counter[str]
     most_runs = 6
 
     def __init__(self) -> None:
         super().__init__()
-        self.full = False
         self.full_every = 7
         self.deciding: Options | None = None
         self.tells_content = False
@@ -113,12 +115,17 @@ class OptimizedMachine(HistoryMachine):
     def _open(self, key: datetime, options: Options, opened: datetime | None = None) -> Run:
         run = super()._open(key, options, opened)
         chosen = replace(run.options, optimized=True, full_every=self.full_every)
-        run = replace(run, options=chosen, full=self.full)
+        run = replace(run, options=chosen)
         if self.tells_content:
             run = replace(run, store=TellingStore(run.store.namespace, run.store.options))
         return run
 
     def _end(self) -> None:
+        if self.moved:
+            # No optimized run lists the old slices of what came back.
+            self.bring_all_back(number=len(self.moved) - 1)
+            self.sandbox.clock.advance(OLD_ENOUGH + timedelta(seconds=1))
+            self.whole_run(options=Options())
         # What optimized runs left goes with the next full one.
         self.full, self.deciding = True, Options()
         self.whole_run(options=Options())
@@ -139,6 +146,10 @@ class OptimizedMachine(HistoryMachine):
         assert made.plan <= dead, f"lets go what is alive or young: {sorted(made.plan - dead)}"
         twins: Any = marked.expired.manifest.facts["twins"]
         self.missed[0] += max(0, len(dead - made.plan) - twins["unchecked_objects"])
+        back = self.brought_back & set(objects)
+        self.back["alive at an optimized mark"] += len(back & alive)
+        self.back["named by an optimized mark"] += len(back & made.plan)
+        self.back["left to the next full run"] += len(back & dead - made.plan)
 
 
 def _work(marked: Marked) -> dict[str, int]:
