@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from spark_core.errors import SettingsError
 from spark_core.model import RunKey
@@ -52,6 +52,8 @@ DIFFS = r"_diffs-[0-9a-f]{32}-\d{5}\.parquet"
 # Names of files that are made anew whenever somebody asks: they do not say that a run is at work.
 FOR_READERS = r"_(?:what_if\.json|report\.(?:json|html|png))"
 
+_INSTANT = "%Y-%m-%dT%H-%M-%S.%fZ"
+_RESTORED = f"{ROOT}{SLICES}/_restored-"
 _OF_A_RUN = re.compile(rf"{re.escape(ROOT)}[a-z]+/run_id=(?P<run>[^/]+)/")
 
 
@@ -172,7 +174,31 @@ def record(folder: str, run: RunKey, began: datetime) -> str:
         run: The run whose objects it is about, or that it ended with.
         began: When it began.
     """
-    return f"{folder}run_id={run}/{began:%Y-%m-%dT%H-%M-%S.%fZ}/"
+    return f"{folder}run_id={run}/{began:{_INSTANT}}/"
+
+
+def restored_key(began: datetime) -> str:
+    """Return the key that tells later marks of a restore: beside the runs that they look for.
+
+    Args:
+        began: When the restore began.
+    """
+    return f"{_RESTORED}{began.astimezone(UTC):{_INSTANT}}"
+
+
+def restored_at(key: str) -> datetime | None:
+    """Return when the restore of such a key began; None if it is no such key.
+
+    Examples:
+        >>> restored_at("_lakefs/retention/gc/slices/_restored-2026-11-20T02-00-00.000001Z")
+        datetime.datetime(2026, 11, 20, 2, 0, 0, 1, tzinfo=datetime.timezone.utc)
+        >>> restored_at("_lakefs/retention/gc/slices/_other") is None
+        True
+    """
+    try:
+        return datetime.strptime(key, f"{_RESTORED}{_INSTANT}").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def run_of(key: str) -> RunKey | None:

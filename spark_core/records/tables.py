@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -153,7 +155,18 @@ def runs(store: ObjectStore, where: str = lakegc_keys.ADDRESSES) -> list[RunKey]
         where: Kind of folder under `_lakefs/retention/gc/`; by default the folder of the expired
             addresses.
     """
-    found = (
-        lakegc_keys.run_of(prefix) for prefix in store.children(f"{lakegc_keys.ROOT}{where}/")[0]
-    )
-    return sorted((key for key in found if key is not None), reverse=True)
+    return _runs(store.children(f"{lakegc_keys.ROOT}{where}/")[0])
+
+
+def runs_and_restores(store: ObjectStore) -> tuple[list[RunKey], list[datetime]]:
+    """Return the runs that began a mark, newest first, and when each restore began.
+
+    It costs what `runs` costs.
+    """
+    folders, beside = store.children(f"{lakegc_keys.ROOT}{NAMESPACE_SLICES.folder}/")
+    restored = map(lakegc_keys.restored_at, beside["key"].to_pylist())
+    return _runs(folders), sorted(at for at in restored if at is not None)
+
+
+def _runs(folders: Sequence[str]) -> list[RunKey]:
+    return sorted(filter(None, map(lakegc_keys.run_of, folders)), reverse=True)

@@ -152,6 +152,9 @@ def _bring_back_all(
     """Bring back in rounds until each object has an outcome; a dry run, without a lease, looks."""
     began = run.now()
     folder = None if held is None else lakegc_keys.record(lakegc_keys.RESTORES, run.key, began)
+    if held is not None:
+        # Before the first object is back: what a mark knows of them is wrong from then on.
+        run.store.put(lakegc_keys.restored_key(began), b"")
     work = _BringingBack(str(run.key), began, run.options.read_threads, dry_run=held is None)
     orders = Orders(run.store, work, RESTORATIONS, folder)
     every, count = deleted.described(run, wanted)

@@ -16,6 +16,7 @@ from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures, ListedFigures
 from spark_core.run import Run
 from spark_core.sweep import quarantine
+from spark_core.undo.restore import restore
 from spark_core.upkeep import prune_own_tables
 from tests.support.hidden_entries import HidingPlace
 from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
@@ -231,3 +232,67 @@ def test_54_a_file_that_the_base_saved_is_damaged(
         mark_only(place.run(10, **OPTIMIZED))
     assert "--full" in str(refusal.value)
     mark_and_conclude(replace(place.run(9, **OPTIMIZED), full=True))
+
+
+def test_55_objects_came_back_and_the_limit_of_what_may_go_was_not_asked(
+    place: HidingPlace,
+) -> None:
+    aside: dict[str, Any] = {"quarantine": True, "share_from_objects": 10, **OPTIMIZED}
+    place.committed(50, "p", b"kept")
+    staged = [place.upload(49, f"s/{number}", f"s{number}".encode()) for number in range(4)]
+    dead = [place.upload(48, "r", f"r{number}".encode()) for number in range(9)]
+    first, _ = place.mark(20, **aside)
+    swept = sweep_only(first)
+    assert set(swept) == set(dead[:-1])
+    # A sweep that should not have been: 14 objects again, of which 5 are dropped now.
+    assert restore(first).complete
+    for address in swept:
+        place.date(address, 19)
+    with place.ago(18):
+        objects.reset(place.core, place.name, "main", kind="reset")
+    run = place.run(10, max_expired_share=0.1, **aside)
+    marked, found, _ = mark_and_conclude(run)
+    figures = ListedFigures.of(marked.tables.slices.manifest)
+    assert figures.all_objects == 14
+    assert "expired_share_is_plausible" in {check["name"] for check in found.failed}
+    assert set(staged) < set(marked.addresses(run))
+    assert "deleted objects were brought back since run" in str(figures.why_full)
+    # The next one knows them.
+    place.mark(9, **OPTIMIZED)
+    assert is_optimized(place.mark(8, **OPTIMIZED)[1])
+
+
+def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(50, "p", b"kept")
+    dead = place.upload(48, "r", b"first")
+    place.upload(48, "r", b"second")
+    first, _ = place.mark(20, quarantine=True, **OPTIMIZED)
+    assert sweep_only(first) == {dead: "deleted"}
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_core.undo.recorded.work_on", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restore(first)
+    assert restore(first, dry_run=True).objects["restorable"] == 1
+    _, marked = place.mark(10, **OPTIMIZED)
+    assert not is_optimized(marked)
+
+
+def test_an_optimized_mark_that_did_not_pass_makes_the_next_one_full(place: HidingPlace) -> None:
+    place.committed(50, "p", b"kept")
+    place.upload(30, "r", b"dropped")
+    place.mark(20, **OPTIMIZED)
+    with place.ago(19):
+        objects.reset(place.core, place.name, "main", kind="reset")
+    run = place.run(10, max_expired_share=0.1, share_from_objects=1, **OPTIMIZED)
+    marked, found, _ = mark_and_conclude(run)
+    assert is_optimized(marked)
+    assert not found.passed
+    _, marked = place.mark(9, **OPTIMIZED)
+    why = ListedFigures.of(marked.tables.slices.manifest).why_full
+    assert f"run {run.key}, an optimized one, did not pass its checks" in str(why)

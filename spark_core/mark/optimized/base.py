@@ -7,10 +7,10 @@ run a full one, which says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -193,7 +193,7 @@ def choose(run: Run) -> Base | Full:
     if not run.options.optimized:
         return Full("")
     # Every mark has a listing, even if it did not end.
-    keys = tables.runs(run.store, tables.NAMESPACE_SLICES.folder)
+    keys, restores = tables.runs_and_restores(run.store)
     last = _last_passed(run, [key for key in keys if key < run.key])
     blocked = tuple(sorted({*last.blocked_by, *_still_blocked(run, last.key)}))
     newer = f"run {keys[0]} is newer than this one" if keys[:1] > [run.key] else ""
@@ -205,7 +205,7 @@ def choose(run: Run) -> Base | Full:
     except (LakegcError, ValueError) as problem:
         words = problem.found if isinstance(problem, LakegcError) else str(problem)
         return Full(f"run {last.key} is nothing to begin from: {words}", blocked)
-    why = _too_old(run, base)
+    why = _too_old(run, base) or _restored_since(run, base, restores)
     return Full(why, blocked) if why else base
 
 
@@ -299,8 +299,8 @@ class _Last:
 def _last_passed(run: Run, keys: list[RunKey]) -> _Last:
     """Find the last mark that passed, newest first.
 
-    An optimized mark that did not end, for whatever reason, makes the next one full. So what stops
-    one of them does not stop the next night's.
+    An optimized mark that did not end or did not pass, for whatever reason, makes the next one
+    full. So what stops one of them does not stop the next night's.
     """
     blocked: list[str] = []
     why = ""
@@ -322,6 +322,8 @@ def _last_passed(run: Run, keys: list[RunKey]) -> _Last:
             blocked.append(str(key))
         if verdict.passed:
             return _Last(key, verdict, why, tuple(blocked))
+        if _was_optimized(run, key):
+            why = why or f"run {key}, an optimized one, did not pass its checks"
     return _Last(None, None, why or "no mark of this repository has passed yet", tuple(blocked))
 
 
@@ -457,6 +459,18 @@ def _deleted(run: Run, key: RunKey) -> tuple[int, int]:
     return (
         (figures.deleted_objects or 0) + figures.already_gone_objects,
         figures.deleted_bytes + figures.already_gone_bytes,
+    )
+
+
+def _restored_since(run: Run, base: Base, restores: Sequence[datetime]) -> str:
+    """Say that objects came back which the base counts as gone, and whose slices it had closed."""
+    since = base.saved.started - run.options.accepted_skew
+    later = [at for at in restores if at >= since]
+    if not later:
+        return ""
+    return (
+        f"deleted objects were brought back since run {base.key}, the last time at "
+        f"{later[-1].isoformat(timespec='seconds')}: no optimized run lists their slices"
     )
 
 
