@@ -7,15 +7,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lakegc_dagster.sandbox import gc, objects
 from spark_core import lakegc_keys
 from spark_core.checks import verdict
 from spark_core.errors import ChainError, VerdictError
+from spark_core.mark.committed import keep_ranges
 from spark_core.mark.optimized import saved as saved_information
 from spark_core.mark.range_entries import read_ranges
 from spark_core.records.figures import CommittedFigures, ExpiredFigures, ListedFigures
+from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from tests.support.hidden_entries import NOW, HidingPlace
 from tests.support.pipeline import Marked, mark_and_conclude, mark_only, sweep_only
@@ -88,6 +92,25 @@ def test_46_a_range_that_stayed_had_no_sketch_and_nobody_asked_it(
     place.committed(15, "new", b"newer")
     with pytest.raises(ChainError, match="saved no sketch of 1 of its ranges"):
         place.mark(10, **OPTIMIZED)
+
+
+def test_46_a_range_was_saved_otherwise_than_it_is(
+    place: HidingPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.committed(50, "p", b"first")
+    place.committed(24, "p", b"second")
+
+    def wrongly(run: Run, commits: StoredTable, ranges: pa.Table, *rest: Any) -> str | None:
+        at = ranges.schema.get_field_index("count")
+        more = pc.add(ranges["count"], 1).cast(ranges.schema.field("count").type)
+        return keep_ranges(run, commits, ranges.set_column(at, "count", more), *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_core.mark.committed.keep_ranges", wrongly)
+        base(place)
+    # By then the first commit has left.
+    with pytest.raises(ChainError, match="and not as it saved the range"):
+        mark_only(place.run(10, **OPTIMIZED))
 
 
 def test_46_a_range_left_one_commit_and_stayed_in_another(place: HidingPlace) -> None:

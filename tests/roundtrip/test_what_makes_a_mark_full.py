@@ -147,6 +147,17 @@ def test_what_a_lakegc_of_another_format_saved_is_nothing_to_begin_from(
     assert "is nothing to begin from" in why_full(read_only.run(NEXT, **OPTIMIZED))
 
 
+def test_a_mark_that_did_not_pass_is_nothing_to_begin_from(place: HidingPlace) -> None:
+    place.mark(BASE, **OPTIMIZED)
+    refused = replace(
+        place.run(15, max_expired_share=0.1, share_from_objects=1, **OPTIMIZED), full=True
+    )
+    assert not mark_and_conclude(refused)[1].passed
+    chosen = choose(place.run(NEXT, **OPTIMIZED))
+    assert isinstance(chosen, Base)
+    assert chosen.key == RunKey.at(NOW - timedelta(days=BASE))
+
+
 def _forget(run: Run) -> None:
     run.store.delete([lakegc_keys.saved_key(run.key)])
 
