@@ -47,10 +47,10 @@ def doctor(config: Path | None, repositories: Sequence[str], *, as_json: bool, s
     """Check everything that a run needs, and say how to fix what is not in order.
 
     Without names: every repository of the settings. The command checks server, keys, permissions,
-    the repository's state and rules, the store's credentials and permissions, clocks and Java. A
-    failure does not stop the checks after it. The repository does not change: objects are written
-    and deleted under _lakefs/retention/gc/probe/ only, and the permission to delete objects is
-    tested with a name that no object has.
+    the repository's state and rules, the store's credentials and permissions, the S3 Inventory if
+    marks read one, clocks and Java. A failure does not stop the checks after it. The repository
+    does not change: objects are written and deleted under _lakefs/retention/gc/probe/ only, and the
+    permission to delete objects is tested with a name that no object has.
 
     The exit code is 0 when nothing failed, 1 when something did, 2 when the
     settings are wrong.

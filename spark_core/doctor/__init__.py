@@ -6,7 +6,7 @@ except for one small object whose date shows the store's clock.
 
 - `questions`: what a question found, and how a refusal becomes a finding
 - `examination`: the repository, and what is known of it so far
-- `server`, `repository`, `store`, `machine`: the questions
+- `server`, `repository`, `store`, `inventory`, `machine`: the questions
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spark_core.doctor.examination import Examination
+from spark_core.doctor.inventory import INVENTORY_QUESTIONS
 from spark_core.doctor.machine import MACHINE_QUESTIONS, SPARK_QUESTIONS
 from spark_core.doctor.questions import Finding, Found, Question, ask, found_by
 from spark_core.doctor.repository import REPOSITORY_QUESTIONS
@@ -34,5 +35,10 @@ def examine(examination: Examination) -> Iterator[Finding]:
     Yields:
         A finding for each question.
     """
-    for question in (*QUESTIONS, *(SPARK_QUESTIONS if examination.wants_spark else ())):
+    by_inventory = examination.options.listing == "inventory"
+    for question in (
+        *QUESTIONS,
+        *(INVENTORY_QUESTIONS if by_inventory else ()),
+        *(SPARK_QUESTIONS if examination.wants_spark else ()),
+    ):
         yield ask(question, examination)

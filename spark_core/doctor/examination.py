@@ -16,6 +16,7 @@ from spark_core.lakefs.permissions import Permissions
 from spark_core.model import Branch, Repository
 from spark_core.run import RunOptions, Storage, known_endpoint
 from spark_core.storage import ObjectStore
+from spark_core.storage.inventory import Inventory
 
 T = TypeVar("T")
 
@@ -75,6 +76,7 @@ class Examination:
         store: The store, opened but not yet called.
         listing: Set once the store could be listed.
         right_place: Set once the server is known to write there too, or once nothing can show it.
+        inventory: What the manifest of the inventory says, and the store of its files.
         wants_spark: Whether Spark is examined.
     """
 
@@ -91,6 +93,7 @@ class Examination:
         "the server's files are not in this store, so it may be the wrong one; nothing was written "
         "to it"
     )
+    inventory = Fact[tuple[Inventory, ObjectStore]]("there is no inventory to look at")
     spark = Fact[Callable[[], SparkSession]]("Spark is left out")
 
     def __init__(

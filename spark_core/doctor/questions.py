@@ -41,7 +41,7 @@ class Finding:
     """What was found about one thing.
 
     Attributes:
-        about: What it belongs to: settings, server, repository, store or machine.
+        about: What it belongs to: settings, server, repository, store, inventory or machine.
         name: What was examined.
         passed: Whether it is in order; None if that could not be decided.
         found: What was found, for people.

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyspark.sql.functions as sf
 
 from spark_core.addresses.candidates import Limits
+from spark_core.addresses.namespace import Namespace
 from spark_core.errors import (
     IncompleteReadError,
     RepositoryStateError,
@@ -26,7 +27,7 @@ from spark_core.records.figures import InventoryFigures, ListedFigures
 from spark_core.records.reading import StoredTable
 from spark_core.run import Run
 from spark_core.spark.tasks import counting, dealt
-from spark_core.storage import ObjectStore
+from spark_core.storage import ObjectStore, StoreOptions
 from spark_core.storage.inventory import Inventory, InventoryFile, Wanted, find_inventory, rows_of
 from spark_core.storage.inventory.rows import PASSED_OVER, ROWS
 
@@ -138,10 +139,48 @@ def find(run: Run, began: datetime) -> Found:
         RepositoryStateError: If it is of another bucket.
         UnsafePlanError: If its date lies in the future.
     """
-    namespace, where = run.namespace, run.options.inventory
+    namespace, skew = run.namespace, run.options.accepted_skew
+    store_options = run.environment.storage_of(run.repository).store_options
+    inventory, store = ask_manifest(namespace, run.options.inventory, store_options)
+    inventory.require_columns()
+    require_of_bucket(inventory, namespace)
+    require_past(inventory, began, skew)
+    cutoff = min(run.cutoff, inventory.created_at - skew)
+    limits = replace(
+        run.limits, cutoff=cutoff, uploads_cutoff=min(run.limits.uploads_cutoff, cutoff)
+    )
+    return Found(
+        inventory,
+        store,
+        wanted_of(namespace, flat=run.options.flat),
+        limits,
+        began,
+        Counter(store.requests),
+        run.options.range_partitions,
+    )
+
+
+def ask_manifest(
+    namespace: Namespace, where: str | None, store_options: StoreOptions
+) -> tuple[Inventory, ObjectStore]:
+    """Find the manifest that the options of a repository name.
+
+    Args:
+        namespace: Of the repository.
+        where: Its place by the options.
+        store_options: How the repository's store is reached.
+
+    Returns:
+        The inventory, and the store that its files' keys are relative to.
+
+    Raises:
+        SettingsError: If the options name no inventory, or the namespace is in no S3 bucket.
+        NotFoundError: If there is none.
+        CorruptTableError: If its manifest is damaged.
+    """
     if namespace.kind not in ("s3", "local"):
         raise SettingsError(
-            f'listing = "inventory" reads inventories of S3, and {run.store.root} lies in a store '
+            f'listing = "inventory" reads inventories of S3, and {namespace.root} lies in a store '
             f"of the kind {namespace.kind}, whose inventories have other manifests",
             'Set listing = "store" for this repository.',
         )
@@ -150,34 +189,38 @@ def find(run: Run, began: datetime) -> Found:
             'listing = "inventory" needs the place of the inventory',
             "Set inventory to its manifest.json, or to the folder that has the dated folders.",
         )
-    inventory, store = find_inventory(
-        where, run.environment.storage_of(run.repository).store_options
-    )
+    return find_inventory(where, store_options)
+
+
+def require_of_bucket(inventory: Inventory, namespace: Namespace) -> None:
+    """Refuse an inventory of another bucket than the namespace's.
+
+    Raises:
+        RepositoryStateError: If it is.
+    """
     bucket = namespace.bucket or LOCAL_BUCKET
     if inventory.source_bucket != bucket:
         raise RepositoryStateError(
             f"{inventory.place} is an inventory of the bucket {inventory.source_bucket!r}, and "
-            f"{run.store.root} lies in {bucket!r}",
+            f"{namespace.root} lies in {bucket!r}",
             "Set inventory to one of that bucket.",
         )
-    skew = run.options.accepted_skew
-    if inventory.created_at > began + skew:
+
+
+def require_past(inventory: Inventory, now: datetime, skew: timedelta) -> None:
+    """Refuse an inventory whose date lies in the future by more than clocks may differ.
+
+    Raises:
+        UnsafePlanError: If it does.
+    """
+    if inventory.created_at > now + skew:
         raise UnsafePlanError(
             f"{inventory.place} is of {inventory.created_at.isoformat()}, and now it is "
-            f"{began.isoformat()}: objects that are still being uploaded would look old",
+            f"{now.isoformat()}: objects that are still being uploaded would look old",
             "Set the clock of this machine (NTP), or wait for the next inventory.",
         )
-    cutoff = min(run.cutoff, inventory.created_at - skew)
-    limits = replace(
-        run.limits, cutoff=cutoff, uploads_cutoff=min(run.limits.uploads_cutoff, cutoff)
-    )
-    wanted = Wanted(f"{namespace.path}/" if namespace.path else "", run.options.flat)
-    return Found(
-        inventory,
-        store,
-        wanted,
-        limits,
-        began,
-        Counter(store.requests),
-        run.options.range_partitions,
-    )
+
+
+def wanted_of(namespace: Namespace, *, flat: bool) -> Wanted:
+    """Return which rows of an inventory lie in a namespace."""
+    return Wanted(f"{namespace.path}/" if namespace.path else "", flat)

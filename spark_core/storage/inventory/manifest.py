@@ -23,8 +23,9 @@ OF_AN_INVENTORY = (
 KEY, SIZE, MODIFIED, TAG = "key", "size", "lastmodifieddate", "etag"
 LATEST, MARKER, VERSION = "islatest", "isdeletemarker", "versionid"
 
-_NEEDED = {KEY: "Key", SIZE: "Size", MODIFIED: "LastModifiedDate", TAG: "ETag"}
-_NEEDED_OF_VERSIONS = {LATEST: "IsLatest", MARKER: "IsDeleteMarker"}
+# As S3's documentation spells them.
+_NEEDED = ("Key", "Size", "LastModifiedDate", "ETag")
+_NEEDED_OF_VERSIONS = ("IsLatest", "IsDeleteMarker")
 
 # How each format's `fileSchema` names a column: `Bucket, Key`; `required binary key (UTF8);`;
 # `struct<bucket:string,key:string>`.
@@ -76,6 +77,11 @@ class Inventory:
         """Whether it names every version of an object, and not only the current ones."""
         return any(plain(column) in (VERSION, LATEST, MARKER) for column in self.columns)
 
+    @property
+    def needed_columns(self) -> tuple[str, ...]:
+        """The columns that a listing needs, as S3's documentation calls them."""
+        return (*_NEEDED, *(_NEEDED_OF_VERSIONS if self.has_versions else ()))
+
     def require_columns(self) -> None:
         """Refuse an inventory that does not say all that a listing must say.
 
@@ -86,8 +92,7 @@ class Inventory:
             CorruptTableError: Naming the columns that are missing.
         """
         there = set(map(plain, self.columns))
-        needed = _NEEDED | (_NEEDED_OF_VERSIONS if self.has_versions else {})
-        missing = [name for column, name in needed.items() if column not in there]
+        missing = [name for name in self.needed_columns if plain(name) not in there]
         if missing:
             raise CorruptTableError(
                 self.place,
@@ -112,17 +117,14 @@ def read_manifest(content: bytes, place: str) -> Inventory:
         place: Where it lies, for messages.
 
     Raises:
-        CorruptTableError: If it is no manifest of an S3 Inventory, or of columns that do not
-            suffice.
+        CorruptTableError: If it is no manifest of an S3 Inventory.
     """
     try:
         found = json.loads(content)
-        inventory = _inventory(found, place)
+        return _inventory(found, place)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         problem = f"no manifest of an S3 Inventory ({type(error).__name__}: {error})"
         raise CorruptTableError(place, None, problem, OF_AN_INVENTORY) from error
-    inventory.require_columns()
-    return inventory
 
 
 def _inventory(found: dict[str, Any], place: str) -> Inventory:

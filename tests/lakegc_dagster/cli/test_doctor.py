@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 from lakegc_dagster.cli.main import main
 from lakegc_dagster.sandbox import Sandbox, repositories
 from tests.support.command_line import settings_on
+from tests.support.s3_inventory import Delivery
 
 SETTINGS = """\
 throwaway_repositories = ["repo"]
@@ -72,6 +74,30 @@ def test_every_repository_of_the_settings_is_looked_at_and_each_failure_has_a_ne
     assert "Make it writable, or leave it out" in text
     assert re.search(r"absent: \d\d checks, 1 failed: fix the first one first", text)
     assert "not looked at: the server does not describe the repository" in text
+
+
+def test_an_inventory_that_marks_would_read_is_looked_at(place, tmp_path):
+    read = {
+        "LAKEGC__REPOSITORIES__REPO__LISTING": "inventory",
+        "LAKEGC__REPOSITORIES__REPO__INVENTORY": str(tmp_path),
+    }
+    answer = place.doctor("repo", **read)
+    assert answer.exit_code == 1
+    text = " ".join(answer.stdout.split())
+    assert "✗ inventory: manifest" in text
+    assert "inventory: bucket and 5 more not looked at" in text
+
+    def put(key, data):
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_bytes(data)
+
+    Delivery(put).write([], datetime.now(UTC) - timedelta(days=3))
+    read["LAKEGC__REPOSITORIES__REPO__INVENTORY"] = str(tmp_path / "inv/local/all")
+    answer = place.doctor("repo", **read)
+    assert answer.exit_code == 0, answer.output
+    text = " ".join(answer.stdout.split())
+    assert "garbage since then" in text
+    assert "✓ inventory: rows" in text
 
 
 def test_programs_get_json(place):
