@@ -182,6 +182,23 @@ def test_47_an_object_that_was_missing_came_back_and_nobody_knew_who_needs_it(
     assert place.reads("p") == lost
 
 
+def test_47_an_entry_whose_object_was_missing_hid_its_repair(place: HidingPlace) -> None:
+    lost = place.committed(50, "p", b"same")
+    checksum = place.checksum("p")
+    place.committed(50, "q", b"is there")
+    place.lose(lost)
+    base(place)
+    # Staged by hand in the place of the lost one, with the size that its entry had.
+    other = place.upload(16, "scratch", b"of other size")
+    dead = place.upload(16, "scratch", b"overwritten again")
+    place.upload(15, "scratch", b"stays")
+    place.stage(15, "p", other, size=4, checksum=checksum)
+    run, marked = place.mark(10, **OPTIMIZED)
+    begun_from_it(marked)
+    assert marked.addresses(run) == [dead]
+    assert place.reads("p") == other
+
+
 def test_49_the_state_outlived_the_options_that_decided(place: HidingPlace) -> None:
     place.committed(50, "p")
     base(place, tags_protect=False)
