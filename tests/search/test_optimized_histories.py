@@ -32,8 +32,12 @@ class Histories(Tally):
 
 def search_until(
     sandbox, spark, histories: int, *, shrink: bool, record_property, most_runs: int = 6
-) -> Counter[str]:
-    """Play a number of histories, and report what was tried."""
+) -> tuple[Counter[str], Tally]:
+    """Play a number of histories, and report what was tried.
+
+    Returns:
+        How many marks were optimized, and why others were full; and what was tried.
+    """
     began, tally, missed = time.monotonic(), Histories(wanted=histories), [0]
     kinds, work, back = Counter[str](), Counter[str](), Counter[str]()
     machine = type(
@@ -60,11 +64,11 @@ def search_until(
         f"the next full run; of objects brought back {dict(back)}; {dict(work)}; "
         f"in {time.monotonic() - began:.0f} s",
     )
-    return kinds
+    return kinds, tally
 
 
 def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
-    kinds = search_until(
+    kinds, _ = search_until(
         shared_sandbox,
         spark,
         HISTORIES,
@@ -79,7 +83,9 @@ def test_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_propert
 @pytest.mark.timeout(2 * 3_600)
 def test_many_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_property):
     histories = int(os.environ.get("LAKEGC_SEARCH_HISTORIES") or DEEP_HISTORIES)
-    kinds = search_until(
+    kinds, tally = search_until(
         shared_sandbox, spark, histories, shrink=True, record_property=record_property
     )
     assert kinds["optimized"] > histories
+    actions = {rule.function.__name__ for rule in OptimizedMachine.setup_state().rules}
+    assert not actions - set(tally.did), "some action never went through"

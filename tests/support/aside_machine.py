@@ -50,6 +50,7 @@ class AsideMachine(HistoryMachine):
         full: Whether marks read everything, whatever is allowed.
         moved: By the key of its run, what a sweep moved.
         brought_back: Addresses that were restored at any time.
+        restores: When restores were made.
     """
 
     def __init__(self) -> None:
@@ -58,6 +59,7 @@ class AsideMachine(HistoryMachine):
         self.full = False
         self.moved: dict[datetime, Moved] = {}
         self.brought_back: set[str] = set()
+        self.restores: list[datetime] = []
 
     @rule(aside=st.booleans())
     @action
@@ -137,6 +139,7 @@ class AsideMachine(HistoryMachine):
             self.repository.store.date(address, self.now)
             self.repository.written[address] = self.now
         self.brought_back |= came
+        self.restores.append(self.now)
 
     def _purge(self, made: OlderMark) -> None:
         before, run = self.repository.objects(), self._open(made.key, made.options)

@@ -122,8 +122,9 @@ class OptimizedMachine(AsideMachine):
 
     def _end(self) -> None:
         if self.moved:
-            # No optimized run lists the old slices of what came back.
+            # The next mark is a full one, and finds them young. The one after it may be optimized.
             self.bring_all_back(number=len(self.moved) - 1)
+            self.whole_run(options=Options())
             self.sandbox.clock.advance(OLD_ENOUGH + timedelta(seconds=1))
             self.whole_run(options=Options())
         # What optimized runs left goes with the next full one.
@@ -140,6 +141,8 @@ class OptimizedMachine(AsideMachine):
             super()._require_plan(made, marked, alive, objects)
             return
         self.kinds["optimized"] += 1
+        began = RunKey.parse(listed.base.run).instant
+        assert max(self.restores, default=began) <= began, "the base counts as gone what came back"
         self.work.update(_work(marked))
         cutoff = made.key - OLD_ENOUGH
         dead = set(objects) - alive - young(self.repository, objects, cutoff)
