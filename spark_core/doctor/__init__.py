@@ -1,8 +1,9 @@
 """Examine one repository as a run would see it, and say of each thing whether it is in order.
 
-The examination writes, deletes and fully reads no object of the user, and the server does no heavy
-work for it. It writes probe objects under `_lakefs/retention/gc/probe/` and deletes them again,
-except for one small object whose date shows the store's clock.
+The examination writes, deletes and fully reads no object of the user but small files of an
+inventory, and the server does no heavy work for it. It writes probe objects under
+`_lakefs/retention/gc/probe/` and deletes them again, except for one small object whose date shows
+the store's clock.
 
 - `questions`: what a question found, and how a refusal becomes a finding
 - `examination`: the repository, and what is known of it so far
