@@ -67,41 +67,34 @@ class AsideMachine(HistoryMachine):
         """Change whether later sweeps move what they take."""
         self.aside = aside
 
-    @rule(number=NUMBER)
+    @rule(
+        how=st.sampled_from(["all", "some", "some in full", "path"]),
+        number=NUMBER,
+        chosen=st.lists(NUMBER, min_size=2, max_size=3),
+    )
     @precondition(lambda self: self.moved)
     @action
-    def bring_all_back(self, number: int) -> None:
-        """Restore everything that a sweep moved."""
+    def bring_back(self, how: str, number: int, chosen: list[int]) -> None:
+        """Restore everything that a sweep moved, objects by their addresses, or what a path had."""
         key = self._moved_by(number)
-        self._bring_back(key, self.moved[key].contents)
-
-    @rule(number=NUMBER, chosen=st.lists(NUMBER, min_size=1, max_size=3), in_full=st.booleans())
-    @precondition(lambda self: self.moved)
-    @action
-    def bring_some_back(self, number: int, chosen: list[int], *, in_full: bool) -> None:
-        """Restore objects by their addresses."""
-        key = self._moved_by(number)
-        there = sorted(self.moved[key].contents)
-        if there:
-            addresses = {there[one % len(there)] for one in chosen}
-            root = self._open(key, Options()).store.root if in_full else ""
-            self._bring_back(key, addresses, named=[f"{root}{one}" for one in sorted(addresses)])
-
-    @rule(number=NUMBER, path=NUMBER, branch=NUMBER)
-    @precondition(lambda self: self.moved)
-    @action
-    def bring_back_by_path(self, number: int, path: int, branch: int) -> None:
-        """Restore what a path had: a run that read only what changed may know no path."""
-        key = self._moved_by(number)
-        run = self._open(key, Options())
-        uri = f"lakefs://{self.repository.name}/{self._branch(branch)}/{self._path(path)}"
-        try:
-            named = deleted_addresses(run, uri)
-        except LakegcError:
+        moved = self.moved[key].contents
+        if how == "all":
+            self._bring_back(key, moved)
             return
-        moved = set(named) & set(self.moved[key].contents)
-        if moved:
-            self._bring_back(key, moved, named=sorted(moved))
+        run = self._open(key, Options())
+        if how == "path":
+            path = f"{self._branch(chosen[0])}/{self._path(chosen[1])}"
+            try:
+                found = deleted_addresses(run, f"lakefs://{self.repository.name}/{path}")
+            except LakegcError:
+                return  # a run that read only what changed may know no path
+            addresses = set(found) & set(moved)
+        else:
+            there = sorted(moved)
+            addresses = {there[one % len(there)] for one in chosen}
+        if addresses:
+            root = run.store.root if how == "some in full" else ""
+            self._bring_back(key, addresses, named=[f"{root}{one}" for one in sorted(addresses)])
 
     @rule(options=OPTIONS, number=NUMBER, full=st.booleans())
     @precondition(lambda self: self.moved)
@@ -140,6 +133,8 @@ class AsideMachine(HistoryMachine):
             self.repository.written[address] = self.now
         self.brought_back |= came
         self.restores.append(self.now)
+        # A base that was begun within the skew of two machines is not sure to have seen them.
+        self.sandbox.clock.advance(timedelta(minutes=6))
 
     def _purge(self, made: OlderMark) -> None:
         before, run = self.repository.objects(), self._open(made.key, made.options)

@@ -123,7 +123,8 @@ class OptimizedMachine(AsideMachine):
     def _end(self) -> None:
         if self.moved:
             # The next mark is a full one, and finds them young. The one after it may be optimized.
-            self.bring_all_back(number=len(self.moved) - 1)
+            newest = max(self.moved)
+            self._bring_back(newest, self.moved[newest].contents)
             self.whole_run(options=Options())
             self.sandbox.clock.advance(OLD_ENOUGH + timedelta(seconds=1))
             self.whole_run(options=Options())
