@@ -87,5 +87,5 @@ def test_many_optimized_runs_lose_nothing_alive(shared_sandbox, spark, record_pr
         shared_sandbox, spark, histories, shrink=True, record_property=record_property
     )
     assert kinds["optimized"] > histories
-    actions = {rule.function.__name__ for rule in OptimizedMachine.setup_state().rules}
-    assert not actions - set(tally.did), "some action never went through"
+    assert tally.did["bring_back"]
+    assert tally.did["purge"]
