@@ -275,7 +275,7 @@ def test_55_a_restore_that_was_killed_is_told_to_the_next_mark(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark_core.undo.recorded.work_on", killed)
+        patch.setattr("spark_core.recorded_work.work_on", killed)
         with pytest.raises(KeyboardInterrupt):
             restore(first)
     assert restore(first, dry_run=True).objects["restorable"] == 1
