@@ -14,6 +14,8 @@ from lakegc_dagster.cli.common import FAILED, RepositoryType, RunKeyType, comman
 from lakegc_dagster.cli.holds import open_now, who
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from spark_core.model import RunKey
     from spark_core.policies.removal import Named, Removal, Reverted
     from spark_core.policies.versions import Version
@@ -143,12 +145,12 @@ def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:
         )
 
 
-def show_removed(named: Sequence[Named], title: str) -> None:
+def show_removed(named: Sequence[Named], title: str, *, shown: Console | None = None) -> None:
     """Show what removal rules name, apart from what expires, with their largest and newest."""
     from lakegc_dagster import console
     from spark_core.plain_text import bytes_text, visible
 
-    shown = console.console()
+    shown = shown or console.console()
     shown.print(console.table(title, _COLUMNS, [_row(each) for each in named]))
     for words in ("largest", "newest"):
         for each in named:
@@ -160,7 +162,7 @@ def show_removed(named: Sequence[Named], title: str) -> None:
                 columns = ("path", "written (UTC)", "bytes")
                 heading = f"Rule {each.outcome.rule}, the {words} entries"
                 shown.print(console.table(heading, columns, rows))
-    _show_words(named)
+    _show_words(named, shown)
 
 
 _COLUMNS = ("rule", "what became of it", "entries", "bytes", "staged", "commit", "undo until (UTC)")
@@ -176,9 +178,6 @@ def _row(named: Named) -> tuple[str, ...]:
     from spark_core.plain_text import bytes_text
 
     outcome = named.outcome
-    until = "as long as there are no rules"
-    if outcome.undo_until is not None:
-        until = f"{outcome.undo_until:%Y-%m-%d %H:%M}"
     return (
         f"{outcome.rule}: {outcome.prefix}",
         outcome.state.replace("_", " "),
@@ -186,16 +185,19 @@ def _row(named: Named) -> tuple[str, ...]:
         bytes_text(outcome.size_bytes),
         f"{outcome.reset_entries:,}",
         (outcome.commit or "-")[:12],
-        "-" if outcome.commit is None else until,
+        "-" if outcome.commit is None else _until(outcome.undo_until),
     )
 
 
-def _show_words(named: Sequence[Named]) -> None:
+def _until(until: datetime | None) -> str:
+    """Say until when the rules keep the commit before a merge."""
+    return "as long as there are no rules" if until is None else f"{until:%Y-%m-%d %H:%M}"
+
+
+def _show_words(named: Sequence[Named], shown: Console) -> None:
     """Say why entries stay, and what is wrong with a rule."""
-    from lakegc_dagster import console
     from spark_core.plain_text import visible
 
-    shown = console.console()
     for each in named:
         kept = each.found.kept + each.staged.kept
         words = ", ".join(f"{kept[why]:,} {_KEPT[why]}" for why in _KEPT if kept[why])
@@ -242,7 +244,7 @@ def _show_undone(repository: str, key: RunKey, done: Sequence[Reverted]) -> None
             each.branch,
             words.get(each.state, each.state),
             (each.commit or "-")[:12],
-            "-" if each.until is None else f"{each.until:%Y-%m-%d %H:%M}",
+            _until(each.until) if each.until or each.state == "reverted" else "-",
         )
         for each in done
     ]
