@@ -5,15 +5,14 @@ resumed.
 import pytest
 
 from lakegc_dagster.sandbox import Sandbox
-from tests.support.fault_world import MARKED, points, rotated, sweep_command, try_all
+from tests.support.fault_world import MARKED, points, sweep_command, try_all
+from tests.support.faults import AFTER
 from tests.support.policy_fault_world import CHANGES, PolicyFaultWorld, Resumed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * 3_600)]
 
-# Points of the default tests.
-FEW = 2
-# Where those kill: with an intent and no answer, with some objects gone, with no report.
-PLACES = ("/journal/", "delete", "report")
+# Where the default tests kill: with a written intent and nothing sent, and with all of it sent.
+PLACES = ("/intent-", "delete data/")
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +24,6 @@ def world(spark, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _as_it_was(world):
     world.put_all_back(MARKED)
-
-
-def test_a_policy_s_sweep_that_fails_at_some_call_is_finished_by_another(world, record_property):
-    chosen = rotated(world.sweep_calls, FEW)
-    assert try_all(world, MARKED, sweep_command, chosen, record_property).points.total() > 0
 
 
 @pytest.mark.deep
@@ -46,6 +40,17 @@ def resume(world, changes, kills, record_property):
     record_property("figures", f"sweeps by a policy that were killed and resumed: {tried}")
     assert not tried.losses, "\n".join(tried.losses[:20])
     return tried
+
+
+def test_a_commit_between_a_kill_and_the_next_sweep_keeps_what_it_concerns(world, record_property):
+    (committed,) = (change for change in CHANGES if change.name == "committed")
+    places = [
+        next(call.number for call in world.sweep_calls if where in f"{call.what} {call.on}")
+        for where in PLACES
+    ]
+    tried = resume(world, [committed], [(at, AFTER) for at in places], record_property)
+    # The second one finds its objects gone.
+    assert (tried.states, tried.gone_before, tried.kept) == (2, len(world.taken), 4)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
