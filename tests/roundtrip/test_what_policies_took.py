@@ -97,3 +97,18 @@ def test_what_goes_because_it_is_staged_is_kept_by_a_commit_that_another_rule_ta
     run, mark = marked(told)
     assert set(mark.addresses(run)) == {tmp, other}
     assert sweep_only(run) == {tmp: "deleted", other: "deleted"}
+
+
+def test_of_two_plans_with_one_object_the_run_that_took_it_has_it(told):
+    (logs,) = [told.committed("main", "logs/a")]
+    told.committed("main", "data/a")
+    told.at(9)
+    policy(told, rule("main/logs/", 3))
+    older, _ = marked(told)
+    told.at(9.5)
+    newer, _ = marked(told)
+    assert sweep_only(newer) == {logs: "deleted"}
+    assert sweep_only(older) == {logs: "already_gone"}
+    assert (taken(newer), taken(older)) == ({logs}, set())
+    told.at(10)
+    assert missing(told) == (set(), 1)
