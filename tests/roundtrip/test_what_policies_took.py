@@ -3,6 +3,8 @@
 import pytest
 
 from spark_core.mark import policy_rows
+from spark_core.policies import confirmed, versions
+from spark_core.policies.document import Policy
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
 from tests.roundtrip.test_policy_sweeps import (
@@ -10,6 +12,7 @@ from tests.roundtrip.test_policy_sweeps import (
     kept,
     linked,
     marked,
+    opened,
     policy,
     staged,
 )
@@ -82,6 +85,7 @@ def test_a_sweep_without_a_report_counts_all_that_it_set_out_to_take(told, monke
     assert taken(run) == {gone}
 
 
+@pytest.mark.deep
 def test_what_goes_because_it_is_staged_is_kept_by_a_commit_that_another_rule_takes(told):
     """The commit says an old date, so a rule for committed objects names it at once."""
     tmp, other = staged(told, "main", "tmp/x", "tmp/y")
@@ -99,8 +103,9 @@ def test_what_goes_because_it_is_staged_is_kept_by_a_commit_that_another_rule_ta
     assert sweep_only(run) == {tmp: "deleted", other: "deleted"}
 
 
+@pytest.mark.deep
 def test_of_two_plans_with_one_object_the_run_that_took_it_has_it(told):
-    (logs,) = [told.committed("main", "logs/a")]
+    logs = told.committed("main", "logs/a")
     told.committed("main", "data/a")
     told.at(9)
     policy(told, rule("main/logs/", 3))
@@ -112,3 +117,26 @@ def test_of_two_plans_with_one_object_the_run_that_took_it_has_it(told):
     assert (taken(newer), taken(older)) == ({logs}, set())
     told.at(10)
     assert missing(told) == (set(), 1)
+
+
+@pytest.mark.deep
+def test_the_same_name_on_the_branch_before_stays_and_does_not_become_visible(told):
+    """The old document's example of staging and master: there it would; here reading says Gone."""
+    on_main = told.committed("main", "report", "table")
+    told.repository.branch("staging")
+    told.at(1)
+    committed = told.repository.upload("staging", "report", b"a newer report")
+    told.repository.commit("staging")
+    (uncommitted,) = staged(told, "staging", "table")
+    told.at(9)
+    rules = Policy((rule("staging/", 3), rule("staging/", 3, "uncommitted")), ("main", "staging"))
+    run = opened(told)
+    confirmed.confirm(run, versions.put(run, rules, who="test"), "test")
+    run, mark = marked(told)
+    assert set(mark.addresses(run)) == {committed, uncommitted}
+    sweep_only(run)
+    for path in ("report", "table"):
+        gone = told.repository.ask("GET", "/refs/staging/objects", query={"path": path})
+        assert gone.status == 410
+        assert told.repository.get("main", path) == path.encode()
+    assert all(map(told.repository.lies_there, on_main))
