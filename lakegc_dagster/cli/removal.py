@@ -14,8 +14,6 @@ from lakegc_dagster.cli.common import FAILED, RepositoryType, RunKeyType, comman
 from lakegc_dagster.cli.holds import open_now, who
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from spark_core.model import RunKey
     from spark_core.policies.removal import Named, Removal, Reverted
     from spark_core.policies.versions import Version
@@ -145,12 +143,12 @@ def _require_this_one(version: Version, digest: str, *, resets: bool) -> None:
         )
 
 
-def show_removed(named: Sequence[Named], title: str, *, shown: Console | None = None) -> None:
+def show_removed(named: Sequence[Named], title: str) -> None:
     """Show what removal rules name, apart from what expires, with their largest and newest."""
     from lakegc_dagster import console
     from spark_core.plain_text import bytes_text, visible
 
-    shown = shown or console.console()
+    shown = console.console()
     shown.print(console.table(title, _COLUMNS, [_row(each) for each in named]))
     for words in ("largest", "newest"):
         for each in named:
@@ -162,7 +160,7 @@ def show_removed(named: Sequence[Named], title: str, *, shown: Console | None = 
                 columns = ("path", "written (UTC)", "bytes")
                 heading = f"Rule {each.outcome.rule}, the {words} entries"
                 shown.print(console.table(heading, columns, rows))
-    _show_words(named, shown)
+    _show_words(named)
 
 
 _COLUMNS = ("rule", "what became of it", "entries", "bytes", "staged", "commit", "undo until (UTC)")
@@ -194,10 +192,12 @@ def _until(until: datetime | None) -> str:
     return "as long as there are no rules" if until is None else f"{until:%Y-%m-%d %H:%M}"
 
 
-def _show_words(named: Sequence[Named], shown: Console) -> None:
+def _show_words(named: Sequence[Named]) -> None:
     """Say why entries stay, and what is wrong with a rule."""
+    from lakegc_dagster import console
     from spark_core.plain_text import visible
 
+    shown = console.console()
     for each in named:
         kept = each.found.kept + each.staged.kept
         words = ", ".join(f"{kept[why]:,} {_KEPT[why]}" for why in _KEPT if kept[why])

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from lakegc_dagster import console
-from lakegc_dagster.cli.removal import show_removed
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.settings import Settings
 from lakegc_dagster.stored_runs import open_stored
@@ -25,7 +24,17 @@ def show_removal(shown: Console, settings: Settings) -> None:
     """Remove what the rules with `effect: remove` name, and show until when it can be undone."""
     run = _opened(settings)
     done = removal.remove(run, who=_WHO)
-    show_removed(done.named, f"Removal from {REPOSITORY_ID}, run {run.key}", shown=shown)
+    rows = [
+        (
+            f"{each.rule}: {each.prefix}",
+            each.state,
+            f"{each.entries}",
+            "-" if each.undo_until is None else f"{each.undo_until:%Y-%m-%d %H:%M}",
+        )
+        for each in (named.outcome for named in done.named)
+    ]
+    columns = ("rule", "what became of it", "entries", "undo until (UTC)")
+    shown.print(console.table(f"Removal from {REPOSITORY_ID}, run {run.key}", columns, rows))
     shown.print(f"  undo     lakegc retention undo {REPOSITORY_ID} {run.key}", markup=False)
 
 

@@ -128,6 +128,6 @@ def _newer(teller: Teller) -> None:
 def _uncommitted(teller: Teller) -> None:
     with teller.ago(days=20):
         teller.upload("main", "logs/staged.log").keep("staged on main: rule 1 names committed ones")
-        teller.upload("main", "tmp/scratch").delete(
+        teller.upload("main", "tmp/scratch").delete_committed(
             "staged on main below tmp/ for 20 days: rule 3 keeps 3 days"
         )
