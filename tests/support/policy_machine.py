@@ -643,8 +643,8 @@ class PolicyMachine(HistoryMachine):
         self, made: OlderMark, before: Mapping[str, bytes], after: Mapping[str, bytes]
     ) -> None:
         own = self.by_policy.get(made.key, set())
-        self.taken |= own
         gone = set(before) - set(after)
+        self.taken |= own & gone
         self.tally.counts["objects taken by a policy"] += len(own & gone)
         staged = Names(self.repository, ()).staged
         self.tally.counts["staged objects taken by a policy"] += len(own & gone & staged)
