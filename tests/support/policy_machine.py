@@ -483,7 +483,7 @@ class PolicyMachine(HistoryMachine):
     def _leave_staged(self, branch: int, number: int, time: timedelta, *, copies: bool) -> None:
         repository = self.repository
         where = [self._branch(branch), self._branch(branch + number)]
-        for at, path in enumerate(SCRATCH[: 1 + number % len(SCRATCH)]):
+        for at, path in enumerate(SCRATCH[: 2 + number % 2]):
             repository.upload(where[at % 2], path, b"scratch %d" % (number + at))
         if copies:
             shown = repository.stat(where[0], SCRATCH[0])
