@@ -150,6 +150,9 @@ class PolicyFaultWorld(FaultWorld):
         names = {address: name for name, address in self.taken.items()}
         for address, data in before.items():
             name = names.get(address, address)
+            if change.keeps_history and address in self.plan - set(names):
+                # Whether it was reached before the rules let it go decides.
+                continue
             must_go = address in self.plan and not change.keeps(name)
             if must_go == (there.get(address) == data):
                 yield f"{name} {'is still there' if must_go else 'is gone'}"
@@ -181,11 +184,13 @@ class Change:
         name: In a word.
         happens: Does it.
         kept: What of the names of `PolicyFaultWorld.taken` it keeps, by the beginning of a name.
+        keeps_history: It also keeps what any commit of a branch had.
     """
 
     name: str
     happens: Callable[[PolicyFaultWorld], object]
     kept: tuple[str, ...]
+    keeps_history: bool = False
 
     def keeps(self, name: str) -> bool:
         """Say whether the change keeps what has a name."""
@@ -238,7 +243,7 @@ CHANGES = [
         ("tmp/a",),
     ),
     Change("branch deleted", lambda world: world.repository.drop_branch(DEV), ("dev",)),
-    Change("branch held", _hold, ("logs/", "tmp/")),
+    Change("branch held", _hold, ("logs/", "tmp/"), keeps_history=True),
     Change("head tagged", lambda world: world.repository.tag("v1", USERS), ("logs/",)),
     Change("other document", _other_document, ALL),
     Change("document ended", lambda world: _put(world, None), ALL),
