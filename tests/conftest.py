@@ -35,6 +35,7 @@ for variable in list(os.environ):
 # end.
 LONGEST = (
     "search/test_optimized_histories.py",
+    "search/test_more_policy_histories.py",
     "faults/test_faults_of_an_optimized_mark.py",
     "faults/test_faults_of_a_mark.py",
     "roundtrip/test_cluster.py",
@@ -48,6 +49,7 @@ LONGEST = (
     "roundtrip/test_policies.py",
     "roundtrip/test_hidden_twins.py",
     "faults/test_faults_of_a_sweep.py",
+    "faults/test_faults_of_a_policy.py",
     "losses/test_losses_hiding.py",
     "faults/test_faults_of_undo.py",
     "undo/test_undo_at_scale.py",

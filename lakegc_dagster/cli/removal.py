@@ -176,9 +176,6 @@ def _row(named: Named) -> tuple[str, ...]:
     from spark_core.plain_text import bytes_text
 
     outcome = named.outcome
-    until = "as long as there are no rules"
-    if outcome.undo_until is not None:
-        until = f"{outcome.undo_until:%Y-%m-%d %H:%M}"
     return (
         f"{outcome.rule}: {outcome.prefix}",
         outcome.state.replace("_", " "),
@@ -186,8 +183,13 @@ def _row(named: Named) -> tuple[str, ...]:
         bytes_text(outcome.size_bytes),
         f"{outcome.reset_entries:,}",
         (outcome.commit or "-")[:12],
-        "-" if outcome.commit is None else until,
+        "-" if outcome.commit is None else _until(outcome.undo_until),
     )
+
+
+def _until(until: datetime | None) -> str:
+    """Say until when the rules keep the commit before a merge."""
+    return "as long as there are no rules" if until is None else f"{until:%Y-%m-%d %H:%M}"
 
 
 def _show_words(named: Sequence[Named]) -> None:
@@ -242,7 +244,7 @@ def _show_undone(repository: str, key: RunKey, done: Sequence[Reverted]) -> None
             each.branch,
             words.get(each.state, each.state),
             (each.commit or "-")[:12],
-            "-" if each.until is None else f"{each.until:%Y-%m-%d %H:%M}",
+            _until(each.until) if each.until or each.state == "reverted" else "-",
         )
         for each in done
     ]

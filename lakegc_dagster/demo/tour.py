@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lakegc_dagster import console
 from lakegc_dagster.demo import sandbox as demo_sandbox
+from lakegc_dagster.demo.branches_and_entries import CLEAR, REMOVE, show_branches, show_removal
 from lakegc_dagster.demo.proof import ApiReader, Proof, prove
 from lakegc_dagster.demo.sandbox import REPOSITORY_ID
 from lakegc_dagster.java_process import start_quietly
@@ -99,6 +100,11 @@ def run_demo(
         with phase(SWEEP_STANDS):
             swept = _run(shown, settings, "sweep", key)
             _show_sweep(shown, marked, swept)
+            if by_policy:
+                _heading(shown, next(headings), REMOVE)
+                show_removal(shown, settings)
+                _heading(shown, next(headings), CLEAR)
+                show_branches(shown, settings)
 
             _heading(
                 shown,
@@ -169,7 +175,8 @@ def _tell_of_policy(shown: Console, sandbox: Sandbox, key: RunKey) -> Story:
 def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterator[str]) -> RunKey:
     """Set the policy, show what it names, and confirm it; return the key of the next run."""
     run = open_stored(settings, REPOSITORY_ID, key)
-    versions.put(run, document.parse(POLICY.encode(), name="policy"), who="the demo")
+    policy = document.parse(POLICY.encode(), name="policy")
+    versions.put(run, policy, who="the demo")
     title = "Mark: what the policy names; nothing goes before a person has confirmed it"
     _heading(shown, next(headings), title)
     _run(shown, settings, "mark", key)
@@ -178,6 +185,7 @@ def _confirmed(shown: Console, settings: Settings, key: RunKey, headings: Iterat
     rows = [
         (str(number), prefix or "(everywhere)", str(objects), console.bytes_text(size))
         for number, prefix, objects, size in facts["by_rule"]
+        if not policy.rules[number - 1].removes
     ]
     shown.print()
     shown.print(console.table("What it names", ("rule", "prefix", "objects", "bytes"), rows))

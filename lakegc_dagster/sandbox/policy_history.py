@@ -18,10 +18,15 @@ POLICY = """\
  "rules": [
   {"filter": {"prefix": "main/logs/"}, "status": "enabled",
    "expiration": {"all": {"weeks": 2, "days": 1}, "noncurrent": {"days": 7}}},
-  {"filter": {"prefix": "users/"}, "expiration": {"all": {"days": 3}}}]}
+  {"filter": {"prefix": "users/"}, "expiration": {"all": {"days": 3}}},
+  {"filter": {"prefix": "main/tmp/"}, "expiration": {"uncommitted": {"days": 3}}},
+  {"filter": {"prefix": "reports/drafts/"}, "effect": "remove",
+   "expiration": {"all": {"days": 3}}}],
+ "branch_lifecycle": {"policies": [{"branches": ["trial-*"], "max_inactivity_days": 21}]}}
 """
 
 _PARTS = 12
+_DRAFTS = 4
 # No rule of collection lets anything of this repository expire.
 _DAYS = 90
 
@@ -41,6 +46,7 @@ def policy_history(sandbox: Sandbox, repository_id: str, *, now: datetime) -> St
     with teller.ago(days=33):
         repositories.create(teller.core, repository_id, teller.namespace)
     _old(teller)
+    _removed(teller)
     _newer(teller)
     _uncommitted(teller)
     return teller.story(_DAYS, {})
@@ -76,7 +82,8 @@ def _old(teller: Teller) -> None:
             link=False,
         )
         teller.commit("main", "30 days ago", retained=True, reason=within)
-        teller.branch("users", "main")
+        for branch in ("users", "reports", "trial-bob"):
+            teller.branch(branch, "main")
     with teller.ago(days=12):
         replaced = teller.upload("main", "logs/current.log")
         commit = teller.commit("main", "12 days ago", retained=True, reason=within)
@@ -89,6 +96,21 @@ def _old(teller: Teller) -> None:
                 "committed on users 10 days ago: rule 2 keeps 3 days"
             )
         teller.commit("users", "alice's scratch", retained=True, reason=within)
+
+
+def _removed(teller: Teller) -> None:
+    """Tell of entries that a rule removes by a commit, and of a branch that nobody works on."""
+    within = f"within the {_DAYS} days"
+    with teller.ago(days=25):
+        tried = teller.upload("trial-bob", "trial/model")
+        commit = teller.commit("trial-bob", "bob tries it", retained=True, reason=within)
+        tried.keep("its branch may go, its commit stays and a hold keeps its object", commit.id)
+    with teller.ago(days=10):
+        drafts = [teller.upload("reports", f"drafts/{part}") for part in range(_DRAFTS)]
+        teller.upload("reports", "final").keep("no rule names it")
+        commit = teller.commit("reports", "drafts", retained=True, reason=within)
+        for draft in drafts:
+            draft.keep("rule 4 removes its entry by a commit, and no object", commit.id)
 
 
 def _newer(teller: Teller) -> None:
@@ -105,4 +127,7 @@ def _newer(teller: Teller) -> None:
 
 def _uncommitted(teller: Teller) -> None:
     with teller.ago(days=20):
-        teller.upload("main", "logs/staged.log").keep("staged on main, however old")
+        teller.upload("main", "logs/staged.log").keep("staged on main: rule 1 names committed ones")
+        teller.upload("main", "tmp/scratch").delete_committed(
+            "staged on main below tmp/ for 20 days: rule 3 keeps 3 days"
+        )

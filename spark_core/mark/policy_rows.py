@@ -22,6 +22,8 @@ from spark_core.spark.rows import Rows, distinct
 
 # What `spark_core.policies` writes of an object that goes although it is staged.
 _IS_STAGED = "action = 'uncommitted'"
+# Outcomes of a sweep of objects that it did not take.
+_NOT_TAKEN = ("kept", "already_gone")
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,8 @@ def of_mark(run: Run, parents: Sequence[StoredTable]) -> PolicyRows | None:
 def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> None:
     """Store which objects of a plan go by a policy, before the first is deleted.
 
-    Later marks find entries of them whose object is gone, and know why. An object of the table that
-    a sweep keeps is listed, and so it is not missing either.
+    Later marks find entries of them whose object is gone, and know why. `note_what_went` takes out
+    what the sweep did not take.
 
     Raises:
         LakegcError: If the store refuses; then nothing may be deleted.
@@ -143,8 +145,37 @@ def note_before_deleting(run: Run, expired: StoredTable, rows: PolicyRows) -> No
     )
 
 
+def note_what_went(run: Run, expired: StoredTable, rows: PolicyRows, report: DataFrame) -> None:
+    """Store which objects a policy took, once their outcomes are known.
+
+    What a sweep kept, or found gone before it sent anything, is missing if a later mark does not
+    find it. What the store refused or did not answer for stays noted, since another sweep of the
+    run may take it, or a request that was sent.
+
+    Args:
+        run: The run.
+        expired: The plan.
+        rows: What of it goes by the policy.
+        report: Columns of `schemas.DELETION_REPORT`, of the whole plan.
+    """
+    own = rows.frame(run).select("address")
+    left = report.where(sf.col("outcome").isin(*_NOT_TAKEN)).select("address")
+    if own.join(left, on="address", how="left_semi").isEmpty():
+        return
+    run.keep(
+        Draft(
+            tables.POLICY_DELETIONS,
+            own.join(left, on="address", how="left_anti"),
+            run.now(),
+            parents=[expired.manifest],
+        )
+    )
+
+
 def taken(run: Run) -> Rows | None:
-    """Return what sweeps by a policy set out to take: column address_hash; None for nothing.
+    """Return what sweeps by a policy took: column address_hash; None for nothing.
+
+    Of a sweep that has no report yet it is what the sweep set out to take.
 
     It costs a listing of folders, and for each of those sweeps its manifest and its parts.
 

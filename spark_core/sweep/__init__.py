@@ -17,6 +17,7 @@ from spark_core.checks import verdict
 from spark_core.errors import ChainError, IncompleteReadError, UnsafePlanError
 from spark_core.lock import lease
 from spark_core.mark import policy_rows
+from spark_core.mark.policy_rows import PolicyRows
 from spark_core.phases import Deleting, phase
 from spark_core.records import tables
 from spark_core.records.figures import DeletionFigures
@@ -120,6 +121,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
         require_same_mark(run, earlier, expired)
     began = run.now()
     journal = Journal(run.store, str(run.key), expired.manifest.sha256)
+    by_policy = policy_rows.of_plan(run, expired)
     swept = None
     if expired.manifest.rows:
         with lease.held(run) as held:
@@ -132,7 +134,7 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 expired,
                 verdict.load_mark(run),
                 limits,
-                references_now.reader_of_references(_by_policy(run, expired)),
+                references_now.reader_of_references(_noted(run, expired, by_policy)),
                 _dispose(run),
             )
             swept = delete_in_rounds(run, plan, journal, held, tell, sent=done)
@@ -142,6 +144,8 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
                 )
                 swept.tally.left = [row for row in swept.tally.left if row[0] not in gone]
     told = None if swept is None else _report(run, expired, journal)
+    if told is not None and by_policy is not None:
+        policy_rows.note_what_went(run, expired, by_policy, told.frame)
     return Draft(
         tables.DELETION_REPORT,
         empty_report() if told is None else told.frame if told.rows is None else told.rows,
@@ -154,13 +158,14 @@ def _sweep(run: Run, tell: OnProgress, done: Deleting) -> Draft:
     )
 
 
-def _by_policy(run: Run, expired: StoredTable) -> references_now.ByPolicy | None:
-    """Return what of a plan goes by the retention policy; None for nothing.
+def _noted(
+    run: Run, expired: StoredTable, rows: PolicyRows | None
+) -> references_now.ByPolicy | None:
+    """Note what of a plan goes by the retention policy, and return it; None for nothing.
 
-    They are noted before the first deletion: their entries stay, and later marks must know why
-    their objects are gone.
+    It is noted before the first deletion: its entries stay, and later marks must know why its
+    objects are gone.
     """
-    rows = policy_rows.of_plan(run, expired)
     if rows is None:
         return None
     policy_rows.note_before_deleting(run, expired, rows)

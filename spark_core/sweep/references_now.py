@@ -310,7 +310,7 @@ class _Reading:
         own = plan.join(by_policy.addresses, on="address", how="left_semi")
         others = plan.join(by_policy.addresses, on="address", how="left_anti")
         named, why = self._named(committed, own, by_policy.digest)
-        left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
+        left = self._not_named(committed, own, why)
         taken = None if named is None else self._taken(staged, committed, named)
         found = [_referenced(hashes, committed, others)]
         if named is not None:
@@ -340,9 +340,7 @@ class _Reading:
         # The document may have changed since the names were read.
         if state.state[0] != names.digest:
             return None
-        kept = sorted(staged_names.held_branches(committed.commits.holds))
-        on_held = names.taken.where(sf.col("branch").isin(kept))
-        taken = _without(names.taken, on_held).join(
+        taken = _without(names.taken, _on_held(committed, names.taken)).join(
             named.in_no_commit, on="address", how="left_semi"
         )
         readings = sum(1 + len(set(one.figures.server_runs)) for one in staged)
@@ -360,6 +358,19 @@ class _Reading:
             )
             .where(sf.coalesce("entries", sf.lit(0)) <= sf.col("names") * readings)
             .select("address")
+        )
+
+    def _not_named(self, committed: Committed, own: DataFrame, why: str) -> DataFrame:
+        """Return address and why of a policy's objects, as if it named none of them any more."""
+        left = own.select("address", sf.lit(f"{NOT_LET_GO}{why}").alias("why"))
+        if self.names is None or self.names.taken is None:
+            return left
+        branches = _on_held(committed, self.names.taken).groupBy("address").agg(sf.min("branch"))
+        held = sf.concat(
+            sf.lit(f"{NOT_LET_GO}a hold keeps what is staged on branch "), sf.col("min(branch)")
+        )
+        return left.join(branches, on="address", how="left").select(
+            "address", sf.coalesce(held, "why").alias("why")
         )
 
     def _named(
@@ -487,6 +498,12 @@ class _Reading:
             self.named,
             self.names,
         )
+
+
+def _on_held(committed: Committed, taken: DataFrame) -> DataFrame:
+    """Return the names of staged objects on branches that holds keep."""
+    held = staged_names.held_branches(committed.commits.holds)
+    return taken.where(sf.col("branch").isin(sorted(held)))
 
 
 def _policy_now(run: Run, digest: str | None) -> tuple[Policy | None, str]:

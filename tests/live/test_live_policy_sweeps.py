@@ -3,15 +3,22 @@
 Ages are told by dates: of commits, of entries, and of files, which only a local store takes.
 """
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from botocore.exceptions import ClientError
 
 from spark_core import holds
+from spark_core.model import RunKey
 from spark_core.policies import confirmed, removal, versions
 from spark_core.policies.document import parse
 from spark_core.records import tables
 from spark_core.records.figures import ExpiredFigures
-from tests.support.live_collection import collect
+from spark_core.run import RunOptions, open_run
+from tests.support.clock import LaterClock
+from tests.support.live_collection import collect, open_anew
+from tests.support.live_server import SMALL
 from tests.support.pipeline import mark_and_conclude, sweep_only
 
 pytestmark = pytest.mark.spark
@@ -37,6 +44,8 @@ rules:
     effect: remove
     expiration: {all: {days: 3}}
 """
+# Days by which a run may be ahead of the server, where no object can be dated.
+AHEAD = 8
 # The dated objects are older than the repository, which is of today.
 SWEEP = {
     "policies": "sweep",
@@ -211,7 +220,7 @@ def test_what_is_copied_tagged_or_held_after_the_mark_stays(repository, spark):
     set_policy(repository, DOCUMENT)
     first = collect(repository, spark, **SWEEP)
     confirmed.confirm_marked(first.run, who="live")
-    run = repository.server.open_run(spark, repository.name, **SWEEP)
+    run = open_anew(repository, spark, **SWEEP)
     mark, verdict, _ = mark_and_conclude(run)
     assert verdict.passed
     assert set(mark.addresses(run)) == {gone, held, copied}
@@ -258,3 +267,39 @@ def test_old_staged_entries_are_reset_and_their_objects_collected(repository, sp
     before = repository.data()
     assert collect(repository, spark, **SWEEP).gone == set(old)
     require_left(repository, before, old, ["main"])
+
+
+def later(repository, spark, options):
+    """Open a run of some days ahead: its rules count from then, in any store."""
+    environment = replace(
+        repository.server.environment(spark), clock=LaterClock(timedelta(days=AHEAD))
+    )
+    chosen = RunOptions(may_sweep=True, **SMALL, **options)
+    return open_run(environment, repository.name, RunKey.at(environment.clock.now()), chosen)
+
+
+def test_on_any_store_what_is_committed_and_what_is_staged_go_by_their_rules(make, spark):
+    """Here days pass by a clock that is ahead, so that nothing needs a date of its own."""
+    repository = make()
+    logs = repository.upload("main", "logs/a", b"logs")
+    data = repository.upload("main", "data/a", b"data")
+    repository.commit("main")
+    repository.branch("dev")
+    scratch = repository.upload("main", "tmp/a", b"scratch")
+    on_dev = repository.upload("dev", "tmp/a", b"of dev")
+    two = repository.upload("main", "tmp/two", b"two names")
+    repository.stage_again("main", "tmp/two", "dev", "two")
+    rules = DOCUMENT + STAGED.partition(b"\n")[2]
+    run = later(repository, spark, SWEEP)
+    confirmed.confirm(run, versions.put(run, parse(rules, name="policy.yml"), who="live"), "live")
+    run = later(repository, spark, SWEEP)
+    mark, verdict, _ = mark_and_conclude(run)
+    assert verdict.passed
+    assert set(mark.addresses(run)) == {logs, scratch}
+    assert sweep_only(run) == {logs: "deleted", scratch: "deleted"}
+    for path in ("logs/a", "tmp/a"):
+        assert repository.ask("GET", "/refs/main/objects", query={"path": path}).status == 410
+    assert repository.get("main", "data/a") == b"data"
+    assert repository.get("dev", "tmp/a") == b"of dev"
+    assert repository.get("dev", "two") == b"two names"
+    assert {data, on_dev, two} <= repository.data()

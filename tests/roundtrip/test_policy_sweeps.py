@@ -581,6 +581,7 @@ def test_a_staged_object_that_changed_between_mark_and_sweep_is_kept(told):
     assert set(said) == {*found.values(), of_dev} - {found["gone"]}
     held = said.pop(found["held"])
     assert held == f"referenced again: hold mine: address {found['held']}"
+    assert said.pop(of_dev) == "not let go any more: a hold keeps what is staged on branch dev"
     # What was reset is like any other garbage for the next mark.
     assert set(said.values()) == {"not let go any more: the retention policy does not name it"}
     assert not told.repository.lies_there(found["gone"])

@@ -123,13 +123,14 @@ class FaultWorld:
         self.sandbox, self.spark, self.folder, self.options = sandbox, spark, folder, options
         self.faults = Faults(folder / "faults")
         self._seen: set[Any] = set()
-        self.repository = _built(sandbox)
+        self.repository = self._built()
         self.root = Path(self.repository.store.folder)
         self.key = NOW
         self.opened = 0
         self.faults.arm(0, "")
         run = self.open()
         holds.add(run, "audit", "address", HELD, who="ann@desk", why="a test")
+        self._prepare(run)
         if has_base:
             self.options = {**options, "optimized": True}
             self.faults.arm(0, "")
@@ -151,9 +152,7 @@ class FaultWorld:
         sweep_command(self.open())
         self.sweep_calls = self.faults.calls()
         self.end = self.repository.objects()
-        live = reachable(self.repository, NOW, Options()) | young(
-            self.repository, self.before, self.open().cutoff
-        )
+        live = self._live()
         # The oracle and the run without faults agree, so that either can be held against those with
         # faults.
         assert set(self.end) == {
@@ -162,6 +161,20 @@ class FaultWorld:
         assert set(self.before) - set(self.end) == self.plan
         assert len(self.plan) > 3
         self._built_until = self.opened
+
+    def _built(self) -> SandboxRepository:
+        """Make the repository."""
+        return _built(self.sandbox)
+
+    def _prepare(self, run: Run) -> None:
+        """Say what else counts for runs."""
+
+    def _live(self) -> set[str]:
+        """Return what no run may take, besides what is held by its address."""
+        cutoff = self.open().cutoff
+        return reachable(self.repository, NOW, Options()) | young(
+            self.repository, self.before, cutoff
+        )
 
     # The namespace
 

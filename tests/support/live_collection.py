@@ -41,17 +41,22 @@ class Collected:
         return dict(self.marked.expired.manifest.facts)
 
 
+def open_anew(repository: LiveRepository, spark: Any, **options: Any) -> Run:
+    """Open a run that no mark has yet: one can end within the second that its key names."""
+    run = repository.server.open_run(spark, repository.name, **options)
+    while run.store.exists(lakegc_keys.verdict_key(run.key)):
+        time.sleep(0.2)
+        run = repository.server.open_run(spark, repository.name, **options)
+    return run
+
+
 def collect(
     repository: LiveRepository, spark: Any, *, settle: bool = True, **options: Any
 ) -> Collected:
     """Mark and sweep; everything that was written so far is old."""
     if settle:
         repository.settle()
-    run = repository.server.open_run(spark, repository.name, **options)
-    while run.store.exists(lakegc_keys.verdict_key(run.key)):
-        # A mark can end within the second that its key names.
-        time.sleep(0.2)
-        run = repository.server.open_run(spark, repository.name, **options)
+    run = open_anew(repository, spark, **options)
     marked, verdict, results = mark_and_conclude(run)
     assert verdict.passed, [result for result in results if not result.passed]
     return Collected(run, marked, results, sweep_only(run))

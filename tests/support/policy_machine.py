@@ -33,7 +33,13 @@ from tests.support.history_actions import NUMBER, Tally, action
 from tests.support.history_machine import ENOUGH, OLD_ENOUGH, HistoryMachine, OlderMark
 from tests.support.live_server import LiveError
 from tests.support.pipeline import Marked
-from tests.support.policy_oracle import Names, RecordedRepository, kept_by_commits, takes
+from tests.support.policy_oracle import (
+    DEFAULT_BRANCH,
+    Names,
+    RecordedRepository,
+    kept_by_commits,
+    takes,
+)
 from tests.support.sandbox_repository import SandboxServer
 from tests.support.search_oracle import Options, reachable, require_plan, young
 
@@ -41,6 +47,9 @@ SKEW = timedelta(minutes=5)
 # Days that an object stays in quarantine at least.
 QUARANTINE_DAYS = 2
 WAYS_BACK = ("stage", "branch", "tag", "reset", "hold", "rules", "other path", "same path")
+# What happens to the entry of a staged object between a mark and its sweep.
+STAGED_WAYS = ("committed", "linked", "linked in time", "uploaded anew", "taken back", "dropped")
+SCRATCH = ("tmp/a", "tmp/b", "tmp/c#1")
 
 
 @dataclass(frozen=True)
@@ -100,9 +109,9 @@ POLICY_OPTIONS = st.builds(
 RULES = st.builds(
     Rule,
     branch=st.sampled_from([None, "main", "main", "dev", "b1", "b2", "gone"]),
-    path=st.sampled_from(["", "", "a", "dir/", "dir/c", "dir//"]),
+    path=st.sampled_from(["", "", "a", "dir/", "dir/c", "dir//", "tmp/"]),
     periods=st.dictionaries(
-        st.sampled_from(["all", "noncurrent", "uncommitted"]),
+        st.sampled_from(["all", "noncurrent", "uncommitted", "uncommitted"]),
         st.builds(Period, days=st.sampled_from([1, 1, 2, 4, 7])),
         min_size=1,
     ),
@@ -132,15 +141,26 @@ BROAD = [
         ("dev", "main"),
     ),
     Policy((Rule(None, "", {"uncommitted": Period(days=1), "all": Period(days=7)}),)),
+    Policy((Rule(None, "", {"uncommitted": Period(days=2)}),)),
     Policy(
         (
             Rule("main", "", {"uncommitted": Period(days=1)}),
             Rule("dev", "", {"uncommitted": Period(days=2)}),
         )
     ),
+    Policy(
+        (
+            Rule("main", "tmp/", {"uncommitted": Period(days=1)}),
+            Rule(None, "", {"all": Period(days=4), "uncommitted": Period(days=7)}),
+        )
+    ),
 ]
-CHANGES = st.sampled_from(["none", "none", "none", "other", "confirmed", "end", "setting"])
-WAYS = st.lists(st.sampled_from(WAYS_BACK), max_size=3)
+# Those of them that take what is staged.
+STAGING = [
+    policy for policy in BROAD if any("uncommitted" in rule.periods for rule in policy.rules)
+]
+CHANGES = st.sampled_from([*["none"] * 6, "other", "confirmed", "end", "setting"])
+WAYS = st.lists(st.sampled_from([*WAYS_BACK, *STAGED_WAYS]), max_size=3)
 
 
 @dataclass
@@ -175,6 +195,46 @@ class Moved:
     until: datetime
 
 
+MOVES = st.lists(st.sampled_from(STAGED_WAYS), max_size=2)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a history ends.
+
+    Attributes:
+        policy: The document that counts then, unless another one does already.
+        change: What happens to the document between mark and sweep.
+        ways: What happens to objects meanwhile.
+        number: Chooses among what there is.
+        has_scratch: Some objects were staged long enough before.
+    """
+
+    policy: Policy
+    change: str
+    ways: list[str]
+    number: int
+    has_scratch: bool
+
+
+ENDINGS = st.builds(
+    Ending,
+    policy=st.sampled_from(BROAD),
+    change=CHANGES,
+    ways=WAYS,
+    number=st.integers(0, 50),
+    has_scratch=st.just(value=False),
+)
+SCRATCH_AT_THE_END = st.builds(
+    Ending,
+    policy=st.sampled_from(STAGING),
+    change=CHANGES,
+    ways=MOVES,
+    number=st.integers(0, 50),
+    has_scratch=st.just(value=True),
+)
+
+
 class PolicyMachine(HistoryMachine):
     """A repository with policies, from its first commit to the collections that end its history.
 
@@ -196,7 +256,7 @@ class PolicyMachine(HistoryMachine):
         self.by_policy: dict[datetime, set[str]] = {}
         self.taken: set[str] = set()
         self.quarantined: dict[datetime, Moved] = {}
-        self.ending: tuple[Policy, str, list[str], int] = BROAD[0], "none", [], 0
+        self.ending = Ending(BROAD[0], "none", [], 0, has_scratch=False)
         self.setting_at_sweep: dict[str, Any] = {}
 
     def _new_repository(self) -> RecordedRepository:
@@ -333,6 +393,9 @@ class PolicyMachine(HistoryMachine):
         return made
 
     def _revive(self, plan: set[str], way: str, number: int) -> None:
+        if way in STAGED_WAYS:
+            self._move_staged(plan, way, number)
+            return
         if way not in {"other path", "same path"}:
             super()._revive(plan, way, number)
             return
@@ -354,6 +417,81 @@ class PolicyMachine(HistoryMachine):
         repository.commit(branch)
         self.drops(branch)
 
+    def _move_staged(self, plan: set[str], way: str, number: int) -> None:
+        """Do something to the entry of a staged object of a plan, in one of the `STAGED_WAYS`."""
+        repository, staged_at = self.repository, Names(self.repository, ()).staged_at
+        there = sorted((*name, address) for address in plan for name in staged_at.get(address, ()))
+        if not there:
+            return
+        branch, path, address = there[number % len(there)]
+        self.tally.counts[f"staged objects of a plan: {way}"] += 1
+        if way == "committed":
+            repository.commit(branch)
+            self.drops(branch)
+        elif way in {"linked", "linked in time"}:
+            other = self._branch(number)
+            name = f"new{number}" if way == "linked" else f"{path}{number}"
+            repository.stage(
+                other,
+                name,
+                f"local://{repository.store.folder}/{address}",
+                size_bytes=len(repository.contents[address]),
+            )
+            self.old_staged.add(other)
+            self.beyond_the_bound = self.beyond_the_bound or self._hides(other, name)
+        elif way == "uploaded anew":
+            repository.upload(branch, path, self._data(number % 12))
+        elif way == "taken back":
+            repository.reset(branch, type="object", path=path)
+            self.old_staged.add(branch)
+        elif way == "dropped" and branch != DEFAULT_BRANCH:
+            repository.drop_branch(branch)
+            self.drops(branch)
+
+    # Scratch
+
+    @rule(
+        branch=NUMBER,
+        number=st.integers(0, 50),
+        days=st.sampled_from([1, 2, 2, 4]),
+        copies=st.booleans(),
+    )
+    @action
+    def leave_staged(self, branch: int, number: int, days: int, *, copies: bool) -> None:
+        """Leave objects staged for some days, under paths that no commit may have yet."""
+        self._leave_staged(branch, number, timedelta(days=days), copies=copies)
+
+    @rule(
+        branch=NUMBER,
+        number=st.integers(0, 50),
+        copies=st.booleans(),
+        policy=st.sampled_from(STAGING),
+        ways=MOVES,
+    )
+    @precondition(lambda self: self.runs + len(self.marks) < self.most_runs)
+    @action
+    def sweep_what_is_staged(
+        self, branch: int, number: int, policy: Policy, ways: list[str], *, copies: bool
+    ) -> None:
+        """Leave objects staged, mark, do something to their entries, and sweep."""
+        self._leave_staged(branch, number, timedelta(days=2), copies=copies)
+        self._set_and_confirm(policy)
+        self._change_before_the_sweep(
+            PolicyOptions(quarantine=number % 2 > 0), "none", ways, number
+        )
+
+    def _leave_staged(self, branch: int, number: int, time: timedelta, *, copies: bool) -> None:
+        repository = self.repository
+        where = [self._branch(branch), self._branch(branch + number)]
+        for at, path in enumerate(SCRATCH[: 2 + number % 2]):
+            repository.upload(where[at % 2], path, b"scratch %d" % (number + at))
+        if copies:
+            shown = repository.stat(where[0], SCRATCH[0])
+            size, address = shown["size_bytes"], shown["physical_address"]
+            repository.stage(where[1], f"tmp/copy{number}", address, size_bytes=size)
+            self.old_staged.add(where[1])
+        self.sandbox.clock.advance(time + timedelta(hours=2))
+
     def _open_sweep(self, made: OlderMark) -> Run:
         return self._open(made.key, replace(made.options, **self.setting_at_sweep))
 
@@ -363,7 +501,8 @@ class PolicyMachine(HistoryMachine):
         """Return what tells whether the present document may, or clearly must, take an object."""
         if self.policy is None or options.policies == "off":
             return lambda _address, *, clearly: False
-        names, policy = Names(self.repository, self.policy.branch_order), self.policy
+        policy, heads_at_mark = self.policy, self.noted.get(key, {}).values()
+        names = Names(self.repository, policy.branch_order, heads_at_mark)
         kept = kept_by_commits(self.repository, self.held, tags_protect=options.tags_protect)
         kept |= self.held.held_addresses(self.repository.contents)
 
@@ -470,7 +609,9 @@ class PolicyMachine(HistoryMachine):
         silent = left - set(twins["unchecked_named"])
         assert len(silent) <= unnamed, f"named, and neither let go nor waiting: {sorted(silent)}"
         self.tally.counts["objects named"] += len(named)
-        self.tally.counts["staged objects named"] += facts.get("staged_by_rule", []) != []
+        self.tally.counts["staged objects named"] += sum(
+            objects for _, objects, _ in facts.get("staged_by_rule", [])
+        )
         self.tally.counts["objects of a rule that waits"] += len(waits)
         self.tally.counts["objects let go by a mark"] += len(by_policy)
 
@@ -502,8 +643,8 @@ class PolicyMachine(HistoryMachine):
         self, made: OlderMark, before: Mapping[str, bytes], after: Mapping[str, bytes]
     ) -> None:
         own = self.by_policy.get(made.key, set())
-        self.taken |= own
         gone = set(before) - set(after)
+        self.taken |= own & gone
         self.tally.counts["objects taken by a policy"] += len(own & gone)
         staged = Names(self.repository, ()).staged
         self.tally.counts["staged objects taken by a policy"] += len(own & gone & staged)
@@ -582,20 +723,22 @@ class PolicyMachine(HistoryMachine):
 
     # The end
 
-    @initialize(policy=st.sampled_from(BROAD), change=CHANGES, ways=WAYS, number=st.integers(0, 50))
-    def choose_the_end(self, policy: Policy, change: str, ways: list[str], number: int) -> None:
-        self.ending = policy, change, ways, number
+    @initialize(ending=st.one_of(SCRATCH_AT_THE_END, SCRATCH_AT_THE_END, ENDINGS))
+    def choose_the_end(self, ending: Ending) -> None:
+        self.ending = ending
 
     def _end(self) -> None:
         """End with a document that surely counts, a mark, changes, and a sweep; and with another
         run that finds what the changes left.
         """
-        policy, change, ways, number = self.ending
-        if not self._goes(PolicyOptions()) or number % 2:
-            self._put(policy)
+        ending, number = self.ending, self.ending.number
+        if ending.has_scratch or number % 2 or not self._goes(PolicyOptions()):
+            self._put(ending.policy)
             self._confirm_unseen()
+        if ending.has_scratch:
+            self._leave_staged(number, number, timedelta(days=2), copies=number % 3 == 0)
         options = PolicyOptions(quarantine=True)
-        first = self._change_before_the_sweep(options, change, ways, number)
+        first = self._change_before_the_sweep(options, ending.change, ending.ways, number)
         if not self.is_short:
             self.whole_run(options=PolicyOptions())
         if first.key in self.quarantined:

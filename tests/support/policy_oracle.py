@@ -7,7 +7,7 @@ may go is judged by that record, and what must go by the words of docs/object-re
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -115,18 +115,21 @@ class Names:
     Attributes:
         repository: Whose objects.
         order: The document's `branch_order`.
+        heads_before: Heads at an earlier instant, which a search for twins looks at as well.
         heads: Heads of the branches.
         lines: The main line of each branch.
         entries: Address -> path -> commits that have it there, with the entry's date.
         staged: Addresses that are staged where the head has something else.
         staged_at: Address -> branch and path of each of those entries, with its date.
         at_head: Addresses that heads have.
-        shared: Addresses that a head has at a path where another head has something else.
+        shared: Addresses that a head has at a path where another head has, or had before,
+            something else.
         limit_used: Commits that only the documented limit gives to a branch.
     """
 
     repository: RecordedRepository
     order: Sequence[str]
+    heads_before: Iterable[str] = ()
     heads: dict[str, str] = field(init=False)
     lines: dict[str, list[str]] = field(init=False)
     entries: dict[str, dict[str, dict[str, datetime]]] = field(init=False)
@@ -146,6 +149,9 @@ class Names:
                 self.entries[address][path][commit] = date
         self.staged_at = defaultdict(dict)
         at_path: dict[str, set[str]] = defaultdict(set)
+        for head in self.heads_before:
+            for path, (address, _) in repository.committed(head).items():
+                at_path[path].add(address)
         for branch, head in self.heads.items():
             committed = repository.committed(head)
             for path, (address, _) in committed.items():

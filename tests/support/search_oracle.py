@@ -214,7 +214,7 @@ def require_swept(
         if not every_twin_asked and UNASKED in str(why[address])
     }
     assert stayed <= may_stay | unasked, (
-        f"dead, and not gone: {sorted(stayed - may_stay - unasked)}"
+        f"dead, and not gone: {[(one, why[one]) for one in sorted(stayed - may_stay - unasked)]}"
     )
     assert set(after) == set(before) - (plan - stayed)
     for address, outcome in outcomes.items():

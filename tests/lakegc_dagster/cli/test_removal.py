@@ -91,8 +91,24 @@ def test_entries_are_shown_confirmed_removed_and_brought_back(place):
     undone = place.retention("undo", place.name, key)
     assert undone.exit_code == 0, undone.output
     assert "reverted" in undone.stdout
+    assert "as long as there are no rules" in undone.stdout
     assert place.paths() == {"data/old", "logs/old", "logs/young"}
-    assert "reverted before" in place.retention("undo", place.name, key).stdout
+    again = place.retention("undo", place.name, key).stdout
+    assert "reverted before" in again
+    assert "as long as" not in again
+
+
+def test_undo_says_until_when_the_rules_let_it(place):
+    place.repository.rules(3, main=60)
+    digest = place.set(LOGS)
+    assert place.retention("confirm", place.name, digest[:12]).exit_code == 0
+    removed = place.retention("remove", place.name).stdout
+    until = re.search(r"^1: main/logs/.* (\S+ \S+) *$", removed, re.MULTILINE)[1]
+    merge = place.repository.call("GET", "/refs/main/commits", query={"amount": 1})["results"][0]
+    kept = datetime.fromtimestamp(merge["creation_date"], UTC) + timedelta(days=60)
+    assert until == f"{kept:%Y-%m-%d %H:%M}"
+    key = re.search(r"undo +lakegc retention undo \S+ (\S+)", removed)[1]
+    assert until in place.retention("undo", place.name, key).stdout
 
 
 def test_a_policy_of_another_digest_and_one_of_which_objects_expire_is_not_confirmed(place):

@@ -49,6 +49,12 @@ def test_the_age_counts_from_the_later_of_the_entry_s_date_and_the_object_s():
         ("main2", "tmp/x"),
         ("main", "tmpx"),
         ("main", "data/tmp/x"),
+        # No name is another spelling of one.
+        ("Main", "tmp/x"),
+        ("main", "/tmp/x"),
+        ("main", "TMP/x"),
+        ("main", "tmp\\x"),
+        ("main", "tmp\u2215x"),
         # Bytes that are no UTF-8: nobody knows what follows.
         ("main", "tmp/\ufffd"),
     ],
