@@ -89,7 +89,7 @@ class Staged:
 
     Attributes:
         tasks: Input of the executors.
-        is_small: Whether the driver reads it sooner than it starts Spark.
+        is_small: Whether a mark's driver reads it sooner than it starts Spark.
         read: Yields columns of `schemas.UNCOMMITTED_ADDRESSES`, duplicates allowed, for one of the
             tasks; counts into its figures.
         figures: Says how they were read, from the figures of all tasks.
@@ -143,8 +143,10 @@ def read_staged(run: Run, prefix: str, parts: Parts | None = None) -> Staged:
             turns=parts,
         )
         written = sum(files.values()) + sum(part.size_bytes for part in diffs.parts)
+        # A second look of a sweep is read by executors, however small it is.
         is_small = (
-            written <= _DRIVER_BYTES
+            parts is None
+            and written <= _DRIVER_BYTES
             and len(files) + read.rows <= _PASSING_ROWS * reading.DRIVER_ROWS
         )
         if not is_small:

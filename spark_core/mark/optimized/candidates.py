@@ -34,7 +34,7 @@ from spark_core.storage import ObjectStore
 MOST = 2_000_000
 
 # Rows of stored tables that the driver reads itself, and rows of two tables of staged entries that
-# it compares: it holds eight bytes of each, some 200 MB.
+# it compares. Of one of the two it holds a hash of each row: at most 100 MB, twice while it sorts.
 _DRIVER_ROWS = 200_000
 _STAGED_ROWS = 25_000_000
 
